@@ -1,0 +1,222 @@
+"""Every error a user of Skillyard can meet, in one tree.
+
+::
+
+    SkillyardError                      internal_error            500
+    ├── InvalidInput                    invalid_input             400   a value given by the caller
+    │   ├── InvalidConfiguration        invalid_configuration     400   a settings file
+    │   ├── InvalidPolicy               invalid_policy            422   a `security:` block or an operator's ceiling
+    │   └── UnreachableRule             unreachable_rule          400   a permission rule that can never apply
+    ├── SkillNotFound                   skill_not_found           404   carries `candidates`
+    ├── AmbiguousSkill                  ambiguous_skill           409   carries `candidates`
+    ├── SkillUnusable                   skill_unusable            409   broken, shadowed or disabled
+    ├── InvalidSkill                    invalid_skill             422   carries `diagnostics`
+    ├── SkillExists                     skill_exists              409
+    ├── DeleteRefused                   delete_refused            403
+    ├── PermissionDenied                permission_denied         403
+    │   └── ApprovalRejected            approval_rejected         403
+    ├── FileProblem                     file_problem              400   a file inside a skill
+    │   ├── PathRefused                 path_refused              403   leaves the skill, or a denied name
+    │   ├── FileMissing                 file_not_found            404   carries `candidates`
+    │   ├── FileTooLarge                file_too_large            413
+    │   └── BinaryFile                  binary_file               415
+    └── ExecutionProblem                execution_failed          500
+        ├── NotExecutable               not_executable            422   the skill has no entry that can run
+        ├── RuntimeUnavailable          runtime_unavailable       503   no interpreter for the entry
+        └── SandboxUnavailable          sandbox_unavailable       503   carries `unmet` and `remedies`
+
+Each error says what happened in its message and how to mend it in `hint`. `code` is stable: programs may match on it. `status`
+is the HTTP status that fits. The same error becomes one line in the CLI, one problem+json, one tool result.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AmbiguousSkill",
+    "ApprovalRejected",
+    "BinaryFile",
+    "DeleteRefused",
+    "ExecutionProblem",
+    "FileMissing",
+    "FileProblem",
+    "FileTooLarge",
+    "InvalidConfiguration",
+    "InvalidInput",
+    "InvalidPolicy",
+    "InvalidSkill",
+    "NotExecutable",
+    "PathRefused",
+    "PermissionDenied",
+    "RuntimeUnavailable",
+    "SandboxUnavailable",
+    "SkillExists",
+    "SkillNotFound",
+    "SkillUnusable",
+    "SkillyardError",
+    "UnreachableRule",
+]
+
+
+class SkillyardError(Exception):
+    """The root of the tree: a message, a `hint` that tells how to mend it, and `details` for programs."""
+
+    code: ClassVar[str] = "internal_error"
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, hint: str | None = None, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def to_dict(self) -> dict[str, object]:
+        """The error as plain data: `{"code", "message", "hint"?, ...details}`."""
+        shape: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.hint:
+            shape["hint"] = self.hint
+        return shape | self.details
+
+
+class InvalidInput(SkillyardError):
+    """A value the caller gave cannot be used."""
+
+    code = "invalid_input"
+    status = 400
+
+
+class InvalidConfiguration(InvalidInput):
+    """A settings file cannot be read or says something that cannot be meant."""
+
+    code = "invalid_configuration"
+
+
+class InvalidPolicy(InvalidInput):
+    """A sandbox policy is contradictory, unknown or out of range."""
+
+    code = "invalid_policy"
+    status = 422
+
+
+class UnreachableRule(InvalidInput):
+    """A permission rule can never apply because an earlier one always matches first."""
+
+    code = "unreachable_rule"
+
+
+class SkillNotFound(SkillyardError):
+    """No skill has that id or name."""
+
+    code = "skill_not_found"
+    status = 404
+
+
+class AmbiguousSkill(SkillyardError):
+    """More than one skill fits; `details["candidates"]` lists their ids."""
+
+    code = "ambiguous_skill"
+    status = 409
+
+
+class SkillUnusable(SkillyardError):
+    """The skill is there but broken, shadowed or disabled."""
+
+    code = "skill_unusable"
+    status = 409
+
+
+class InvalidSkill(SkillyardError):
+    """A SKILL.md does not meet the profile asked for."""
+
+    code = "invalid_skill"
+    status = 422
+
+
+class SkillExists(SkillyardError):
+    """A skill of that name is already in that place."""
+
+    code = "skill_exists"
+    status = 409
+
+
+class DeleteRefused(SkillyardError):
+    """The skill may not be deleted from here."""
+
+    code = "delete_refused"
+    status = 403
+
+
+class PermissionDenied(SkillyardError):
+    """A rule forbids this skill."""
+
+    code = "permission_denied"
+    status = 403
+
+
+class ApprovalRejected(PermissionDenied):
+    """Someone was asked and said no, or nobody could be asked."""
+
+    code = "approval_rejected"
+
+
+class FileProblem(SkillyardError):
+    """A file inside a skill cannot be given."""
+
+    code = "file_problem"
+    status = 400
+
+
+class PathRefused(FileProblem):
+    """The path leaves the skill's folder, passes through a link out of it, or has a denied name."""
+
+    code = "path_refused"
+    status = 403
+
+
+class FileMissing(FileProblem):
+    """The skill has no such file; `details["candidates"]` lists near names."""
+
+    code = "file_not_found"
+    status = 404
+
+
+class FileTooLarge(FileProblem):
+    """The file is over the size that may be read."""
+
+    code = "file_too_large"
+    status = 413
+
+
+class BinaryFile(FileProblem):
+    """The file is not text."""
+
+    code = "binary_file"
+    status = 415
+
+
+class ExecutionProblem(SkillyardError):
+    """A skill could not be started."""
+
+    code = "execution_failed"
+
+
+class NotExecutable(ExecutionProblem):
+    """The skill declares nothing that can run."""
+
+    code = "not_executable"
+    status = 422
+
+
+class RuntimeUnavailable(ExecutionProblem):
+    """This machine has no interpreter for the skill's entry."""
+
+    code = "runtime_unavailable"
+    status = 503
+
+
+class SandboxUnavailable(ExecutionProblem):
+    """No sandbox here can enforce the policy; `details` carries `unmet` and `remedies`."""
+
+    code = "sandbox_unavailable"
+    status = 503

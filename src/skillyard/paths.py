@@ -1,0 +1,117 @@
+"""Paths that cannot leave their folder, and names that are safe to use as one.
+
+Containment is decided on real paths and on path components, never on string prefixes (`/s/pdf` does not contain
+`/s/pdf-evil`). Files are opened one component at a time without following links, so that a folder swapped for a link between
+check and use is refused by the kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import unicodedata
+from typing import Final
+
+from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+
+__all__ = ["is_inside", "open_inside", "read_inside", "safe_relative", "slug"]
+
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
+_NOT_SLUG: Final = re.compile(r"[^a-z0-9]+")
+_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def is_inside(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> bool:
+    """Whether the real path of `path` is `root` or below it; links are resolved on both sides."""
+    real_root = os.path.realpath(root)
+    return os.path.commonpath([real_root, os.path.realpath(path)]) == real_root
+
+
+def safe_relative(path: str) -> str:
+    """`path` normalised as a POSIX path relative to a skill, for example `./a//b` to `a/b`.
+
+    Raises:
+        PathRefused: the path is empty, absolute, starts with `~`, climbs with `..`, or holds a backslash or control character.
+    """
+    if not path.strip() or path.startswith(("/", "~")) or _UNSAFE.search(path):
+        raise PathRefused(f"{path!r} is not a path inside a skill", hint="give a path relative to the skill's folder")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts or not parts:
+        raise PathRefused(
+            f"{path!r} leaves the skill's folder: path traversal detected",
+            hint="give a path relative to the skill's folder, without '..'",
+        )
+    return "/".join(parts)
+
+
+def open_inside(root: str | os.PathLike[str], relative: str) -> int:
+    """A read-only file descriptor of the regular file `relative` below `root`; the caller closes it.
+
+    No component may be a link. A FIFO or device never blocks the caller: it is refused.
+
+    Raises:
+        PathRefused: unsafe path, a link on the way, or not a regular file.
+        FileMissing: no such file.
+    """
+    parts = safe_relative(relative).split("/")
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts[:-1]:
+            below = _open(part, _DIRECTORY_FLAGS, folder, relative)
+            os.close(folder)
+            folder = below
+        file = _open(parts[-1], _FILE_FLAGS, folder, relative)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise PathRefused(f"{relative!r} is not a regular file", hint="only regular files of a skill can be read")
+    return file
+
+
+def _open(name: str, flags: int, folder: int, relative: str) -> int:
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        raise FileMissing(f"there is no file {relative!r}") from None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise PathRefused(
+            f"{relative!r} cannot be opened inside the skill: {reason}",
+            hint="links, devices and unreadable files are refused",
+        ) from None
+
+
+def read_inside(root: str | os.PathLike[str], relative: str, *, limit: int) -> bytes:
+    """The bytes of the regular file `relative` below `root`, at most `limit` bytes.
+
+    Raises:
+        PathRefused: as `open_inside`.
+        FileMissing: as `open_inside`.
+        FileTooLarge: the file is longer than `limit`.
+    """
+    with os.fdopen(open_inside(root, relative), "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise FileTooLarge(f"{relative!r} is over {limit} bytes", hint="read a smaller file, or a part of it")
+    return data
+
+
+def slug(name: str, fallback: str = "") -> str:
+    """A storage-safe name: lower-case ASCII letters, digits and single hyphens.
+
+    Letters outside ASCII are folded where Unicode knows how (`Café` → `cafe`). A name that leaves nothing takes the slug of
+    `fallback` (the folder's name), then `skill-<8 hex digits>` of the name's hash, so that no two names share one by accident.
+    """
+    for candidate in (name, fallback):
+        folded = candidate if candidate.isascii() else _without_marks(candidate)
+        if result := _NOT_SLUG.sub("-", folded.lower()).strip("-"):
+            return result
+    return "skill-" + hashlib.sha256(f"{name}\0{fallback}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _without_marks(name: str) -> str:
+    return "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))

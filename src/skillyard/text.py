@@ -1,0 +1,57 @@
+"""Text that comes from a skill, made safe to show to a model or a terminal.
+
+Names, descriptions and file names are written by strangers. Before they reach a prompt or a screen they lose what cannot be
+seen but can steer: control and escape characters, zero-width and bidirectional marks, Unicode tag characters.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["escape_xml", "sanitize", "shorten", "single_line"]
+
+# C0 and C1 controls but for tab and newline, soft hyphen, zero-width and bidirectional marks, invisible operators, the byte
+# order mark, interlinear annotation, lone surrogates, tag characters; Hangul and Khmer fillers that draw nothing.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
+)
+# A run of variation selectors is a known way to smuggle bytes; a single one after an emoji is ordinary.
+_SELECTOR_RUN = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+")
+_SPACE_RUN = re.compile(r"\s+")
+
+
+def sanitize(text: str) -> str:
+    """`text` without characters that are invisible or drive a terminal; tabs and newlines stay, CRLF becomes LF."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    return _SELECTOR_RUN.sub("", _INVISIBLE.sub("", text))
+
+
+def single_line(text: str) -> str:
+    """`text` sanitized, every run of white space one space, ends trimmed: fit for one line of a list."""
+    return _SPACE_RUN.sub(" ", sanitize(text)).strip()
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` cut to at most `limit` characters at a word boundary, ending in `…` when something was cut.
+
+    Chinese, Japanese and Korean text has no spaces: there the cut may fall between any two characters.
+    """
+    if len(text) <= limit:
+        return text
+    if limit <= 0:
+        return ""
+    head = text[: limit - 1]
+    space = head.rfind(" ")
+    inside_word = text[limit - 1].isalnum() and text[limit - 1].isascii() and head[-1:].isascii()
+    if inside_word and space > limit // 2:
+        head = head[:space]
+    return head.rstrip(" ,;:.-–—(") + "…"
+
+
+def escape_xml(text: str) -> str:
+    """`text` with `& < > "` as entities, so that it stays text inside elements and attributes."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
