@@ -1,0 +1,55 @@
+# Every command sets up what it needs; a fresh clone with Python 3.11, make and git is enough.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+SKILLS := examples/skills
+
+.DEFAULT_GOAL := help
+.PHONY: help setup system run test check format docs rows bench lock clean
+
+help: ## show these commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(BIN)/.ready ## make .venv with everything locked
+
+$(BIN)/.ready: requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH"; echo "hint: install python3.11, or run make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+system: ## install the sandbox program (bubblewrap) when it is missing
+	@sh scripts/system.sh
+
+run: setup ## the main job on the example skills: find, tell, read, run
+	@SKILLYARD=$(BIN)/skillyard sh scripts/demo.sh $(SKILLS)
+
+test: setup system ## every test
+	$(BIN)/python -m pytest
+
+check: setup ## lint, format, types, floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## put the code in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: setup ## write the generated parts of docs/ again, then run every block in it
+	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python -m pytest tests/house/test_docs.py
+
+rows: setup ## which requirement rows have a test
+	@$(BIN)/python scripts/rows.py
+
+bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
+	@for script in benchmarks/*.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+
+lock: setup ## resolve requirements.lock again (versions only, no addresses)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove what the commands above made
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,144 @@
+"""The documents tell the truth: their code blocks run, their commands exist, their links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+_BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    options: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def _blocks(*languages: str) -> list[Block]:
+    found = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for match in _BLOCK.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(Block(page, line, match[1], match[2], match[3]))
+    return [block for block in found if block.language in languages]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, home: Path) -> Path:
+    """A folder like a reader's: the example skills beside it, the command on PATH."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    return tmp_path
+
+
+def _environment() -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
+
+
+@pytest.mark.parametrize("block", _blocks("python"), ids=lambda block: block.name)
+def test_a_python_block_runs(block: Block, desk: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block.text],
+        cwd=desk,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, f"{block.name}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("block", _blocks("console"), ids=lambda block: block.name)
+def test_a_console_block_prints_what_it_shows(block: Block, desk: Path) -> None:
+    for command, shown in _sessions(block.text):
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=desk,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        printed = done.stdout + done.stderr
+        assert _matches(shown, printed), f"{block.name}: {command}\n--- shown\n{shown}\n--- printed\n{printed}"
+
+
+def _sessions(text: str) -> list[tuple[str, str]]:
+    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+    pairs = (part.replace("\\\n", " ").partition("\n") for part in parts)
+    return [(command.partition("  #")[0], shown) for command, _, shown in pairs]
+
+
+def _matches(shown: str, printed: str) -> bool:
+    """Whether `printed` is `shown`, where `...` stands for anything and runs of spaces are one."""
+    pattern = ".*".join(re.escape(" ".join(piece.split())) for piece in shown.split("..."))
+    return re.fullmatch(rf"\s*{pattern}\s*", " ".join(printed.split()), re.DOTALL) is not None or not shown.strip()
+
+
+@pytest.mark.parametrize("block", _blocks("sh", "bash"), ids=lambda block: block.name)
+def test_a_shell_block_names_commands_that_exist(block: Block) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    known = {"pip", "git", "cd", "export", "sudo", "npx", "python", "claude", "codex", "uv", "pipx"}
+    for line in block.text.splitlines():
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        if words[0] == "make":
+            assert words[1] in targets, line
+        elif words[0] == "skillyard":
+            done = subprocess.run(
+                [sys.executable, "-m", "skillyard.cli", words[1], "--help"], capture_output=True, text=True, env=_environment()
+            )
+            assert done.returncode == 0, line
+        else:
+            assert words[0] in known, line
+
+
+@pytest.mark.parametrize("block", _blocks("json", "toml", "yaml"), ids=lambda block: block.name)
+def test_a_data_block_parses(block: Block) -> None:
+    match block.language:
+        case "json":
+            json.loads(block.text)
+        case "toml":
+            tomllib.loads(block.text)
+        case _:
+            list(yaml.safe_load_all(block.text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_links_only_to_what_is_there(page: Path) -> None:
+    for target in _LINK.findall(page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_block_has_a_language_the_tests_know() -> None:
+    known = {"python", "console", "sh", "bash", "json", "toml", "yaml", "text", "markdown", "xml"}
+    for page in PAGES:
+        for match in _BLOCK.finditer(page.read_text("utf-8")):
+            assert match[1] in known, f"{page.name}: {match[0][:60]}"

@@ -1,0 +1,96 @@
+"""The house keeps its shape: small modules, complete exports, light imports, one list of errors."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import skillyard
+from skillyard import errors
+
+SOURCE = Path(skillyard.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+ROOMS = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+HEAVY = {
+    "alembic", "asyncio", "fastapi", "httpx2", "jsonschema_rs", "mcp", "platformdirs", "pydantic", "rich", "sqlalchemy",
+    "starlette", "subprocess", "typer", "uvicorn", "watchfiles", "yaml",
+}  # fmt: skip
+
+
+def _sentence(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_sentence)
+def test_a_module_stays_small(module: Path) -> None:
+    assert len(module.read_text("utf-8").splitlines()) <= 600
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_sentence)
+def test_a_module_begins_with_a_sentence(module: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(module.read_text("utf-8")))
+    assert docstring is not None
+    assert docstring.splitlines()[0].endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_exports_all_its_public_names_once_and_sorted(room: str) -> None:
+    module = importlib.import_module(f"skillyard.{room}")
+    exported = list(module.__all__)
+    assert exported == sorted(set(exported), key=exported.index)
+    assert sorted(exported) == exported or sorted(exported, key=str.lower) == exported
+    assert _public_names(module) <= set(exported)
+    for name in exported:
+        assert getattr(module, name) is not None
+
+
+def _public_names(module: ModuleType) -> set[str]:
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name not in {"annotations", "TYPE_CHECKING"}
+    }
+
+
+def test_the_library_gives_every_name_it_lists() -> None:
+    for name in skillyard.__all__:
+        assert getattr(skillyard, name) is not None
+    assert "asyncio" not in dir(skillyard)
+
+
+def test_every_error_is_drawn_in_the_tree_with_its_code_and_status() -> None:
+    drawing = inspect.getdoc(errors) or ""
+    for name in errors.__all__:
+        error = getattr(errors, name)
+        line = next(line for line in drawing.splitlines() if name in line.replace("─", " ").split())
+        assert error.code in line.split()
+        assert str(error.status) in line.split()
+
+
+def test_error_codes_are_unique() -> None:
+    codes = [getattr(errors, name).code for name in errors.__all__]
+    assert len(codes) == len(set(codes))
+
+
+def test_importing_the_library_imports_nothing_heavy() -> None:
+    script = "import sys, skillyard; skillyard.Catalog; print('\\n'.join(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not HEAVY & set(loaded)
+
+
+def test_the_source_names_no_unfinished_work() -> None:
+    for module in MODULES:
+        text = module.read_text("utf-8")
+        assert "NotImplementedError" not in text
+        assert not {"TODO", "FIXME", "XXX"} & set(text.replace(":", " ").replace("#", " ").split()), module
+
+
+def test_no_module_is_called_by_a_name_that_says_nothing() -> None:
+    assert not {"utils", "helpers", "common", "manager", "misc"} & {path.stem for path in MODULES}
