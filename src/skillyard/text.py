@@ -11,15 +11,15 @@ import re
 __all__ = ["escape_xml", "sanitize", "shorten", "single_line"]
 
 # C0 and C1 controls but for tab and newline, soft hyphen, zero-width and bidirectional marks, invisible operators, the byte
-# order mark, interlinear annotation, lone surrogates, tag characters; Hangul and Khmer fillers that draw nothing.
+# order mark, interlinear annotation, lone surrogates, tag characters, the two noncharacters that XML forbids; Hangul and
+# Khmer fillers that draw nothing.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\ud800-\udfff"
     "\U000e0000-\U000e0fff]"
 )
 # A run of variation selectors is a known way to smuggle bytes; a single one after an emoji is ordinary.
 _SELECTOR_RUN = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+")
-_SPACE_RUN = re.compile(r"\s+")
 
 
 def sanitize(text: str) -> str:
@@ -32,7 +32,7 @@ def sanitize(text: str) -> str:
 
 def single_line(text: str) -> str:
     """`text` sanitized, every run of white space one space, ends trimmed: fit for one line of a list."""
-    return _SPACE_RUN.sub(" ", sanitize(text)).strip()
+    return " ".join(sanitize(text).split())
 
 
 def shorten(text: str, limit: int) -> str:
