@@ -1,0 +1,193 @@
+"""The fields that are blocks of their own: triggers, security, resources, ABP tools, tool declarations."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from skillyard.document.fields import FieldReader
+from skillyard.document.metadata import Abp, Filesystem, Network, Resources, Security, ToolDeclaration, Triggers
+from skillyard.document.nodes import Mapping, Node, Scalar, Sequence, as_data, as_text
+from skillyard.errors import PathRefused
+from skillyard.paths import safe_relative
+
+__all__ = ["read_abp", "read_resources", "read_security", "read_tools", "read_triggers"]
+
+_ABP_KINDS: Final = ("action", "query", "transform", "validate", "stream", "schedule")
+_SECURITY_KEYS: Final = frozenset(
+    {"timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "requires_filesystem", "environment"}
+)
+_FILESYSTEMS: Final = {
+    "none": "none",
+    "read": "read-only",
+    "read-only": "read-only",
+    "readonly": "read-only",
+    "read-write": "read-write",
+}
+_DAY_MS: Final = 24 * 3600 * 1000
+_MEMORY_MB: Final = 1024 * 1024
+
+
+def read_triggers(reader: FieldReader) -> Triggers:
+    """`triggers` as a block (row 000-13) or as a list of phrases, and the older `triggerPatterns`."""
+    patterns = _patterns(reader.node("trigger_patterns"))
+    node = reader.node("triggers")
+    if isinstance(node, Sequence):
+        return Triggers(phrases=_patterns(node) + patterns)
+    if isinstance(node, Scalar):
+        return Triggers(phrases=reader.words("triggers") + patterns)
+    if node is None:
+        return Triggers(phrases=patterns)
+    block = FieldReader(node, reader.findings, prefix="triggers.")
+    priority = block.number("priority", low=0, high=1, whole=False)
+    return Triggers(
+        intents=block.words("intents", commas=False),
+        phrases=block.words("phrases", commas=False) + patterns,
+        event_types=block.words("event_types"),
+        priority=None if priority is None else float(priority),
+    )
+
+
+def _patterns(node: Node | None) -> tuple[str, ...]:
+    """The texts of a list whose items are texts or mappings with a `pattern` or `phrase`."""
+    found: list[str] = []
+    for item in node.items if isinstance(node, Sequence) else ():
+        if isinstance(item, Mapping):
+            item = item.entries.get("pattern") or item.entries.get("phrase") or Scalar("", True, item.line)
+        if isinstance(item, Scalar) and item.text.strip():
+            found.append(item.text.strip())
+    return tuple(dict.fromkeys(found))
+
+
+def read_security(reader: FieldReader) -> Security:
+    """`security` (row 000-20); without it, what the older `permissions` says (row 000-23)."""
+    block = reader.block("security")
+    if block is None:
+        return _legacy(reader)
+    fields = FieldReader(block, reader.findings, prefix="security.", rule="security-invalid")
+    for key in fields.unknown(_SECURITY_KEYS):
+        fields.findings.add("security-invalid", line=block.key_lines[key], message=f"`security.{key}` is not a known setting")
+    network = _network(fields)
+    allowlist = fields.words("network_allowlist")
+    if network == "allowlist" and not allowlist:
+        message = "`security.network` is `allowlist`, but `network_allowlist` is empty: nothing can be reached"
+        fields.findings.add(
+            "security-invalid", line=fields.line("network"), message=message, fix="name the hosts, or write `none`"
+        )
+    return Security(
+        timeout_ms=cast("int | None", fields.number("timeout_ms", low=1, high=_DAY_MS)),
+        memory_mb=cast("int | None", fields.number("memory_mb", low=1, high=_MEMORY_MB)),
+        network=network,
+        network_allowlist=allowlist,
+        filesystem=_filesystem(fields),
+        requires_filesystem=fields.flag("requires_filesystem"),
+        environment=_environment(fields),
+    )
+
+
+def _network(fields: FieldReader) -> Network | None:
+    if fields.node("network") is None:
+        return None
+    word = fields.choice("network", ("none", "allowlist"), rule="security-invalid")
+    return "allowlist" if word == "allowlist" else "none"
+
+
+def _filesystem(fields: FieldReader) -> Filesystem | None:
+    if fields.node("filesystem") is None:
+        return None
+    word = fields.choice("filesystem", _FILESYSTEMS, rule="security-invalid")
+    return cast("Filesystem", _FILESYSTEMS.get(word or "", "none"))
+
+
+def _environment(fields: FieldReader) -> dict[str, str]:
+    block = fields.block("environment")
+    values = block.entries.items() if block else ()
+    return {key: value.text for key, value in values if isinstance(value, Scalar)}
+
+
+def _legacy(reader: FieldReader) -> Security:
+    node = reader.node("permissions")
+    if not isinstance(node, Mapping):
+        return Security()
+    reader.findings.add("permissions-legacy", line=reader.line("permissions"))
+    fields = FieldReader(node, reader.findings, prefix="permissions.", rule="security-invalid")
+    hosts = fields.words("external_apis")
+    network: Network | None = None
+    if fields.node("network") is not None:
+        network = "allowlist" if fields.flag("network") else "none"
+    return Security(
+        network=network,
+        network_allowlist=hosts if network == "allowlist" else (),
+        filesystem=_filesystem(fields),
+        environment=_environment(fields),
+    )
+
+
+def read_resources(reader: FieldReader) -> Resources:
+    """`resources` (row 000-21), every path relative to the skill; `entry` may also stand outside (row 002-4)."""
+    outer = _paths(reader, "entry", (reader.text("entry") or "",))
+    block = reader.block("resources")
+    if block is None:
+        return Resources(entry=next(iter(outer), None))
+    fields = FieldReader(block, reader.findings, prefix="resources.")
+    entry = _paths(fields, "entry", (fields.text("entry") or "",)) + outer
+    return Resources(
+        entry=next(iter(entry), None),
+        helpers=_paths(fields, "helpers", fields.words("helpers", commas=False)),
+        references=_paths(fields, "references", fields.words("references", commas=False)),
+        assets=_paths(fields, "assets", fields.words("assets", commas=False)),
+    )
+
+
+def _paths(fields: FieldReader, name: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths that stay inside the skill; the others are reported and dropped."""
+    safe: list[str] = []
+    for path in paths:
+        try:
+            if path:
+                safe.append(safe_relative(path))
+        except PathRefused:
+            message = f"`{fields.written(name)}` names `{path[:80]}`, which is not a path inside the skill"
+            fields.findings.add("resource-outside", line=fields.line(name), message=message)
+    return tuple(safe)
+
+
+def read_abp(reader: FieldReader) -> Abp | None:
+    """`abp` (row 000-19); None when neither a kind nor a tool in it can be used."""
+    block = reader.block("abp")
+    if block is None:
+        return None
+    fields = FieldReader(block, reader.findings, prefix="abp.")
+    kind = fields.choice("kind", _ABP_KINDS)
+    tools = fields.node("tools")
+    if tools is not None and not isinstance(tools, Sequence):
+        fields.wrong("tools", "a list of tools")
+    named = [tool for tool in (tools.items if isinstance(tools, Sequence) else ()) if _tool_name(tool)]
+    if isinstance(tools, Sequence) and len(named) < len(tools.items):
+        fields.wrong("tools", "a list of tools, each with a name", rule="field-value")
+    declared = tuple(cast("dict[str, object]", as_data(tool)) for tool in named)
+    return Abp(kind, declared) if kind or declared else None
+
+
+def _tool_name(node: Node) -> str:
+    name = node.entries.get("name") if isinstance(node, Mapping) else None
+    return name.text.strip() if isinstance(name, Scalar) else ""
+
+
+def read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
+    """`tools` (row 002-5): mappings with a name, or names alone."""
+    node = reader.node("tools")
+    if not isinstance(node, Sequence):
+        return tuple(ToolDeclaration(name) for name in reader.words("tools"))
+    return tuple(tool for item in node.items if (tool := _declaration(item)))
+
+
+def _declaration(item: Node) -> ToolDeclaration | None:
+    if isinstance(item, Scalar):
+        return ToolDeclaration(item.text.strip()) if item.text.strip() else None
+    name = _tool_name(item)
+    if not name or not isinstance(item, Mapping):
+        return None
+    kind = item.entries.get("type")
+    config = item.entries.get("config")
+    data = as_data(config) if isinstance(config, Mapping) else {}
+    return ToolDeclaration(name, str(as_text(kind)) if isinstance(kind, Scalar) else None, cast("dict[str, object]", data))

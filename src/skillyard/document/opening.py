@@ -1,0 +1,113 @@
+"""Opening a SKILL.md: from bytes to text, fences found, front matter read; every problem a finding, never an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from skillyard.document.fences import DOCUMENT_LIMIT, Fences, find_fences
+from skillyard.document.findings import Findings
+from skillyard.document.nodes import Mapping
+from skillyard.document.precise import YamlProblem
+from skillyard.document.recovery import Repair, read_with_recovery
+
+__all__ = ["Opened", "open_document"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What opening a file gave: its text without byte order mark, the front matter's tree, and where the body begins."""
+
+    text: str
+    header: str
+    """The text between the fences, as it was written."""
+    mapping: Mapping
+    body: str
+    body_line: int
+    repairs: tuple[Repair, ...] = ()
+    readable: bool = True
+    """Whether there was a front matter that could be read; what is missing in one that was not is not worth saying."""
+
+
+def open_document(data: bytes, findings: Findings, *, complete: bool = True) -> Opened:
+    """Read the bytes of a SKILL.md, or its first bytes when `complete` is false.
+
+    Raises:
+        NeedMore: as `find_fences`.
+    """
+    _check_name(findings)
+    if len(data) > DOCUMENT_LIMIT:
+        findings.add("file-too-large", message=f"the file is over {DOCUMENT_LIMIT >> 20} MiB: {len(data):,} bytes")
+        return _nothing("")
+    if problem := _encoding_problem(data, complete=complete):
+        findings.add(problem[0], line=problem[1])
+        return _nothing("")
+    fences = find_fences(data, complete=complete)
+    text = data[3 if data.startswith(_BOM) else 0 :].decode(errors="strict" if complete else "ignore")
+    if fences.problem:
+        _report_fences(fences, findings)
+        return _nothing(text)
+    return _read(data, text, fences, findings)
+
+
+def _nothing(text: str) -> Opened:
+    return Opened(text, "", Mapping({}, 1), text, 1, readable=False)
+
+
+def _check_name(findings: Findings) -> None:
+    name = findings.file.rpartition("/")[2]
+    if name != "SKILL.md" and name.lower() == "skill.md":
+        findings.add("file-name-case", message=f"the file is named {name}, not SKILL.md")
+
+
+def _encoding_problem(data: bytes, *, complete: bool) -> tuple[str, int] | None:
+    """The rule and the line of the first byte that is not text."""
+    if (at := data.find(b"\0")) >= 0:
+        rule = "file-not-utf8" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "file-nul"
+        return rule, data.count(b"\n", 0, at) + 1
+    if data.isascii():
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        cut_off = not complete and error.end == len(data) and error.reason == "unexpected end of data"
+        return None if cut_off else ("file-not-utf8", data.count(b"\n", 0, error.start) + 1)
+    return None
+
+
+def _report_fences(fences: Fences, findings: Findings) -> None:
+    assert fences.problem is not None  # noqa: S101 - the caller asked
+    findings.add(fences.problem)
+
+
+def _read(data: bytes, text: str, fences: Fences, findings: Findings) -> Opened:
+    header = data[fences.start : fences.end].decode()
+    header_line = data.count(b"\n", 0, fences.start) + 1
+    body_line = data.count(b"\n", 0, fences.body) + 1
+    _report_style(data, fences, findings, header_line)
+    body = data[fences.body :].decode(errors="ignore")
+    try:
+        read = read_with_recovery(header, first_line=header_line)
+    except YamlProblem as problem:
+        findings.add(problem.rule, line=problem.line, message=problem.message)
+        return Opened(text, header, Mapping({}, header_line), body, body_line, readable=False)
+    for repair in read.repairs:
+        findings.add(repair.rule, line=repair.line, message=repair.message, fix=repair.fix)
+    return Opened(text, header, read.mapping, body, body_line, read.repairs)
+
+
+def _report_style(data: bytes, fences: Fences, findings: Findings, header_line: int) -> None:
+    if data.startswith(_BOM):
+        findings.add("style-bom")
+    if header_line > 2:
+        findings.add("style-blank-start")
+    if b"\r\n" in data[: fences.body]:
+        findings.add("style-line-endings")
+    closing = data[fences.end : fences.body]
+    closing_line = data.count(b"\n", 0, fences.end) + 1
+    if closing.startswith(b"..."):
+        findings.add("style-closing-dots", line=closing_line)
+    if not closing.endswith(b"\n"):
+        findings.add("style-final-newline", line=closing_line)

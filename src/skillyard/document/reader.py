@@ -1,0 +1,105 @@
+"""From the tree of a front matter to typed `Metadata`, with a finding for every value that could not be used."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from skillyard.document.blocks import read_abp, read_resources, read_security, read_tools, read_triggers
+from skillyard.document.fields import FieldReader
+from skillyard.document.findings import Findings
+from skillyard.document.metadata import KINDS, Metadata
+from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
+from skillyard.document.spelling import SPELLINGS, split_tools
+
+__all__ = ["read_metadata"]
+
+_KNOWN: Final = frozenset(SPELLINGS.values())
+_TTL_LIMIT: Final = 10 * 365 * 24 * 3600
+_TOKEN_LIMIT: Final = 10_000_000
+# fmt: off
+_TEXTS: Final = (
+    "license", "compatibility", "display_name", "version", "category", "created_at", "updated_at", "skill_id",
+    "author", "homepage", "documentation", "icon_url", "repository", "entry", "model",
+)
+# fmt: on
+_LISTS: Final = ("tags", "keywords", "trigger_keywords")
+_DATA: Final = ("input_schema", "output_schema", "permissions", "container", "anthropic")
+
+
+def read_metadata(mapping: Mapping, findings: Findings, *, directory_name: str = "") -> Metadata:
+    """The typed fields of a front matter; the name falls back to the folder's."""
+    reader = FieldReader(mapping, findings)
+    declared = reader.declared()
+    values: dict[str, Any] = {name: reader.text(name) for name in _TEXTS}
+    values |= {name: reader.words(name) for name in _LISTS}
+    values |= {name: reader.data(name) for name in _DATA}
+    values |= _blocks(reader) | _settings(reader)
+    values["name"] = _scalar(reader, "name") or directory_name
+    values["description"] = _scalar(reader, "description")
+    values["capabilities"] = reader.words("capabilities", commas=False)
+    values["allowed_tools"] = _allowed_tools(reader)
+    values["metadata"] = _verbatim(reader, "metadata")
+    values["argument_hint"] = _argument_hint(reader)
+    values["extra"] = reader.unknown(_KNOWN)
+    kind = reader.choice("type", KINDS, rule="type-unknown")
+    if kind:
+        values["kind"] = kind
+        declared |= {"kind"}
+    return Metadata(declared=declared, **{name: value for name, value in values.items() if value is not None})
+
+
+def _blocks(reader: FieldReader) -> dict[str, object]:
+    abp = read_abp(reader)
+    protocol = reader.choice("protocol", ("vcp", "abp"))
+    return {
+        "triggers": read_triggers(reader),
+        "security": read_security(reader),
+        "resources": read_resources(reader),
+        "tools": read_tools(reader),
+        "abp": abp,
+        "protocol": protocol or ("abp" if abp else "vcp"),
+        "config": reader.data("config"),
+    }
+
+
+def _settings(reader: FieldReader) -> dict[str, object]:
+    return {
+        "domain": reader.text("domain"),
+        "cacheable": reader.flag("cacheable"),
+        "ttl": reader.number("ttl", low=1, high=_TTL_LIMIT),
+        "loading_priority": reader.choice("loading_priority", ("low", "normal", "high")),
+        "estimated_tokens": reader.number("estimated_tokens", low=0, high=_TOKEN_LIMIT),
+        "disable_model_invocation": reader.flag("disable_model_invocation"),
+        "user_invocable": reader.flag("user_invocable"),
+    }
+
+
+def _scalar(reader: FieldReader, name: str) -> str:
+    """A text without a finding: name and description have rules of their own."""
+    node = reader.node(name)
+    return node.text.strip() if isinstance(node, Scalar) else ""
+
+
+def _allowed_tools(reader: FieldReader) -> tuple[str, ...]:
+    node = reader.node("allowed_tools")
+    if isinstance(node, Scalar):
+        return split_tools(node.text)
+    if isinstance(node, Sequence):
+        tools = (tool for item in reader.words("allowed_tools") for tool in split_tools(item))
+        return tuple(dict.fromkeys(tools))
+    if node is not None:
+        reader.wrong("allowed_tools", "a list of tools")
+    return ()
+
+
+def _verbatim(reader: FieldReader, name: str) -> dict[str, object] | None:
+    block = reader.block(name)
+    return cast("dict[str, object]", as_text(block)) if block else None
+
+
+def _argument_hint(reader: FieldReader) -> str | None:
+    """`argument-hint: [file]` is YAML for a list, but means the text."""
+    node = reader.node("argument_hint")
+    if isinstance(node, Sequence):
+        return " ".join(f"[{word}]" for word in reader.words("argument_hint")) or None
+    return reader.text("argument_hint")

@@ -1,0 +1,56 @@
+"""The spellings of field names, and the small notations inside values: lists in one text, tools with arguments."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["SPEC_FIELDS", "SPELLINGS", "split_tools", "split_words"]
+
+SPEC_FIELDS: Final = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
+"""The only fields the Agent Skills specification knows, in its spelling."""
+
+# fmt: off
+_FIELDS: Final = (
+    "name", "description", "license", "compatibility", "metadata", "allowed_tools", "display_name", "version", "type",
+    "capabilities", "tags", "triggers", "trigger_patterns", "domain", "category", "keywords", "input_schema",
+    "output_schema", "protocol", "abp", "security", "resources", "cacheable", "ttl", "permissions", "config",
+    "loading_priority", "estimated_tokens", "created_at", "updated_at", "skill_id", "trigger_keywords", "author",
+    "homepage", "documentation", "icon_url", "repository", "entry", "tools", "container", "anthropic",
+    "disable_model_invocation", "user_invocable", "argument_hint", "model",
+)
+# fmt: on
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def _spellings() -> dict[str, str]:
+    known = {spelling: name for name in _FIELDS for spelling in (name, name.replace("_", "-"), _camel(name))}
+    return known | {"user-invokable": "user_invocable", "user_invokable": "user_invocable"}
+
+
+SPELLINGS: Final = MappingProxyType(_spellings())
+"""Every accepted spelling of every known field, with its one name (row C-20)."""
+
+# A tool is a word, with at most one group in brackets after it that may hold spaces and commas: `Bash(git add:*)`.
+_TOOL: Final = re.compile(r"[^\s,(]*\([^)]*\)?[^\s,]*|[^\s,(]+")
+
+
+def split_tools(text: str) -> tuple[str, ...]:
+    """The tools named in one text, separated by spaces or commas, without repeats.
+
+    >>> split_tools("Read, Bash(git add:*) Read")
+    ('Read', 'Bash(git add:*)')
+    """
+    return tuple(dict.fromkeys(_TOOL.findall(text)))
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """The words of one text, separated by commas (also `，` and `、`); a text without commas is one word."""
+    if "，" in text or "、" in text:
+        text = text.replace("，", ",").replace("、", ",")
+    return tuple(word for part in text.split(",") if (word := part.strip()))
