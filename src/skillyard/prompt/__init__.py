@@ -1,1 +1,24 @@
-"""Room under construction."""
+"""The index of skills in a system prompt: six styles, one budget, nothing untrusted unescaped."""
+
+from __future__ import annotations
+
+from skillyard.prompt.facts import Instructions, PromptDocument, PromptFile, PromptInventory, PromptSkill
+from skillyard.prompt.forms import Style
+from skillyard.prompt.index import Index, IndexShape, Omission, PromptRoot, append_index, build_index
+from skillyard.prompt.tokens import count_tokens
+
+__all__ = [
+    "Index",
+    "IndexShape",
+    "Instructions",
+    "Omission",
+    "PromptDocument",
+    "PromptFile",
+    "PromptInventory",
+    "PromptRoot",
+    "PromptSkill",
+    "Style",
+    "append_index",
+    "build_index",
+    "count_tokens",
+]

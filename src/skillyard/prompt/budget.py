@@ -1,0 +1,131 @@
+"""Who is shown, and how much of each, when not everything fits: the arithmetic of the budget.
+
+Skills come in tiers: those the user named, those that are pinned, the rest. A tier is served only after the ones before it.
+Within a tier every listed skill keeps its name and the room that is left is shared by water-filling: one common allowance for
+every description, short ones keep what they do not need for the others. When the allowance would be too small to say anything,
+the first skills get a short description and the others their name. What has no room for a name is left out, from the end.
+
+When the order is a ranking for a known request, the first skills are worth more than the last: if the common allowance would be
+small, three quarters of the room go to whole descriptions in order and the last quarter to further names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from skillyard.prompt.entry import BARE, WHOLE, Entry
+
+__all__ = ["Plan", "plan", "water_level"]
+
+SMALLEST: Final = 32  # quarter tokens: a description below about five words helps nobody
+FAIR_ENOUGH: Final = 80  # quarter tokens: below this a known ranking beats equal shares
+ROUNDS: Final = 3  # how often what word boundaries left over is shared out again
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Entries with their allowance, in the order of priority, how many were left out, and what is left of the room."""
+
+    shown: tuple[tuple[Entry, int], ...]
+    left_out: tuple[Entry, ...]
+    spare: int
+
+
+def plan(tiers: Sequence[Sequence[Entry]], room: int, *, ranked: bool = False) -> Plan:
+    """Share `room` quarter tokens among `tiers`, the most important first; `ranked`: the last tier's order is a ranking."""
+    shown: list[tuple[Entry, int]] = []
+    left_out: list[Entry] = []
+    for number, tier in enumerate(tiers):
+        if left_out:
+            left_out += tier
+            continue
+        share = _by_rank if ranked and number == len(tiers) - 1 else _fairly
+        part = share(tier, room)
+        shown += part.shown
+        left_out += part.left_out
+        room = part.spare
+    return Plan(tuple(shown), tuple(left_out), room)
+
+
+def water_level(sizes: Sequence[int], room: int) -> int:
+    """The largest common allowance with which `sizes`, each cut to it, take no more than `room`."""
+    ordered = sorted(sizes)
+    for number, size in enumerate(ordered):
+        sharers = len(ordered) - number
+        if size * sharers > room:
+            return max(room, 0) // sharers
+        room -= size
+    return ordered[-1] if ordered else 0
+
+
+def _fairly(tier: Sequence[Entry], room: int) -> Plan:
+    listed, room = _as_many_names_as_fit(tier, room)
+    allowances, room = _share(tier[:listed], room)
+    return Plan(tuple(zip(tier, allowances, strict=False)), tuple(tier[listed:]), room)
+
+
+def _as_many_names_as_fit(tier: Sequence[Entry], room: int) -> tuple[int, int]:
+    for number, entry in enumerate(tier):
+        if entry.bare > room:
+            return number, room
+        room -= entry.bare
+    return len(tier), room
+
+
+def _share(entries: Sequence[Entry], room: int) -> tuple[list[int], int]:
+    """An allowance for each of `entries`, whose names are paid for, and what is left of `room`."""
+    if room < SMALLEST:  # nothing to share: do not even look at the descriptions
+        return [BARE] * len(entries), room
+    frames = sum(entry.frame for entry in entries)
+    sizes = [field.size for entry in entries for field in entry.fields]
+    if frames + sum(sizes) <= room:
+        return [WHOLE] * len(entries), room - frames - sum(sizes)
+    level = water_level(sizes, room - frames)
+    if level < SMALLEST:
+        return _first_come(entries, room, SMALLEST)
+    return _even(entries, room, level)
+
+
+def _even(entries: Sequence[Entry], room: int, level: int) -> tuple[list[int], int]:
+    spent = sum(entry.cost(level) - entry.bare for entry in entries)
+    for _ in range(ROUNDS):
+        cut_fields = sum(field.size > level for entry in entries for field in entry.fields)
+        higher = level + (room - spent) // max(cut_fields, 1)
+        cost = sum(entry.cost(higher) - entry.bare for entry in entries) if higher > level else room + 1
+        if cost > room:
+            break
+        level, spent = higher, cost
+    return [level] * len(entries), room - spent
+
+
+def _first_come(entries: Sequence[Entry], room: int, allowance: int) -> tuple[list[int], int]:
+    """`allowance` for the first of `entries` for as long as `room` lasts, their names alone for the others."""
+    allowances = [BARE] * len(entries)
+    for number, entry in enumerate(entries):
+        if room < SMALLEST or (price := entry.cost(allowance) - entry.bare) > room:
+            break
+        allowances[number] = allowance
+        room -= price
+    return allowances, room
+
+
+def _by_rank(tier: Sequence[Entry], room: int) -> Plan:
+    fair = _fairly(tier, room)
+    if not fair.left_out and all(allowance == WHOLE or allowance >= FAIR_ENOUGH for _, allowance in fair.shown):
+        return fair
+    listed, spare = _as_many_names_as_fit(tier, room)
+    names = room - spare
+    described = room - min(names, room // 4)
+    first: list[tuple[Entry, int]] = []
+    for entry in tier:
+        if (price := entry.cost(WHOLE)) > described:
+            break
+        described -= price
+        room -= price
+        first.append((entry, WHOLE))
+    others = tier[len(first) :]
+    listed, room = _as_many_names_as_fit(others, room)
+    names_only = [(entry, BARE) for entry in others[:listed]]
+    return Plan((*first, *names_only), tuple(others[listed:]), room)

@@ -1,0 +1,185 @@
+"""What an index says of a skill, read from the skill and made safe.
+
+Everything here was written by strangers: it loses invisible and control characters and line breaks, and gets a limit, before
+any style sees it. A name that could be mistaken, because it is not unique, holds markup or is very long, gives way to the
+skill's id, which every tool accepts as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from skillyard.errors import SkillyardError
+from skillyard.prompt.tokens import cut, quarters
+from skillyard.text import sanitize, shorten, single_line
+
+__all__ = ["Facts", "Instructions", "PromptFile", "PromptInventory", "PromptSkill", "labels"]
+
+RAW_LIMIT: Final = 16 * 1024  # characters of a description looked at; the Agent Skills specification allows 1024
+FIELD_LIMIT: Final = 1024  # characters of any one field shown, whatever the caller allows
+LABEL_LIMIT: Final = 120  # quarter tokens of a name; the Agent Skills specification allows 64 characters
+_PLAIN_NAME: Final = re.compile(r"[^*`<>\[\]\\|]+")
+
+
+class PromptFile(Protocol):
+    """A file of a skill, by its relative POSIX path."""
+
+    @property
+    def name(self) -> str:
+        """For example `scripts/fill.py`."""
+
+
+class PromptInventory(Protocol):
+    """A skill's files by class (row 003-5)."""
+
+    @property
+    def script_files(self) -> Sequence[str]:
+        """Relative paths of scripts."""
+
+    @property
+    def reference_files(self) -> Sequence[str]:
+        """Relative paths of texts to read."""
+
+    @property
+    def template_files(self) -> Sequence[str]:
+        """Relative paths of templates."""
+
+
+class PromptDocument(Protocol):
+    """A skill's SKILL.md, of which an index may quote the instructions."""
+
+    @property
+    def body(self) -> str:
+        """The Markdown after the front matter."""
+
+
+class PromptSkill(Protocol):
+    """What the prompt room needs of a skill; `skillyard.catalog.Skill` has it."""
+
+    @property
+    def id(self) -> str:
+        """Unique, for example `user:pdf`."""
+
+    @property
+    def name(self) -> str:
+        """As the author wrote it."""
+
+    @property
+    def description(self) -> str:
+        """As the author wrote it; may be empty."""
+
+    @property
+    def source(self) -> str:
+        """Where it was found: `project`, `user` and so on."""
+
+    @property
+    def directory(self) -> str:
+        """The skill's folder, absolute."""
+
+    @property
+    def status(self) -> str:
+        """Only `ok` is shown."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why the status is not `ok`."""
+
+    @property
+    def model_invocable(self) -> bool:
+        """False when the author keeps the skill away from models."""
+
+    def files(self) -> Sequence[PromptFile]:
+        """Its files but for SKILL.md; only asked for by the `awareness` style."""
+
+    def inventory(self) -> PromptInventory:
+        """Its files by class; only asked for by the `xml-index` style."""
+
+    def document(self) -> PromptDocument:
+        """Its SKILL.md; only asked for by the `direct` style."""
+
+
+Instructions: TypeAlias = Callable[[PromptSkill], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A skill with the label it goes by and the limits of this index."""
+
+    skill: PromptSkill
+    label: str
+    description_chars: int | None
+    instructions: Instructions
+
+    @property
+    def folder(self) -> str:
+        """The skill's folder on one line, ending in a slash."""
+        return single_line(self.skill.directory).rstrip("/") + "/"
+
+    def description(self) -> tuple[str, bool]:
+        """The description on one line, cut to the limit, and whether it is whole."""
+        whole = single_line(self.skill.description[:RAW_LIMIT])
+        limit = FIELD_LIMIT if self.description_chars is None else min(self.description_chars, FIELD_LIMIT)
+        short = shorten(whole, limit)
+        return short, short == whole and len(self.skill.description) <= RAW_LIMIT
+
+    def body(self) -> str:
+        """The instructions, trimmed, with their lines but without invisible characters; empty when they cannot be read."""
+        try:
+            return sanitize(self.instructions(self.skill)).strip()
+        except (OSError, SkillyardError):
+            return ""
+
+    def top_files(self) -> tuple[str, ...]:
+        """`SKILL.md`, the files beside it, then the folders with a slash: `SKILL.md, script.py, templates/`."""
+        try:
+            names = [single_line(file.name) for file in self.skill.files()]
+        except (OSError, SkillyardError):
+            names = []
+        beside = [name for name in names if "/" not in name]
+        folders = [f"{name.partition('/')[0]}/" for name in names if "/" in name]
+        return tuple(dict.fromkeys(["SKILL.md", *beside, *folders]))
+
+    def classed_files(self) -> tuple[str, ...]:
+        """`SKILL.md`, references, scripts and templates; several in one folder as `scripts/(8个脚本)` (row 003-8)."""
+        try:
+            found = self.skill.inventory()
+        except (OSError, SkillyardError):
+            return ("SKILL.md",)
+        return (
+            "SKILL.md",
+            *_grouped(found.reference_files, "个文件"),
+            *_grouped(found.script_files, "个脚本"),
+            *_grouped(found.template_files, "个文件"),
+        )
+
+
+def _grouped(paths: Sequence[str], unit: str) -> list[str]:
+    """Files of the top folder by name, the files of any other folder as one count, or by path when there is only one."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folder, slash, _ = path.partition("/")
+        folders.setdefault(f"{folder}/" if slash else path, []).append(path)
+    parts = [inside[0] if len(inside) == 1 else f"{folder}({len(inside)}{unit})" for folder, inside in folders.items()]
+    return [single_line(part) for part in parts]
+
+
+def labels(skills: Sequence[PromptSkill]) -> list[str]:
+    """The word each skill goes by: its name when that is plain, short and unique among `skills`, else its id."""
+    uses = Counter(skill.name for skill in skills)
+    return [skill.name if uses[skill.name] == 1 and _is_plain(skill.name) else _clean_id(skill.id) for skill in skills]
+
+
+def _is_plain(name: str) -> bool:
+    return (
+        quarters(name) <= LABEL_LIMIT
+        and _PLAIN_NAME.fullmatch(name) is not None
+        and (name.isalnum() or single_line(name) == name)
+    )
+
+
+def _clean_id(skill_id: str) -> str:
+    return cut(single_line(skill_id), LABEL_LIMIT)

@@ -1,0 +1,219 @@
+"""The five styles of the documents, byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillyard.prompt import append_index, build_index
+
+AWARENESS = """\
+## Available Skills
+
+The following skills are available. Use Bash to read SKILL.md for detailed instructions.
+
+- **my-skill** (user)
+  Description: A helpful skill for doing things
+  Path: ~/.claude/skills/my-skill/
+  Files: SKILL.md, script.py, templates/
+
+- **project-skill** (project)
+  Description: Project-specific skill
+  Path: /project/.claude/skills/project-skill/
+  Files: SKILL.md
+
+"""
+
+TOOL = """\
+## Available Skills
+
+Use the `skill` tool to load detailed instructions for any skill.
+
+- **my-skill**: A helpful skill for doing things
+- **project-skill**: Project-specific skill
+"""
+
+DIRECT = """\
+## Available Skills
+
+### Skill: my-skill
+**Description:** A helpful skill for doing things
+
+# My Custom Skill
+
+## Usage
+
+1. First, analyze the requirements
+2. Then, implement the solution
+
+### Skill: project-skill
+**Description:** Project-specific skill
+
+Do as the project says.
+
+"""
+
+XML_INDEX = """\
+<available_skills>
+  <skill name="pdf" path="/var/lib/semibot/skills/pdf/current/">
+    处理 PDF 文件（读取、合并、拆分、表单填写等）
+    文件: SKILL.md, REFERENCE.md, FORMS.md, scripts/(8个脚本)
+  </skill>
+  <skill name="xlsx" path="/var/lib/semibot/skills/xlsx/current/">
+    处理 Excel 文件（创建、编辑、公式、图表等）
+    文件: SKILL.md, scripts/recalc.py
+  </skill>
+</available_skills>
+
+当任务匹配某个技能时，先用 read_skill_file 工具读取对应的 SKILL.md 获取完整指南。
+如需执行技能中的脚本，使用 bash 工具运行。脚本位于技能目录的 scripts/ 下。"""
+
+SECTION = """\
+Claude Code Skills (compatible)
+- Skill roots: .claude/skills, .my/skills (relative to project root unless absolute)
+- Use tools: skills_list (discover) and skills_load (load SKILL.md, then follow it).
+- If a skill defines allowed-tools, follow those constraints when possible.
+- Found: 2
+  - PDF Miner — Extract text & metadata from PDFs
+  - xlsx — Spreadsheets"""
+
+
+@pytest.fixture
+def two(skill):
+    return [
+        skill(
+            "my-skill",
+            "A helpful skill for doing things",
+            directory="~/.claude/skills/my-skill",
+            file_names=("script.py", "templates/template.txt"),
+            body="\n# My Custom Skill\n\n## Usage\n\n1. First, analyze the requirements\n2. Then, implement the solution\n",
+        ),
+        skill(
+            "project-skill",
+            "Project-specific skill",
+            source="project",
+            directory="/project/.claude/skills/project-skill",
+            body="Do as the project says.",
+        ),
+    ]
+
+
+@pytest.mark.row("001-11", "C-13")
+def test_awareness_is_exactly_the_example_of_its_document(two):
+    assert build_index(two, style="awareness").text == AWARENESS
+
+
+@pytest.mark.row("001-13", "C-13")
+def test_tool_is_exactly_its_document(two):
+    assert build_index(two, style="tool").text == TOOL
+
+
+@pytest.mark.row("001-12", "C-13")
+def test_direct_is_exactly_its_document(two):
+    assert build_index(two, style="direct").text == DIRECT
+
+
+@pytest.mark.row("001-12")
+def test_direct_cuts_instructions_at_a_thousand_characters(skill):
+    exactly, over = skill("a", body="x" * 1000), skill("b", body="y" * 1001)
+    text = build_index([exactly, over], style="direct").text
+    assert "x" * 1000 + "\n\n" in text
+    assert "y" * 1000 + "...\n\n" in text
+    assert "y" * 1001 not in text
+
+
+def test_direct_takes_the_instructions_it_is_given_instead_of_reading(skill):
+    text = build_index([skill("a")], style="direct", instructions=lambda each: f"Told for {each.name}").text
+    assert text.endswith("\n\nTold for a\n\n")
+
+
+def test_instructions_that_cannot_be_read_do_not_spoil_the_index(skill):
+    def gone(_):
+        raise FileNotFoundError
+
+    text = build_index([skill("a", "Does a.")], style="direct", instructions=gone).text
+    assert "**Description:** Does a." in text
+
+
+@pytest.mark.row("003-8", "C-13")
+def test_xml_index_is_exactly_the_example_of_its_document(skill, inventory):
+    scripts = tuple(f"scripts/check_{number}.py" for number in range(8))
+    skills = [
+        skill(
+            "pdf",
+            "处理 PDF 文件（读取、合并、拆分、表单填写等）",
+            directory="/var/lib/semibot/skills/pdf/current",
+            classes=inventory(script_files=scripts, reference_files=("REFERENCE.md", "FORMS.md")),
+        ),
+        skill(
+            "xlsx",
+            "处理 Excel 文件（创建、编辑、公式、图表等）",
+            directory="/var/lib/semibot/skills/xlsx/current/",
+            classes=inventory(script_files=("scripts/recalc.py",)),
+        ),
+    ]
+    index = build_index(skills, style="xml-index")
+    assert index.text == XML_INDEX
+    assert index.kept == ("user:pdf", "user:xlsx")
+
+
+@pytest.mark.row("004-5", "004-12", "C-13", "D-36")
+def test_section_is_exactly_its_document_and_names_only_roots_that_were_scanned(skill):
+    class Root:
+        def __init__(self, path, status):
+            self.path, self.status = path, status
+
+    roots = [Root("/work/.claude/skills", "ok"), Root("/elsewhere", "missing"), ".my/skills"]
+    skills = [
+        skill("PDF Miner", "Extract text & metadata from PDFs", given_id="project:pdf-miner"),
+        skill("xlsx", "Spreadsheets"),
+    ]
+    assert build_index(skills, style="section", roots=roots, project_root="/work").text == SECTION
+
+
+@pytest.mark.row("004-12")
+def test_section_lists_forty_skills_and_counts_the_others(skill):
+    skills = [skill(f"skill-{number:02}", "Does it.") for number in range(45)]
+    index = build_index(skills, style="section", roots=[".claude/skills"], budget=None)
+    lines = index.text.split("\n")
+    assert lines[4] == "- Found: 45"
+    assert lines[44] == "  - skill-39 — Does it."
+    assert lines[45] == "  - …and 5 more"
+    assert "search_skills" in lines[46]
+    assert [omission.reason for omission in index.omitted] == ["style section lists at most 40 skills"] * 5
+    assert index.more == 5
+
+
+@pytest.mark.row("004-12")
+def test_a_named_skill_is_among_the_forty(skill):
+    skills = [skill(f"skill-{number:02}") for number in range(45)]
+    index = build_index(skills, style="section", named=["skill-44"], budget=None)
+    assert "  - skill-44 — " in index.text
+    assert "user:skill-39" in {omission.id for omission in index.omitted}
+
+
+@pytest.mark.row("004-12")
+def test_section_can_say_that_nothing_was_found():
+    text = build_index([], style="section", roots=[".claude/skills"], show_empty=True).text
+    assert text.endswith("- Found: (none)")
+    assert build_index([], style="section", show_empty=True, budget=3).text == ""
+
+
+@pytest.mark.row("004-12")
+def test_section_without_a_description_shows_the_name_alone(skill):
+    assert build_index([skill("bare", "")], style="section").text.endswith("\n  - bare")
+
+
+@pytest.mark.row("004-13", "C-21")
+def test_the_index_goes_after_the_prompt_and_can_be_switched_off(two):
+    index = build_index(two, style="tool")
+    assert append_index("You are helpful.\n", index) == f"You are helpful.\n\n---\n\n{TOOL}"
+    assert append_index("You are helpful.\n", index, enabled=False) == "You are helpful.\n"
+    assert append_index("You are helpful.", build_index([])) == "You are helpful."
+    assert append_index("", index) == TOOL
+
+
+@pytest.mark.row("001-11")
+@pytest.mark.parametrize("style", ["awareness", "direct", "tool", "xml-index", "section", "compact"])
+def test_no_skills_give_no_text(style):
+    index = build_index([], style=style)
+    assert (index.text, index.tokens, index.kept, index.omitted) == ("", 0, (), ())
