@@ -7,11 +7,9 @@ check and use is refused by the kernel.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
-import unicodedata
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
@@ -110,8 +108,12 @@ def slug(name: str, fallback: str = "") -> str:
         folded = candidate if candidate.isascii() else _without_marks(candidate)
         if result := _NOT_SLUG.sub("-", folded.lower()).strip("-"):
             return result
+    import hashlib  # only for a name without a letter or digit: it is slow to import
+
     return "skill-" + hashlib.sha256(f"{name}\0{fallback}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def _without_marks(name: str) -> str:
+    import unicodedata  # only for names that are not ASCII
+
     return "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))

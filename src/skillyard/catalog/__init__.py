@@ -1,1 +1,50 @@
-"""Room under construction."""
+"""The skills one agent can see: where they are found, which one wins a name, what state each is in, and their files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillyard.catalog.catalog import Catalog, Overlay
+from skillyard.catalog.configuration import AllowedToolsMode, Configuration, PermissionMatch
+from skillyard.catalog.model import Changes, Root, RootStatus, Skill, Source, Status
+from skillyard.catalog.settings import Settings, home_directory
+
+if TYPE_CHECKING:
+    from skillyard.catalog.inventory import FileType, Inventory, SkillFile
+    from skillyard.catalog.reading import FileContent
+
+__all__ = [
+    "AllowedToolsMode",
+    "Catalog",
+    "Changes",
+    "Configuration",
+    "FileContent",
+    "FileType",
+    "Inventory",
+    "Overlay",
+    "PermissionMatch",
+    "Root",
+    "RootStatus",
+    "Settings",
+    "Skill",
+    "SkillFile",
+    "Source",
+    "Status",
+    "home_directory",
+]
+
+_LATER = {
+    "FileContent": "skillyard.catalog.reading",
+    "FileType": "skillyard.catalog.inventory",
+    "Inventory": "skillyard.catalog.inventory",
+    "SkillFile": "skillyard.catalog.inventory",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what only some callers name when they name it: a list must start quickly."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LATER[name]), name)

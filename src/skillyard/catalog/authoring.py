@@ -1,0 +1,81 @@
+"""Make a skill folder, and delete one, without touching anything else (rows 001-25, 001-26)."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import DeleteRefused, InvalidInput, SkillExists
+
+if TYPE_CHECKING:
+    from skillyard.catalog.model import Skill
+
+__all__ = ["MAX_DESCRIPTION", "MAX_NAME", "create_folder", "delete_folder"]
+
+MAX_NAME: Final = 64
+"""Characters in the name of a new skill (Agent Skills specification, name)."""
+MAX_DESCRIPTION: Final = 1024
+"""Characters in its description (Agent Skills specification, description)."""
+
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+def create_folder(root: str, name: str, description: str, instructions: str, *, source: str) -> str:
+    """Write `root/name/SKILL.md` and give back the folder; the root is made when it is not there.
+
+    Raises:
+        InvalidInput: the name or description breaks the rule.
+        SkillExists: there is something of that name already; it is left as it is.
+    """
+    _check(name, description)
+    from skillyard.document import new_document
+
+    text = new_document(name, description.strip(), instructions)
+    folder = f"{root}/{name}"
+    os.makedirs(root, exist_ok=True)
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        raise SkillExists(
+            f'Skill "{name}" already exists in {source} skills', hint=f"choose another name, or look at {folder}"
+        ) from None
+    with open(f"{folder}/SKILL.md", "x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    return folder
+
+
+def _check(name: str, description: str) -> None:
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+        raise InvalidInput(
+            f"{name!r} cannot be the name of a skill",
+            hint=f"use lower-case letters, digits and single hyphens, at most {MAX_NAME}: for example report-writer",
+        )
+    if not 1 <= len(description.strip()) <= MAX_DESCRIPTION:
+        raise InvalidInput(
+            f"a description has 1 to {MAX_DESCRIPTION} characters, this one has {len(description.strip())}",
+            hint="say what the skill does and when to use it",
+        )
+
+
+def delete_folder(skill: Skill) -> None:
+    """Delete the folder a user's skill was found in (D-24: the stored one, never one made up from the id).
+
+    Raises:
+        DeleteRefused: not a user skill, reached through a link, or not a folder of its own below its root.
+    """
+    directory, root = skill.directory, skill.root.path
+    if skill.source != "user":
+        raise DeleteRefused("Can only delete user skills", hint=f"{skill.id} is in {directory}", id=skill.id)
+    below = directory[len(root.rstrip("/")) + 1 :]
+    if not below or os.path.realpath(directory) != f"{os.path.realpath(root).rstrip('/')}/{below}":
+        raise DeleteRefused(
+            f"{directory} is reached through a link or is the root itself",
+            hint="remove the link, or delete the folder it leads to, by hand",
+            id=skill.id,
+        )
+    if not os.path.lexists(skill.path):
+        raise DeleteRefused(f"{directory} holds no SKILL.md any more", hint="refresh the catalog", id=skill.id)
+    import shutil
+
+    shutil.rmtree(directory)

@@ -1,0 +1,335 @@
+"""The catalog: the skills one agent can see, found, ranked and kept up to date."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillyard.catalog.configuration import Configuration, load_configuration
+from skillyard.catalog.listing import listing_json
+from skillyard.catalog.model import Changes, Root, Row, Skill, Status
+from skillyard.catalog.precedence import rank
+from skillyard.catalog.roots import Place, named_places, project_folders, project_root, standard_places
+from skillyard.catalog.scan import Progress, Scan, scan_place
+from skillyard.catalog.settings import configuration_directory, home_directory, load_settings, save_enabled
+from skillyard.errors import SkillyardError
+
+if TYPE_CHECKING:
+    from typing import Literal, Self
+
+    from skillyard.document import Profile
+
+__all__ = ["Catalog", "Overlay"]
+
+Verdict = tuple[Status, str | None]
+Overlay = Mapping[str, Verdict] | Callable[[Skill], Verdict | None]
+"""Statuses laid over those of the scan: by id, or decided for each skill (None leaves it as it is)."""
+
+
+class _Plan(NamedTuple):
+    """What was asked of `discover`, so that a refresh can ask it again."""
+
+    named: tuple[str, ...] | None
+    cwd: str
+    home: str
+    data: str
+    environ: Mapping[str, str]
+    profile: Profile | None
+    cache: str | None
+
+
+class _State:
+    """One complete result; a refresh replaces it in one step."""
+
+    __slots__ = ("configuration", "profile", "rows", "scans", "skills")
+
+    def __init__(self, configuration: Configuration, profile: Profile, scans: tuple[Scan, ...], rows: list[Row]) -> None:
+        self.configuration = configuration
+        self.profile = profile
+        self.scans = scans
+        self.rows = rows
+        self.skills: tuple[Skill, ...] | None = None
+
+    def all(self) -> tuple[Skill, ...]:
+        if self.skills is None:
+            roots = [scan.root for scan in self.scans]
+            self.skills = tuple([Skill(row, roots[row[3]], self.profile) for row in self.rows])
+        return self.skills
+
+
+class Catalog:
+    """Every skill that was found; iterating gives the usable ones, `all()` also the others with the reason.
+
+    Make one with `Catalog.discover()`.
+    """
+
+    def __init__(self, plan: _Plan, state: _State, overlays: tuple[Overlay, ...] = ()) -> None:
+        self._plan = plan
+        self._scanned = state
+        self._overlays = overlays
+        self._state = _overlaid(state, overlays)
+
+    @classmethod
+    def discover(
+        cls,
+        *,
+        roots: Sequence[str | os.PathLike[str]] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        home: str | os.PathLike[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        profile: Profile | None = None,
+        cache: bool = True,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Find the skills for work in the folder `cwd` (row 001-23).
+
+        `roots` means exactly those folders, first one first; left out, the project's, the user's and all other known places are
+        searched. `profile` decides what is broken; left out, the configured one holds. `progress(done, total)` is called while
+        files are read. With `cache` unchanged files are not read again.
+
+        Raises:
+            InvalidConfiguration: a settings file cannot be understood.
+        """
+        environ = dict(os.environ if environ is None else environ)
+        data = home_directory(environ)
+        plan = _Plan(
+            named=None if roots is None else tuple(os.fspath(root) for root in roots),
+            cwd=os.path.abspath(cwd or os.getcwd()),
+            home=os.path.abspath(home or environ.get("HOME") or os.path.expanduser("~")),
+            data=data,
+            environ=environ,
+            profile=profile,
+            cache=f"{data}/cache/catalog" if cache else None,
+        )
+        return cls(plan, _scan(plan, progress))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self)} usable of {len(self._state.rows)} skills in {len(self.roots)} roots>"
+
+    def __iter__(self) -> Iterator[Skill]:
+        return (skill for skill in self._state.all() if skill.status == "ok")
+
+    def __len__(self) -> int:
+        return sum(row[1] == "ok" for row in self._state.rows)
+
+    def all(self) -> tuple[Skill, ...]:
+        """Every skill, also disabled, denied, shadowed and broken ones, in order of precedence."""
+        return self._state.all()
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """The folders that were searched or refused, in order of precedence."""
+        return tuple(scan.root for scan in self._state.scans)
+
+    @property
+    def project_root(self) -> str:
+        """The git root around the working folder, else the folder of the configuration, else the working folder."""
+        git_root = project_root(self._plan.cwd)
+        configured = self.configuration.file
+        return git_root or (os.path.dirname(configured) if configured else self._plan.cwd)
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the project's and the user's settings files say."""
+        return self._state.configuration
+
+    @property
+    def profile(self) -> Profile:
+        """The profile the skills were read with."""
+        return self._state.profile
+
+    def to_json(self) -> str:
+        """The JSON of `list --json`: every skill and every root."""
+        return listing_json(self._state.rows, self.roots)
+
+    def get(self, name_or_id: str) -> Skill:
+        """The skill that an id, folder, name, display name or unique part of a name means, whatever its status (C-8).
+
+        Raises:
+            SkillNotFound: nothing fits; `details["candidates"]` lists ids of near names.
+            AmbiguousSkill: several fit; `details["candidates"]` lists their ids.
+        """
+        from skillyard.catalog.lookup import find_skill
+
+        return find_skill(self._state.all(), name_or_id)
+
+    def refresh(self, *, progress: Progress | None = None) -> Changes:
+        """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
+        before = self._state
+        try:
+            state = _scan(self._plan, progress, before=self._scanned)
+        except (SkillyardError, OSError) as error:
+            return Changes(problem=str(error))
+        self._set(state)
+        return _changes(before, self._state)
+
+    def watch(self, *, debounce_ms: int = 300, look_again_s: float = 10) -> AsyncIterator[Changes]:
+        """Yield what changed, as files change; also looks again every `look_again_s` seconds, for roots that appear."""
+        from skillyard.catalog.watching import watch
+
+        return watch(self, debounce_ms=debounce_ms, look_again_s=look_again_s)
+
+    def with_statuses(self, overlay: Overlay) -> Self:
+        """This catalog with other statuses laid over; a refresh of the result applies them again."""
+        return type(self)(self._plan, self._scanned, (*self._overlays, overlay))
+
+    def enable(self, name_or_id: str) -> Skill:
+        """Switch a skill on, for all projects of this user (row 001-24)."""
+        return self._switch(name_or_id, enabled=True)
+
+    def disable(self, name_or_id: str) -> Skill:
+        """Switch a skill off, for all projects of this user; it keeps its name and shadows others as before."""
+        return self._switch(name_or_id, enabled=False)
+
+    def toggle(self, name_or_id: str) -> Skill:
+        """Switch a skill on when it is off, and off when it is on."""
+        return self._switch(name_or_id, enabled=self.get(name_or_id).status == "disabled")
+
+    def create(
+        self,
+        name: str,
+        description: str,
+        instructions: str = "",
+        *,
+        source: Literal["user", "project"] = "user",
+        root: str | os.PathLike[str] | None = None,
+    ) -> Skill:
+        """Make a new skill folder with a SKILL.md in the user's or the project's skills, or below `root` (row 001-25).
+
+        Raises:
+            InvalidInput: the name or description breaks the rule.
+            SkillExists: the folder is there already.
+        """
+        from skillyard.catalog.authoring import create_folder
+
+        place = Place(os.path.abspath(root), "config") if root else Place(self._folder_of(source), source)
+        directory = create_folder(place.path, name, description, instructions, source=place.source)
+        self.refresh()
+        return next((skill for skill in self.all() if skill.directory == directory), None) or self._alone(place, directory)
+
+    def delete(self, name_or_id: str) -> None:
+        """Delete a user's skill with its folder (rows 001-26, C-22).
+
+        Raises:
+            DeleteRefused: it is not a user skill, or its folder is reached through a link.
+        """
+        from skillyard.catalog.authoring import delete_folder
+
+        delete_folder(self.get(name_or_id))
+        self.refresh()
+
+    def directory_to_open(self, name_or_id: str | None = None) -> str:
+        """The folder of a skill, for a file manager; of an unknown one, the user's skills folder (row 001-27)."""
+        if name_or_id is not None:
+            try:
+                return self.get(name_or_id).directory
+            except SkillyardError:
+                pass
+        return self._folder_of("user")
+
+    def _switch(self, name_or_id: str, *, enabled: bool) -> Skill:
+        skill = self.get(name_or_id)
+        save_enabled(self._plan.data, skill.id, enabled=enabled)
+        old = self._scanned
+        self._set(_State(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
+        return self.get(skill.id)
+
+    def _set(self, state: _State) -> None:
+        self._scanned = state
+        self._state = _overlaid(state, self._overlays)
+
+    def _folder_of(self, source: str) -> str:
+        """Where new skills go: `.claude/skills`, or `.agents/skills` where only that one is in use."""
+        base = self._plan.home if source == "user" else self.project_root
+        agents, claude = f"{base}/.agents/skills", f"{base}/.claude/skills"
+        return agents if os.path.isdir(agents) and not os.path.isdir(claude) else claude
+
+    def _alone(self, place: Place, directory: str) -> Skill:
+        """A skill below a root that this catalog does not search."""
+        scan = scan_place(place, len(self.roots), profile=self.profile, cache=None)
+        rows = rank([scan], load_settings(self._plan.data))
+        skills = [Skill(row, scan.root, self.profile) for row in rows]
+        return next(skill for skill in skills if skill.directory == directory)
+
+
+def _scan(plan: _Plan, progress: Progress | None, *, before: _State | None = None) -> _State:
+    configuration = _configuration(plan)
+    profile: Profile = plan.profile or configuration.profile
+    collecting = gc.isenabled()
+    gc.disable()  # thousands of tuples are made and none is garbage: looking for some costs a fifth of the time
+    try:
+        places = _places(plan, configuration)
+        scans = tuple(
+            scan_place(place, precedence, profile=profile, cache=plan.cache, progress=progress)
+            for precedence, place in enumerate(places)
+        )
+        if before:
+            scans = tuple(_or_last_good(scan, before) for scan in scans)
+        return _State(configuration, profile, scans, rank(scans, load_settings(plan.data)))
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _configuration(plan: _Plan) -> Configuration:
+    user_file = f"{configuration_directory(plan.environ)}/skillyard.toml"
+    folders = project_folders(plan.cwd, plan.home)
+    if project_root(plan.cwd) is None:
+        folders = _own(folders)
+    return load_configuration(folders, user_file=user_file)
+
+
+def _own(folders: list[str]) -> list[str]:
+    """The folders up to the first that belongs to somebody else: in /tmp others may leave a settings file."""
+    own: list[str] = []
+    for folder in folders:
+        try:
+            if own and os.stat(folder).st_uid != os.geteuid():
+                break
+        except OSError:
+            break
+        own.append(folder)
+    return own
+
+
+def _places(plan: _Plan, configuration: Configuration) -> list[Place]:
+    if plan.named is not None:
+        return named_places(plan.named)
+    return standard_places(cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration)
+
+
+def _or_last_good(scan: Scan, before: _State) -> Scan:
+    """The last good list of a root that cannot be read any more; one that is gone is gone."""
+    if scan.root.status != "unreadable":
+        return scan
+    for last in before.scans:
+        if last.root.path == scan.root.path and last.found:
+            return last._replace(root=scan.root)
+    return scan
+
+
+def _overlaid(state: _State, overlays: tuple[Overlay, ...]) -> _State:
+    for overlay in overlays:
+        decide = _by_id(overlay) if isinstance(overlay, Mapping) else overlay
+        rows: list[Row] = []
+        for row, skill in zip(state.rows, state.all(), strict=True):
+            verdict = decide(skill)
+            rows.append(row if verdict is None else (row[0], *verdict, *row[3:]))
+        state = _State(state.configuration, state.profile, state.scans, rows)
+    return state
+
+
+def _by_id(statuses: Mapping[str, Verdict]) -> Callable[[Skill], Verdict | None]:
+    return lambda skill: statuses.get(skill.id)
+
+
+def _changes(before: _State, after: _State) -> Changes:
+    old = {skill.id: skill for skill in before.all()}
+    new = {skill.id: skill for skill in after.all()}
+    return Changes(
+        added=tuple(sorted(new.keys() - old.keys())),
+        changed=tuple(sorted(skill_id for skill_id in new.keys() & old.keys() if new[skill_id] != old[skill_id])),
+        removed=tuple(sorted(old.keys() - new.keys())),
+    )

@@ -1,0 +1,216 @@
+"""Read what a project or a person configured: `skillyard.toml`, `[tool.skillyard]` in `pyproject.toml`, or `ship.json`.
+
+The closest folder that has one of the three wins, from the working folder up to the git root (without one, as long as the
+folders belong to the user); in one folder `skillyard.toml` comes before `pyproject.toml` and `ship.json`. The user's own
+`skillyard.toml` (in `$XDG_CONFIG_HOME/skillyard`) adds its roots, gives what the project leaves open, and its permissions, when
+it has any, replace the project's: a project must not loosen what its user tightened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, get_args
+
+from skillyard.errors import InvalidConfiguration
+
+__all__ = ["AllowedToolsMode", "Configuration", "PermissionMatch", "load_configuration"]
+
+AllowedToolsMode = Literal["off", "advise", "enforce"]
+PermissionMatch = Literal["first", "last"]
+_Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
+_Permission = Literal["allow", "ask", "deny"]
+_Table = Mapping[str, object]
+
+_TOML: Final = "skillyard.toml"
+_PYPROJECT: Final = "pyproject.toml"
+_SHIP: Final = "ship.json"
+_LARGEST: Final = 1024 * 1024
+_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Configuration(NamedTuple):
+    """What the settings files say, each value checked.
+
+    `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is passed on
+    unchecked: the sandbox room knows its keys. `file` is None when no project file was found.
+    """
+
+    paths: tuple[str, ...] = ()
+    allow_external_paths: bool = False
+    prompt_section: bool = True
+    profile: _Profile = "standard"
+    permissions: Mapping[str, str] = _EMPTY
+    permission_match: PermissionMatch = "first"
+    allowed_tools: AllowedToolsMode = "advise"
+    sandbox: Mapping[str, object] = _EMPTY
+    file: str | None = None
+    user_paths: tuple[str, ...] = ()
+    user_file: str | None = None
+
+    def roots(self) -> Iterator[tuple[str, str, bool]]:
+        """Every configured root: the folder it is relative to, as written, and whether the user's own file named it."""
+        for path in self.paths:
+            yield os.path.dirname(self.file or ""), path, False
+        for path in self.user_paths:
+            yield os.path.dirname(self.user_file or ""), path, True
+
+
+def load_configuration(folders: list[str], *, user_file: str | None = None) -> Configuration:
+    """The configuration of the first of `folders` that has one, over the user's own in `user_file`.
+
+    Raises:
+        InvalidConfiguration: a file cannot be read, is not TOML or JSON, or a value cannot be meant.
+    """
+    user = _read_toml(user_file, ()) if user_file else None
+    for folder in folders:
+        if (found := _project_file(folder)) is not None:
+            return _combined(found, user, user_file)
+    return _combined(None, user, user_file)
+
+
+def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file: str | None) -> Configuration:
+    base = _checked(user, user_file or "") if user is not None else Configuration()
+    base = base._replace(paths=(), user_paths=base.paths, user_file=user_file)
+    if project is None:
+        return base
+    file, values = project
+    found = _checked(values, file, base)
+    if base.permissions:
+        found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
+    return found._replace(file=file, user_paths=base.user_paths, user_file=user_file)
+
+
+def _project_file(folder: str) -> tuple[str, _Table] | None:
+    for name, sections in ((_TOML, ()), (_PYPROJECT, ("tool", "skillyard"))):
+        path = f"{folder.rstrip('/')}/{name}"
+        if (values := _read_toml(path, sections)) is not None:
+            return path, values
+    path = f"{folder.rstrip('/')}/{_SHIP}"
+    values = _read_ship(path)
+    return None if values is None else (path, values)
+
+
+def _read_toml(path: str, sections: tuple[str, ...]) -> _Table | None:
+    """The table at `sections`; None when there is no such file or no such table."""
+    data = _bytes(path)
+    if data is None or (sections and b"tool.skillyard" not in data):
+        return None
+    import tomllib  # only when there is a file to read: it is slow to import
+
+    try:
+        values: object = tomllib.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidConfiguration(f"{path} is not TOML: {error}", hint="mend the line it names", file=path) from None
+    for section in sections:
+        values = values.get(section) if isinstance(values, dict) else None
+    return values if isinstance(values, dict) else None
+
+
+def _read_ship(path: str) -> _Table | None:
+    """The `skills` block of a ship.json in the words of skillyard.toml; None when there is none."""
+    data = _bytes(path)
+    if data is None:
+        return None
+    import json
+
+    try:
+        values = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidConfiguration(f"{path} is not JSON: {error}", hint="mend the line it names", file=path) from None
+    block = values.get("skills") if isinstance(values, dict) else None
+    if not isinstance(block, dict):
+        return None
+    names = {"paths": "paths", "allowExternalPaths": "allow-external-paths", "promptSection": "prompt-section"}
+    return {"skills": {ours: block[theirs] for theirs, ours in names.items() if block.get(theirs) is not None}}
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}", file=path) from None
+    try:
+        return os.read(descriptor, _LARGEST)
+    except OSError as error:
+        raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}", file=path) from None
+    finally:
+        os.close(descriptor)
+
+
+def _checked(values: _Table, file: str, base: Configuration | None = None) -> Configuration:
+    """The values of one file over `base`, every one checked."""
+    reader = _Reader(file)
+    base = base or Configuration()
+    skills = reader.table(values, "skills", ("paths", "allow-external-paths", "prompt-section", "profile"))
+    permissions = reader.table(values, "permissions", ("match", "skills"))
+    tools = reader.table(values, "tools", ("allowed-tools",))
+    match = reader.word(permissions, "permissions.match", get_args(PermissionMatch), base.permission_match)
+    mode = reader.word(tools, "tools.allowed-tools", get_args(AllowedToolsMode), base.allowed_tools)
+    profile = reader.word(skills, "skills.profile", get_args(_Profile), base.profile)
+    return Configuration(
+        paths=reader.paths(skills),
+        allow_external_paths=reader.flag(skills, "skills.allow-external-paths", base.allow_external_paths),
+        prompt_section=reader.flag(skills, "skills.prompt-section", base.prompt_section),
+        profile=next(word for word in get_args(_Profile) if word == profile),
+        permissions=reader.patterns(permissions),
+        permission_match="last" if match == "last" else "first",
+        allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
+        sandbox=MappingProxyType({**base.sandbox, **reader.table(values, "sandbox", None)}),
+    )
+
+
+class _Reader:
+    """Takes values out of one file and says which key is wrong."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def wrong(self, key: str, wanted: str, value: object) -> InvalidConfiguration:
+        return InvalidConfiguration(
+            f"{self.file}: {key} must be {wanted}, not {value!r}", hint=f"change {key} in {self.file}", file=self.file, key=key
+        )
+
+    def table(self, values: _Table, name: str, known: tuple[str, ...] | None) -> dict[str, object]:
+        """The table `name`, empty when absent; `known` lists the keys it may have."""
+        table = values.get(name, {})
+        if not isinstance(table, dict):
+            raise self.wrong(name, "a table", table)
+        for key in table:
+            if known is not None and key not in known:
+                raise self.wrong(f"{name}.{key}", f"one of {', '.join(known)}", key)
+        return table
+
+    def flag(self, table: _Table, key: str, default: bool) -> bool:
+        value = table.get(_last(key), default)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "true or false", value)
+        return value
+
+    def word(self, table: _Table, key: str, words: tuple[str, ...], default: str) -> str:
+        value = table.get(_last(key), default)
+        if not isinstance(value, str) or value not in words:
+            raise self.wrong(key, f"one of {', '.join(words)}", value)
+        return value
+
+    def paths(self, skills: _Table) -> tuple[str, ...]:
+        value = skills.get("paths", [])
+        if not isinstance(value, list) or not all(isinstance(path, str) and "\0" not in path for path in value):
+            raise self.wrong("skills.paths", "a list of paths", value)
+        return tuple(dict.fromkeys(path.strip() for path in value if path.strip()))
+
+    def patterns(self, permissions: _Table) -> Mapping[str, str]:
+        rules = permissions.get("skills", {})
+        if not isinstance(rules, dict):
+            raise self.wrong("permissions.skills", "a table of pattern = permission", rules)
+        for pattern, permission in rules.items():
+            if permission not in get_args(_Permission):
+                raise self.wrong(f'permissions.skills."{pattern}"', "one of allow, ask, deny", permission)
+        return MappingProxyType({str(pattern): str(permission) for pattern, permission in rules.items()})
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]

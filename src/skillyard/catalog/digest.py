@@ -1,0 +1,57 @@
+"""Name the exact content of a skill's folder, so that an approval of it ends when anything in it changes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+__all__ = ["tree_digest"]
+
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_CHUNK: Final = 1024 * 1024
+
+
+def tree_digest(directory: str) -> str:
+    """`sha256:` and 64 hex digits over every file below `directory`, hidden ones included.
+
+    For each path in bytewise order: a letter for its kind (`f` file, `x` executable file, `l` link, `d` empty folder, `o`
+    other), the length of the path, the path, and the SHA-256 of the bytes (of a link: its target). Links are never followed, so
+    what they lead to is not part of the skill.
+    """
+    digest = hashlib.sha256(b"skillyard tree 1\n")
+    root = os.fsencode(directory)
+    for path in sorted(_paths(root, b"")):
+        kind, content = _content(root + b"/" + path)
+        digest.update(kind + len(path).to_bytes(8, "big") + path + content)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _paths(root: bytes, prefix: bytes) -> Iterator[bytes]:
+    with os.scandir(root + b"/" + prefix) as entries:
+        found = list(entries)
+    if not found and prefix:
+        yield prefix[:-1]
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _paths(root, prefix + entry.name + b"/")
+        else:
+            yield prefix + entry.name
+
+
+def _content(path: bytes) -> tuple[bytes, bytes]:
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return b"l", hashlib.sha256(os.readlink(path)).digest()
+    if not stat.S_ISREG(mode):
+        return b"d" if stat.S_ISDIR(mode) else b"o", hashlib.sha256().digest()
+    digest = hashlib.sha256()
+    descriptor = os.open(path, _FLAGS)
+    try:
+        while chunk := os.read(descriptor, _CHUNK):
+            digest.update(chunk)
+    finally:
+        os.close(descriptor)
+    return b"x" if mode & 0o111 else b"f", digest.digest()

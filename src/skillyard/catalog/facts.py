@@ -1,0 +1,169 @@
+"""Read one SKILL.md as far as a list needs it, and pack what it says into plain values.
+
+The first 4 KiB hold the front matter of nearly every file; more is read only when its closing fence is further down. The result
+is a tuple of text and bytes: it is small, goes through a pipe or into the cache as it is, and carries the pieces of JSON that
+never change, so that a list of ten thousand is put together by joining text.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from json.encoder import encode_basestring_ascii as quote
+from typing import TYPE_CHECKING, Final
+
+from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE
+from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
+from skillyard.paths import is_inside, slug
+
+if TYPE_CHECKING:
+    from skillyard.catalog.model import Facts, Found
+    from skillyard.document import Profile
+
+__all__ = ["diagnostics_json", "facts_of_files", "legacy_header", "read_facts"]
+
+_FIRST_READ: Final = 4096
+_LONGEST_READ: Final = HEADER_LIMIT + 4096
+# A FIFO must not block and a link must not be followed: what is behind one is decided on its real path.
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def facts_of_files(root: str, found: Iterable[Found], profile: Profile) -> list[Facts]:
+    """What each file says, in the same order; never raises for a file, whatever is wrong with it."""
+    return [read_facts(root, one, profile) for one in found]
+
+
+def read_facts(root: str, found: Found, profile: Profile) -> Facts:
+    """What the SKILL.md of one folder says; a file that cannot be read says so in its diagnostics."""
+    relative, file, mode = found[:3]
+    directory = f"{root}/{relative}" if relative else root
+    folder = _folder_name(directory)
+    try:
+        if mode & 0o170000 == stat.S_IFREG:
+            summary = _summary(f"{directory}/{file}", file, folder, profile)
+        else:
+            summary = _summary(_real_file(directory, file, mode), file, folder, profile)
+    except OSError as error:
+        summary = _unreadable(file, folder, f"{file} cannot be read: {error.strerror}", "check the file's permissions")
+    except _NotAFileError as error:
+        summary = _unreadable(file, folder, str(error), error.fix)
+    if not summary.usable:
+        summary = _with_legacy_metadata(summary, directory, file, folder, profile)
+    return _pack(summary, folder)
+
+
+def _folder_name(directory: str) -> str:
+    """The name the folder goes by; the version link of an installed skill is named after its parent."""
+    head, _, name = directory.rpartition("/")
+    return head.rpartition("/")[2] if name == "current" else name
+
+
+class _NotAFileError(Exception):
+    """Something other than a readable file is called SKILL.md."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+def _real_file(directory: str, file: str, mode: int) -> str:
+    """The real path of a linked SKILL.md that stays inside its skill's folder."""
+    if mode == OUTSIDE:
+        raise _NotAFileError(
+            "the folder is a link that leads out of the project",
+            "move the skill into the project, or set skills.allow-external-paths to true",
+        )
+    if not stat.S_ISLNK(mode):
+        kind = "folder" if stat.S_ISDIR(mode) else "device, pipe or socket"
+        raise _NotAFileError(f"{file} is a {kind}, not a file", f"put a text file named {file} there")
+    path = os.path.realpath(f"{directory}/{file}")
+    if not is_inside(path, directory):
+        raise _NotAFileError(f"{file} is a link that leaves the skill's folder", "link the whole folder, or copy the file")
+    if not os.path.exists(path):
+        raise _NotAFileError(f"{file} is a broken link", "mend or remove the link")
+    return path
+
+
+def _summary(path: str, file: str, folder: str, profile: Profile) -> Summary:
+    descriptor = os.open(path, _FLAGS)
+    try:
+        data = os.read(descriptor, _FIRST_READ)
+        complete = len(data) < _FIRST_READ
+        try:
+            return summarize(data, file=file, directory_name=folder, profile=profile, complete=complete)
+        except NeedMore:
+            data += os.read(descriptor, _LONGEST_READ - len(data))
+    finally:
+        os.close(descriptor)
+    return summarize(data, file=file, directory_name=folder, profile=profile)
+
+
+def _unreadable(file: str, folder: str, message: str, fix: str) -> Summary:
+    found = Diagnostic("file-unreadable", "error", message, file=file, fix=fix)
+    return Summary(name=folder, description="", usable=False, diagnostics=(found,))
+
+
+def _with_legacy_metadata(summary: Summary, directory: str, file: str, folder: str, profile: Profile) -> Summary:
+    """The summary of METADATA.yml when SKILL.md has no front matter and there is one (row 000-6: no merging)."""
+    if not any(found.rule == "front-matter-missing" for found in summary.diagnostics):
+        return summary
+    legacy = legacy_header(directory)
+    if legacy is None:
+        return summary
+    read = summarize(legacy, file=LEGACY_FILE, directory_name=folder, profile=profile)
+    note = Diagnostic(
+        "legacy-metadata",
+        "warning",
+        f"the metadata comes from {LEGACY_FILE}, which only old packages have",
+        file=file,
+        fix=f"move the content of {LEGACY_FILE} to the front matter of SKILL.md",
+    )
+    return read._replace(diagnostics=(note, *read.diagnostics))
+
+
+def legacy_header(directory: str) -> bytes | None:
+    """The content of the folder's METADATA.yml between fences, or None when there is no such file."""
+    try:
+        descriptor = os.open(f"{directory}/{LEGACY_FILE}", _FLAGS)
+    except OSError:
+        return None
+    try:
+        return b"---\n" + os.read(descriptor, HEADER_LIMIT - 16).strip() + b"\n---\n"
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _pack(summary: Summary, folder: str) -> Facts:
+    name, description, usable, shown, version, kind, tools, keywords, phrases, invocable, has_entry, diagnostics = summary
+    plain = tuple([_plain(found) for found in diagnostics]) if diagnostics else ()
+    details = (description, shown, version, kind, tools, keywords, phrases, invocable, has_entry, plain)
+    problem = None if usable else _problem(diagnostics)
+    head = f'"name": {quote(name)}, "description": {quote(description)}'
+    return slug(name, folder), problem, name, head, diagnostics_json(diagnostics), details
+
+
+def _plain(found: Diagnostic) -> tuple[object, ...]:
+    return found.rule, found.severity, found.message, found.file, found.line, found.fix
+
+
+def _problem(diagnostics: tuple[Diagnostic, ...]) -> str:
+    errors = [found.message for found in diagnostics if found.severity == "error"]
+    return errors[0] if errors else "its SKILL.md cannot be used"
+
+
+def diagnostics_json(diagnostics: tuple[Diagnostic, ...]) -> str:
+    """The diagnostics as a JSON array."""
+    if not diagnostics:
+        return "[]"
+    return f"[{', '.join([_json(found) for found in diagnostics])}]"
+
+
+def _json(found: Diagnostic) -> str:
+    fix = "null" if found.fix is None else quote(found.fix)
+    return (
+        f'{{"rule": {quote(found.rule)}, "severity": "{found.severity}", "message": {quote(found.message)}, '
+        f'"file": {quote(found.file)}, "line": {found.line}, "fix": {fix}}}'
+    )

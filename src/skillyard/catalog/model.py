@@ -1,0 +1,255 @@
+"""What a catalog is made of: roots, skills, and what a refresh changed.
+
+A catalog of ten thousand skills is built on every start of the command line, so a `Skill` is a thin view on one row of plain
+values; what few callers ask for (diagnostics, files, the document) is made when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from skillyard.catalog.inventory import Inventory, SkillFile
+    from skillyard.catalog.reading import FileContent
+    from skillyard.document import Diagnostic, Document, Profile
+
+__all__ = ["Changes", "Details", "Facts", "Found", "Root", "RootStatus", "Row", "Skill", "Source", "Status"]
+
+Source = Literal["project", "user", "env", "config", "plugin", "installed", "builtin"]
+"""Where a skill comes from; a root's source is the source of every skill below it."""
+
+Status = Literal["ok", "disabled", "denied", "shadowed", "broken"]
+"""Whether a skill is offered, and if not, why."""
+
+RootStatus = Literal["ok", "missing", "refused", "unreadable", "truncated"]
+"""What became of one root: only `ok` and `truncated` ones were scanned."""
+
+Found = tuple[str, str, int, int, int, int]
+"""One SKILL.md on disk: folder relative to the root, file name, mode, size in bytes, mtime in ns, inode."""
+
+Details = tuple[
+    str,
+    str | None,
+    str | None,
+    str,
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[str, ...],
+    bool,
+    bool,
+    tuple[tuple[object, ...], ...],
+]
+"""description, display name, version, kind, allowed tools, keywords, phrases, model_invocable, has_entry, diagnostics."""
+
+Facts = tuple[str, str | None, str, str, str, Details]
+"""What one SKILL.md says: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
+
+Row = tuple[str, Status, str | None, int, Found, Facts]
+"""One listed skill: id, status, reason, index of its root, where it was found, what it says."""
+
+
+class Root(NamedTuple):
+    """One folder that is searched for skills.
+
+    `path` is absolute. `precedence` counts from 0; the skill of the lower number wins a name. `reason` says why the status is
+    not `ok`, or what was left out.
+    """
+
+    path: str
+    source: Source
+    status: RootStatus = "ok"
+    precedence: int = 0
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, str]:
+        """The root as plain data: `{"path", "source", "status", "reason"?}`."""
+        shape = {"path": self.path, "source": self.source, "status": self.status}
+        return shape | {"reason": self.reason} if self.reason else shape
+
+
+class Changes(NamedTuple):
+    """What a refresh found: ids of skills, each list sorted; `problem` says why the last good list was kept."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is different from before."""
+        return bool(self.added or self.changed or self.removed)
+
+
+class Skill:
+    """One skill folder as the catalog sees it; cheap to make, read-only, and it reads its files only when asked."""
+
+    __slots__ = ("_row", "profile", "root")
+
+    root: Root
+    profile: Profile
+
+    def __init__(self, row: Row, root: Root, profile: Profile) -> None:
+        self._row = row
+        self.root = root
+        self.profile = profile
+
+    def __repr__(self) -> str:
+        return f"<Skill {self.id} {self.status} {self.directory}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Skill) and self._row == other._row and self.root.path == other.root.path
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.root.path))
+
+    @property
+    def id(self) -> str:
+        """`source:slug`, unique in the catalog; a second of the same source and slug has `#2` appended."""
+        return self._row[0]
+
+    @property
+    def status(self) -> Status:
+        """Whether the skill is offered, and if not, why."""
+        return self._row[1]
+
+    @property
+    def reason(self) -> str | None:
+        """One sentence when the status is not `ok`."""
+        return self._row[2]
+
+    @property
+    def usable(self) -> bool:
+        """Whether the status is `ok`."""
+        return self._row[1] == "ok"
+
+    @property
+    def source(self) -> Source:
+        """Where the skill comes from."""
+        return self.root.source
+
+    @property
+    def slug(self) -> str:
+        """The name as lower-case letters, digits and hyphens; precedence goes by it."""
+        return self._row[5][0]
+
+    @property
+    def name(self) -> str:
+        """The name as written, or the folder's name."""
+        return self._row[5][2]
+
+    @property
+    def directory(self) -> str:
+        """The absolute path of the skill's folder, as it was found (links not resolved)."""
+        relative = self._row[4][0]
+        return f"{self.root.path.rstrip('/')}/{relative}" if relative else self.root.path
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the SKILL.md."""
+        return f"{self.directory}/{self._row[4][1]}"
+
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it; empty when the file does not say."""
+        return self._row[5][5][0]
+
+    @property
+    def display_name(self) -> str | None:
+        """A name for people, when one is given."""
+        return self._row[5][5][1]
+
+    @property
+    def version(self) -> str | None:
+        """The version as written."""
+        return self._row[5][5][2]
+
+    @property
+    def kind(self) -> str:
+        """How the skill runs: `direct service distributed static preprocessor internal`."""
+        return self._row[5][5][3]
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...]:
+        """The tools the skill asks for, normalised to a list."""
+        return self._row[5][5][4]
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Words a search may find it by."""
+        return self._row[5][5][5]
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """Intents and phrases that ask for this skill."""
+        return self._row[5][5][6]
+
+    @property
+    def model_invocable(self) -> bool:
+        """Whether a model may load it by itself."""
+        return self._row[5][5][7]
+
+    @property
+    def has_entry(self) -> bool:
+        """Whether it declares something that can run."""
+        return self._row[5][5][8]
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was found in its SKILL.md."""
+        from skillyard.document import Diagnostic  # an unchanged list never needs the document room
+
+        return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by facts.py
+
+    def document(self) -> Document:
+        """Read and parse the SKILL.md now; the body is never kept.
+
+        Raises:
+            SkillUnusable: the file is gone or cannot be read.
+        """
+        from skillyard.catalog.reading import read_document
+
+        return read_document(self)
+
+    def files(self) -> tuple[SkillFile, ...]:
+        """Every file of the skill but its SKILL.md, sorted by path (row 001-10)."""
+        from skillyard.catalog.inventory import list_files
+
+        return list_files(self.directory, skip=self._row[4][1])
+
+    def inventory(self) -> Inventory:
+        """The files counted and sorted into scripts, references and templates (row 003-5)."""
+        from skillyard.catalog.inventory import take_inventory
+
+        return take_inventory(self.directory, skill_file=self._row[4][1])
+
+    def digest(self) -> str:
+        """`sha256:…` over every path, executable bit and byte of the folder: it changes when anything in it does."""
+        from skillyard.catalog.digest import tree_digest
+
+        return tree_digest(self.directory)
+
+    def read_file(self, path: str, *, limit: int = 1024 * 1024) -> FileContent:
+        """The file at `path` relative to the skill's folder, at most `limit` bytes (row 003-10).
+
+        Raises:
+            PathRefused: the path leaves the folder or has a denied name.
+            FileMissing: no such file; `details["candidates"]` lists near names.
+            FileTooLarge: longer than `limit`.
+        """
+        from skillyard.catalog.reading import read_file
+
+        return read_file(self, path, limit=limit)
+
+    def to_dict(self) -> dict[str, object]:
+        """The skill as `list --json` shows it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "source": self.source,
+            "directory": self.directory,
+            "status": self.status,
+            "reason": self.reason,
+            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
+        }

@@ -1,0 +1,171 @@
+"""Decide which folders are searched, in which order, and which of them are refused.
+
+The order is the precedence (C-11): project, closest folder first; configured inside the project; user; `CLAUDE_SKILLS_DIR`;
+configured outside the project; installed; plugins, newest version of each; built in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, Boundary
+
+if TYPE_CHECKING:
+    from skillyard.catalog.configuration import Configuration
+    from skillyard.catalog.model import Source
+
+__all__ = ["WELL_KNOWN", "Place", "named_places", "project_folders", "project_root", "standard_places"]
+
+WELL_KNOWN: Final = (".agents/skills", ".claude/skills")
+"""Where skills are in a project and in a home, first one first."""
+
+_PLUGINS: Final = ".claude/plugins/cache"
+_OUTSIDE_PROJECT: Final = "it is outside the project; set skills.allow-external-paths to true to search it"
+
+
+class Place(NamedTuple):
+    """One folder to scan and the rules for it."""
+
+    path: str
+    source: Source
+    boundary: Boundary | None = None
+    installed: bool = False
+    depth: int = MAX_DEPTH
+    refused: str | None = None
+
+
+def named_places(roots: Iterable[str | os.PathLike[str]]) -> list[Place]:
+    """The folders a caller named, in that order; the path of a SKILL.md stands for its folder."""
+    paths = []
+    for root in roots:
+        path = os.path.abspath(os.path.expanduser(os.fspath(root)))
+        if os.path.basename(path).lower() == SKILL_FILE.lower() and not os.path.isdir(path):
+            path = os.path.dirname(path)
+        paths.append(path)
+    return [Place(path, "config", depth=MAX_DEPTH_NAMED) for path in dict.fromkeys(paths)]
+
+
+def standard_places(*, cwd: str, home: str, data: str, environ: Mapping[str, str], configuration: Configuration) -> list[Place]:
+    """Every folder that is searched when the caller names none, in order of precedence.
+
+    `data` is Skillyard's own folder; installed skills are below it.
+    """
+    user = [f"{home}/{name}" for name in WELL_KNOWN]
+    variable = environ.get("CLAUDE_SKILLS_DIR", "").strip()
+    if variable:
+        variable = os.path.abspath(_expand(variable, home))
+    own = [*user, *([variable] if variable else []), f"{data}/skills"]
+    inside, outside = _configured(configuration, home, own)
+    places = [
+        *_project(cwd, home, user, own, configuration),
+        *inside,
+        *(Place(path, "user") for path in user),
+        *([Place(variable, "env")] if variable else []),
+        *outside,
+        Place(f"{data}/skills", "installed", installed=True),
+        *_plugins(f"{home}/{_PLUGINS}"),
+        *_built_in(),
+    ]
+    first: dict[str, Place] = {}
+    for place in places:
+        first.setdefault(place.path, place)
+    return list(first.values())
+
+
+def project_root(cwd: str) -> str | None:
+    """The closest folder from `cwd` upwards that holds `.git`."""
+    return next((folder for folder in _upwards(cwd) if os.path.lexists(f"{folder}/.git")), None)
+
+
+def project_folders(cwd: str, home: str) -> list[str]:
+    """`cwd` and its parents up to the git root if there is one, else up to the home folder or `/` (row 001-4)."""
+    git_root = project_root(cwd)
+    last = (home, os.path.realpath(home)) if git_root is None else (git_root,)
+    folders = []
+    for folder in _upwards(cwd):
+        folders.append(folder)
+        if folder in last:
+            break
+    return folders
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
+
+
+def _project(cwd: str, home: str, user: Sequence[str], own: Sequence[str], configuration: Configuration) -> Iterator[Place]:
+    user_real = {os.path.realpath(path) for path in user}
+    git_root = project_root(cwd)
+    for folder in project_folders(cwd, home):
+        for name in WELL_KNOWN:
+            path = f"{folder.rstrip('/')}/{name}"
+            if os.path.isdir(path) and os.path.realpath(path) not in user_real:
+                yield Place(path, "project", _boundary([git_root or folder], own, configuration, path))
+
+
+def _boundary(project: Sequence[str], own: Sequence[str], configuration: Configuration, root: str) -> Boundary | None:
+    """Links may lead anywhere in the project, in the root itself, or into the user's own skills."""
+    if configuration.allow_external_paths:
+        return None
+    return Boundary(tuple(os.path.realpath(folder) for folder in (*project, root, *own)))
+
+
+def _configured(configuration: Configuration, home: str, own: Sequence[str]) -> tuple[list[Place], list[Place]]:
+    """The configured folders inside the project, and those outside of it: refused unless that is allowed (rows 004-6…004-8)."""
+    inside: list[Place] = []
+    outside: list[Place] = []
+    for base, written, trusted in configuration.roots():
+        path = _with_skills_folder(os.path.normpath(os.path.join(base, _expand(written, home))))
+        if not trusted and Boundary((os.path.realpath(base),)).holds(os.path.realpath(path)):
+            inside.append(Place(path, "config", _boundary([base], own, configuration, path)))
+        elif trusted or configuration.allow_external_paths:
+            outside.append(Place(path, "config"))
+        else:
+            outside.append(Place(path, "config", refused=_OUTSIDE_PROJECT))
+    return inside, outside
+
+
+def _expand(path: str, home: str) -> str:
+    """`~` and `~/…` with the home folder in its place; nothing else is expanded."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _with_skills_folder(path: str) -> str:
+    """`<path>/skills` when there is one and the folder is not called that itself (row 004-7)."""
+    below = f"{path}/skills"
+    return below if os.path.basename(path) != "skills" and os.path.isdir(below) else path
+
+
+def _plugins(cache: str) -> Iterator[Place]:
+    """The `skills` folder of the newest version of every plugin of every marketplace (row 001-6, D-26)."""
+    for marketplace in _folders(cache):
+        for plugin in _folders(f"{cache}/{marketplace}"):
+            path = f"{cache}/{marketplace}/{plugin}"
+            if versions := _folders(path):
+                from skillyard.catalog.versions import newest  # few have plugins
+
+                skills = f"{path}/{newest(versions)}/skills"
+                if os.path.isdir(skills):
+                    yield Place(skills, "plugin")
+
+
+def _folders(path: str) -> list[str]:
+    """The names of the folders in `path` that are not hidden, sorted; none when it cannot be read."""
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except OSError:
+        return []
+
+
+def _built_in() -> Iterator[Place]:
+    path = f"{os.path.dirname(os.path.dirname(__file__))}/skills"
+    if os.path.isdir(path):
+        yield Place(path, "builtin")

@@ -1,0 +1,73 @@
+"""Notice changes as they happen, without wearing out the machine's watch descriptors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skillyard.catalog.catalog import Catalog
+    from skillyard.catalog.model import Changes
+
+__all__ = ["watch"]
+
+
+async def watch(catalog: Catalog, *, debounce_ms: int, look_again_s: float) -> AsyncIterator[Changes]:
+    """Refresh `catalog` when a file below one of its roots changes, and yield what is different.
+
+    Changes within `debounce_ms` milliseconds come as one. Every `look_again_s` seconds the catalog is refreshed anyway: a root
+    may have appeared, and some file systems report nothing. Where the system has no watches left, that is all that happens.
+    """
+    while True:
+        folders = _folders(catalog)
+        async with aclosing(_ticks(folders, debounce_ms, look_again_s)) as ticks:
+            async for _ in ticks:
+                changes = await asyncio.to_thread(catalog.refresh)
+                if changes.any or changes.problem:
+                    yield changes
+                if _folders(catalog) != folders:
+                    break
+
+
+def _folders(catalog: Catalog) -> list[str]:
+    return [root.path for root in catalog.roots if root.status in ("ok", "truncated") and os.path.isdir(root.path)]
+
+
+async def _ticks(folders: list[str], debounce_ms: int, look_again_s: float) -> AsyncGenerator[None, None]:
+    """Yield once when the watch has begun, then whenever a file changed or the time is up; end when watching is impossible."""
+    if folders:
+        try:
+            async with aclosing(_events(folders, debounce_ms, look_again_s)) as events:
+                async for _ in events:
+                    yield
+        except OSError:
+            pass  # no watches left, or a root went away in between
+    yield
+    await asyncio.sleep(look_again_s)
+
+
+async def _events(folders: list[str], debounce_ms: int, look_again_s: float) -> AsyncGenerator[None, None]:
+    from watchfiles import awatch  # its native part is only needed here
+
+    events = awatch(
+        *folders,
+        watch_filter=None,
+        debounce=debounce_ms,
+        step=min(50, debounce_ms),
+        rust_timeout=int(look_again_s * 1000),
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    )
+    first = asyncio.ensure_future(anext(events))
+    try:
+        await asyncio.sleep(0)  # lets the watch begin, so that the look that follows misses nothing
+        yield
+        await first
+        yield
+        async for _ in events:
+            yield
+    finally:
+        first.cancel()
