@@ -1,1 +1,41 @@
-"""Room under construction."""
+"""Which skills may be used: rules by pattern, approvals bound to content, and what `allowed-tools` permit."""
+
+from __future__ import annotations
+
+from skillyard.permissions.allowed import ALWAYS_PERMITTED, AllowedTools, Mode
+from skillyard.permissions.approvals import ApprovableSkill, Approvals
+from skillyard.permissions.asking import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovalRequestShape,
+    Approver,
+    Decision,
+    PolicyApprover,
+)
+from skillyard.permissions.rules import Match, Permission, RuledCatalog, RuledSkill, Rules, Ruling, visible
+from skillyard.permissions.store import ApprovalStore
+from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
+
+__all__ = [
+    "ALWAYS_PERMITTED",
+    "AllowedTools",
+    "ApprovableSkill",
+    "ApprovalAnswer",
+    "ApprovalRequest",
+    "ApprovalRequestShape",
+    "ApprovalStore",
+    "Approvals",
+    "Approver",
+    "Decision",
+    "Match",
+    "Mode",
+    "Permission",
+    "PolicyApprover",
+    "RuledCatalog",
+    "RuledSkill",
+    "Rules",
+    "Ruling",
+    "ToolRule",
+    "parse_tool_rule",
+    "visible",
+]

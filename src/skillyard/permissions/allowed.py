@@ -1,0 +1,74 @@
+"""What the loaded skills' `allowed-tools` mean for a host's tools: nothing, advice, or a limit (C-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, get_args
+
+from skillyard.errors import InvalidInput
+from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
+from skillyard.text import shorten, single_line
+
+__all__ = ["ALWAYS_PERMITTED", "AllowedTools", "Mode"]
+
+Mode = Literal["off", "advise", "enforce"]
+ALWAYS_PERMITTED: Final = frozenset({"read_skill_file", "search_skills", "skill", "skills_list", "skills_load"})
+_ADVICE_LIMIT: Final = 600  # characters of tool names in the advice
+
+
+class AllowedTools:
+    """The union of the `allowed-tools` of the skills that are loaded.
+
+    `entries` are the entries of all of them: what one skill asks for works while several are loaded. Skills that ask for
+    nothing add nothing; when none asks for anything there is no limit. An entry that cannot be read permits nothing and is kept
+    in `unreadable`. Only mode `enforce` ever says no, and never to the tools that find, load and read skills.
+
+    Raises:
+        InvalidInput: unknown mode.
+    """
+
+    __slots__ = ("entries", "mode", "rules", "unreadable")
+
+    def __init__(self, entries: Iterable[str] = (), *, mode: Mode = "advise") -> None:
+        if mode not in get_args(Mode):
+            raise InvalidInput(f"allowed-tools cannot be {mode!r}", hint="use 'off', 'advise' or 'enforce'")
+        self.mode: Mode = mode
+        self.entries = tuple(dict.fromkeys(entries))
+        read = [(entry, _parsed(entry)) for entry in self.entries]
+        self.rules = tuple(rule for _, rule in read if rule is not None)
+        self.unreadable = tuple(entry for entry, rule in read if rule is None)
+
+    def __repr__(self) -> str:
+        return f"AllowedTools({list(self.entries)!r}, mode={self.mode!r})"
+
+    @property
+    def limits(self) -> bool:
+        """Whether anything can be refused."""
+        return self.mode == "enforce" and bool(self.entries)
+
+    def filter(self, tools: Iterable[str]) -> tuple[str, ...]:
+        """Those of `tools` that may be offered: every tool that some call of is permitted."""
+        if not self.limits:
+            return tuple(tools)
+        return tuple(tool for tool in tools if tool in ALWAYS_PERMITTED or any(rule.speaks_of(tool) for rule in self.rules))
+
+    def permits(self, tool: str, argument: str | None = None) -> bool:
+        """Whether `tool` may be called with `argument`: the command line, path or address as text (None: not known)."""
+        if not self.limits or tool in ALWAYS_PERMITTED:
+            return True
+        return any(rule.permits(tool, argument) for rule in self.rules)
+
+    def advice(self) -> str:
+        """A sentence for the model about the tools the loaded skills ask for; empty when there is nothing to say."""
+        if self.mode == "off" or not self.entries:
+            return ""
+        listed = shorten(", ".join(single_line(entry) for entry in self.entries), _ADVICE_LIMIT)
+        rule = "Other tools are refused." if self.limits else "Follow this constraint when possible."
+        return f"Allowed tools: {listed}. {rule}"
+
+
+def _parsed(entry: str) -> ToolRule | None:
+    try:
+        return parse_tool_rule(entry)
+    except InvalidInput:
+        return None

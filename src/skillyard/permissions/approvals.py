@@ -1,0 +1,221 @@
+"""Approvals: what was agreed to, for which content, and for how long.
+
+An approval holds for a skill's id together with the digest of its content. When a byte of the skill changes, also while
+someone is thinking about the answer, the question is put again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from skillyard.errors import ApprovalRejected
+from skillyard.permissions.asking import ApprovalAnswer, ApprovalRequest, Approver
+from skillyard.permissions.store import ApprovalStore
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    import asyncio
+    import os
+    from collections.abc import Callable, Coroutine
+
+__all__ = ["ApprovableSkill", "Approvals"]
+
+_ATTEMPTS: Final = 3  # how often a skill may change under the question
+_DESCRIPTION: Final = 1024  # characters of the description shown to the one who is asked
+
+
+class ApprovableSkill(Protocol):
+    """What an approval needs of a skill; `skillyard.catalog.Skill` has it."""
+
+    @property
+    def id(self) -> str:
+        """`source:slug`."""
+
+    @property
+    def name(self) -> str:
+        """As the author wrote it."""
+
+    @property
+    def description(self) -> str:
+        """As the author wrote it."""
+
+    @property
+    def directory(self) -> str:
+        """The skill's folder."""
+
+    def digest(self) -> str:
+        """The digest of everything in the folder, as it is now."""
+
+
+class Approvals:
+    """What has been approved, and the one who is asked for what has not.
+
+    Session approvals live in this object; workspace approvals are kept in `store_path` (default: `approvals.json` in
+    Skillyard's home) under the real path of the folder `workspace` (default: the current one). Two objects share nothing but
+    that file.
+    """
+
+    def __init__(
+        self,
+        approver: Approver | None = None,
+        *,
+        store_path: str | os.PathLike[str] | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._approver = approver
+        path = _default_path() if store_path is None else Path(store_path)
+        self.store = ApprovalStore(path.absolute(), str(Path(workspace or ".").resolve()))
+        self._session: set[tuple[str, str, str]] = set()
+        self._questions: dict[tuple[str, str, str], _Question] = {}
+
+    async def require(
+        self, skill: ApprovableSkill, *, session: str, message_id: str | None = None, call_id: str | None = None
+    ) -> None:
+        """Return when `skill`, as it is now, may be used in `session`; ask if nobody has agreed to it yet.
+
+        Raises:
+            ApprovalRejected: the answer was no, nobody can be asked, or the skill keeps changing.
+        """
+        import asyncio  # not at the top: a program that asks nothing need not load it
+
+        for _ in range(_ATTEMPTS):
+            digest = await asyncio.to_thread(skill.digest)
+            if await self._approved(skill.id, digest, session):
+                return
+            request = _request(skill, digest, session, message_id, call_id)
+            answer = await self._answer(request)
+            if answer.decision not in ("once", "session", "workspace"):
+                raise _rejected(request, answer)
+            if await asyncio.to_thread(skill.digest) == digest:
+                return
+        raise ApprovalRejected(
+            f"the skill {single_line(skill.name)!r} changed while it was being approved",
+            hint="let the skill's folder come to rest, then try again",
+        )
+
+    def end_session(self, session: str) -> None:
+        """Forget what was approved for `session`."""
+        self._session = {key for key in self._session if key[0] != session}
+
+    def revoke(self, skill_id: str) -> bool:
+        """Take back every approval of the skill, in all sessions and in this workspace; False when there was none."""
+        kept = {key for key in self._session if key[1] != skill_id}
+        had = len(kept) < len(self._session)
+        self._session = kept
+        return self.store.remove(skill_id) or had
+
+    async def _approved(self, skill_id: str, digest: str, session: str) -> bool:
+        import asyncio
+
+        return (session, skill_id, digest) in self._session or await asyncio.to_thread(self.store.has, skill_id, digest)
+
+    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """The answer to `request`; the same question asked again while it is open gets the same answer."""
+        key = (request.session_id, request.skill_id, request.digest)
+        question = self._questions.get(key)
+        if question is None:
+            question = self._questions[key] = _Question(self._ask(request), lambda: self._questions.pop(key, None))
+        return await question.answer()
+
+    async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if self._approver is None:
+            raise ApprovalRejected(
+                f"the skill {single_line(request.skill_name)!r} needs approval and there is nobody to ask",
+                hint="give an approver, or write an 'allow' rule for this skill",
+                skill=request.skill_id,
+            )
+        try:
+            answer = await self._approver.ask(request)
+        except ApprovalRejected:
+            raise
+        except Exception as error:
+            raise ApprovalRejected(
+                f"asking about the skill {single_line(request.skill_name)!r} failed: {error}",
+                hint="mend the approver, then try again",
+            ) from error
+        await self._remember(request, answer)
+        return answer
+
+    async def _remember(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        import asyncio
+
+        if answer.decision == "session":
+            self._session.add((request.session_id, request.skill_id, request.digest))
+        if answer.decision == "workspace":
+            await asyncio.to_thread(self.store.add, request.skill_id, request.digest)
+            for (session, skill_id, digest), question in list(self._questions.items()):
+                if session != request.session_id and (skill_id, digest) == (request.skill_id, request.digest):
+                    question.settle(answer)
+
+
+class _Question:
+    """A question put once for everyone who waits for its answer, and given up when nobody waits any longer."""
+
+    def __init__(self, asking: Coroutine[object, object, ApprovalAnswer], forget: Callable[[], object]) -> None:
+        import asyncio
+
+        self._forget = forget
+        self._waiting = 0
+        self._answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.ensure_future(asking)
+        self._task.add_done_callback(self._finish)
+
+    async def answer(self) -> ApprovalAnswer:
+        """Wait for the answer; several may wait."""
+        import asyncio
+
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._answered)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._task.cancel()
+
+    def settle(self, answer: ApprovalAnswer) -> None:
+        """Give `answer`, found elsewhere, and stop asking."""
+        if not self._answered.done():
+            self._answered.set_result(answer)
+        self._task.cancel()
+
+    def _finish(self, task: asyncio.Future[ApprovalAnswer]) -> None:
+        self._forget()
+        error = None if task.cancelled() else task.exception()
+        if self._answered.done():
+            return
+        if task.cancelled():
+            self._answered.cancel()
+        elif error is not None:
+            self._answered.set_exception(error)
+        else:
+            self._answered.set_result(task.result())
+
+
+def _default_path() -> Path:
+    from skillyard.catalog import home_directory  # a program that keeps its approvals elsewhere need not load it
+
+    return Path(home_directory()) / "approvals.json"
+
+
+def _request(skill: ApprovableSkill, digest: str, session: str, message_id: str | None, call_id: str | None) -> ApprovalRequest:
+    return ApprovalRequest(
+        skill_id=skill.id,
+        skill_name=single_line(skill.name),
+        digest=digest,
+        session_id=session,
+        message_id=message_id,
+        call_id=call_id,
+        directory=skill.directory,
+        description=shorten(single_line(skill.description), _DESCRIPTION),
+    )
+
+
+def _rejected(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalRejected:
+    why = f": {single_line(answer.reason)}" if answer.reason else ""
+    return ApprovalRejected(
+        f"the skill {request.skill_name!r} was not approved{why}",
+        hint="do the task without this skill, or ask the user what to do instead",
+        skill=request.skill_id,
+        reason=answer.reason,
+    )

@@ -1,0 +1,141 @@
+"""Rules: which skills an agent may use, by pattern.
+
+A rule set is an ordered mapping `{pattern: "allow" | "ask" | "deny"}`. A pattern is matched against the skill's name, its slug
+and its id (`user:pdf`), so that a rule holds however the author spells the name, and `project:*` is a rule about a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+
+from skillyard.errors import InvalidInput, UnreachableRule
+from skillyard.permissions.patterns import covers, matches
+
+__all__ = ["Match", "Permission", "RuledCatalog", "RuledSkill", "Rules", "Ruling", "visible"]
+
+Permission = Literal["allow", "ask", "deny"]
+Match = Literal["first", "last"]
+Denial: TypeAlias = tuple[Literal["denied"], str]
+
+
+class RuledSkill(Protocol):
+    """What a rule looks at; `skillyard.catalog.Skill` has it."""
+
+    @property
+    def id(self) -> str:
+        """`source:slug`."""
+
+    @property
+    def name(self) -> str:
+        """As the author wrote it."""
+
+    @property
+    def slug(self) -> str:
+        """The name made safe."""
+
+    @property
+    def status(self) -> str:
+        """`ok` when nothing else keeps the skill from being used."""
+
+
+class RuledCatalog(Protocol):
+    """A catalog whose skills' statuses can be overlaid; `skillyard.catalog.Catalog` is one."""
+
+    def with_statuses(self, overlay: Callable[[RuledSkill], Denial | None], /) -> Self:
+        """The same catalog, now and after every refresh, with what `overlay` says in place of a skill's own status."""
+
+
+CatalogT = TypeVar("CatalogT", bound=RuledCatalog)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A decision, and the pattern that made it (None: no rule matched, so the default)."""
+
+    permission: Permission
+    pattern: str | None = None
+
+
+class Rules:
+    """An ordered set of permission rules.
+
+    With `match="first"` the first matching pattern decides (document 001), with `"last"` the last one; what no pattern matches
+    is allowed. A rule that could never decide, because one that takes precedence covers it with another decision, is refused
+    (C-10).
+
+    Raises:
+        InvalidInput: an unknown decision, an empty pattern or an unknown `match`.
+        UnreachableRule: a rule can never apply; the message names it and the one that hides it.
+    """
+
+    __slots__ = ("_ordered", "match", "patterns")
+
+    def __init__(self, patterns: Mapping[str, Permission] | None = None, match: Match = "first") -> None:
+        self.patterns: Mapping[str, Permission] = dict(patterns or {})
+        self.match: Match = match
+        _check(self.patterns, match)
+        ordered = list(self.patterns.items())
+        self._ordered = tuple(ordered if match == "first" else reversed(ordered))
+        _refuse_unreachable(self._ordered)
+
+    def __repr__(self) -> str:
+        return f"Rules({dict(self.patterns)!r}, match={self.match!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rules) and self._ordered == other._ordered
+
+    def __hash__(self) -> int:
+        return hash(self._ordered)
+
+    def decide(self, skill: str | RuledSkill) -> Permission:
+        """The permission of `skill`; give the skill itself where there is one, so that its slug and id count too."""
+        return self.rule(skill).permission
+
+    def rule(self, skill: str | RuledSkill) -> Ruling:
+        """The permission of `skill` and the pattern that gave it; each pattern is tried on the name, the slug and the id."""
+        names = (skill,) if isinstance(skill, str) else (skill.name, skill.slug, skill.id)
+        for pattern, permission in self._ordered:
+            if any(matches(pattern, name) for name in names):
+                return Ruling(permission, pattern)
+        return Ruling("allow")
+
+
+def visible(catalog: CatalogT, rules: Rules) -> CatalogT:
+    """`catalog` without the skills that `rules` deny: `all()` shows them as `denied` with the reason, iteration does not.
+
+    The rules stay in force: they also hold for skills that appear later.
+    """
+    if "deny" not in rules.patterns.values():
+        return catalog
+
+    def overlay(skill: RuledSkill) -> Denial | None:
+        if skill.status != "ok":
+            return None  # why it cannot be used anyway says more
+        ruling = rules.rule(skill)
+        return ("denied", f"the permission rule {ruling.pattern!r} denies it") if ruling.permission == "deny" else None
+
+    return catalog.with_statuses(overlay)
+
+
+def _check(patterns: Mapping[str, Permission], match: Match) -> None:
+    if match not in get_args(Match):
+        raise InvalidInput(f"permissions cannot match {match!r}", hint="use 'first' or 'last'")
+    for pattern, permission in patterns.items():
+        if permission not in get_args(Permission):
+            raise InvalidInput(f"the rule {pattern!r} says {permission!r}", hint="a rule says 'allow', 'ask' or 'deny'")
+        if not pattern.strip():
+            raise InvalidInput("a rule has an empty pattern", hint="write a name, or a pattern such as 'internal-*'")
+
+
+def _refuse_unreachable(ordered: Sequence[tuple[str, Permission]]) -> None:
+    for number, (pattern, permission) in enumerate(ordered):
+        for stronger, decision in ordered[:number]:
+            if decision != permission and covers(stronger, pattern):
+                raise UnreachableRule(
+                    f"the rule {pattern!r} = {permission!r} can never apply: {stronger!r} = {decision!r} always decides first",
+                    hint=f"put {pattern!r} where it is looked at before {stronger!r}, or take one of them out",
+                    pattern=pattern,
+                    hidden_by=stronger,
+                )

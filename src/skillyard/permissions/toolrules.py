@@ -1,0 +1,128 @@
+"""`allowed-tools`: what a skill says about the tools it needs, as advice or as a limit.
+
+The grammar of one entry (C-12)::
+
+    Read                     the tool, with any argument
+    Bash(git:*)              the tool, when the command's first words are `git`; the same as Bash(git *)
+    Bash(git status)         exactly this command
+    Read(src/**)             a path pattern: `*` stays within a folder, `**` is any folders or none
+    WebFetch(domain:a.org)   a web address on this host; `*.a.org` its subdomains
+    mcp__server__tool        a tool of an MCP server; mcp__server__* or mcp__server are all of them
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from skillyard.errors import InvalidInput
+from skillyard.permissions.commands import simple_command
+from skillyard.permissions.patterns import glob, matches
+
+__all__ = ["ToolRule", "parse_tool_rule"]
+
+_RULE: Final = re.compile(r"(?P<tool>[^\s(),]+)(?:\((?P<argument>.*)\))?", re.DOTALL)
+_ODD_IN_ADDRESS: Final = re.compile(r"[\\\s\x00-\x1f\x7f]")
+_SHELLS: Final = frozenset({"bash", "shell", "sh", "exec_shell", "exec_command", "run_shell", "run_command", "execute_command"})
+_PATH_TOOLS: Final = frozenset(
+    {"read", "write", "edit", "multiedit", "notebookedit", "glob", "grep", "ls", "read_file", "write_file", "edit_file"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRule:
+    """One entry of `allowed-tools`: a pattern for the tool's name and, if given, one for its argument."""
+
+    tool: str
+    argument: str | None = None
+
+    def __str__(self) -> str:
+        return self.tool if self.argument is None else f"{self.tool}({self.argument})"
+
+    def speaks_of(self, tool: str) -> bool:
+        """Whether the entry is about `tool`, whatever the argument."""
+        whole_server = self.tool.startswith("mcp__") and self.tool.count("__") == 1
+        return matches(self.tool, tool) or (whole_server and matches(f"{self.tool}__*", tool))
+
+    def permits(self, tool: str, argument: str | None) -> bool:
+        """Whether the entry permits `tool` with `argument`: a command, path or address as text (None: not known)."""
+        if not self.speaks_of(tool):
+            return False
+        if self.argument is None or self.argument in ("*", "**", ":*"):
+            return True
+        return argument is not None and _decider(tool, self.argument)(self.argument, argument)
+
+
+def parse_tool_rule(text: str) -> ToolRule:
+    """One entry of `allowed-tools`, for example `Bash(git:*)`.
+
+    Raises:
+        InvalidInput: no tool name, or unbalanced parentheses.
+    """
+    found = _RULE.fullmatch(text.strip())
+    if found is None:
+        raise InvalidInput(f"{text!r} does not name a tool", hint="write a tool's name, or Tool(argument), such as Bash(git:*)")
+    argument: str | None = found["argument"]
+    if argument is not None and not argument.strip():
+        raise InvalidInput(f"{text!r} permits nothing", hint=f"write {found['tool']}, or put something between the parentheses")
+    return ToolRule(found["tool"], argument.strip() if argument is not None else None)
+
+
+def _decider(tool: str, pattern: str) -> Callable[[str, str], bool]:
+    name = tool.casefold()
+    if name in _SHELLS:
+        return _permits_command
+    if name in _PATH_TOOLS:
+        return _permits_path
+    return _permits_address if pattern.startswith("domain:") else _permits_text
+
+
+def _permits_command(pattern: str, command: str) -> bool:
+    words = simple_command(command)
+    if words is None:
+        return False
+    for ending in (":*", " *"):
+        if pattern.endswith(ending) and "*" not in (prefix := pattern.removesuffix(ending)):
+            wanted = simple_command(prefix)
+            return wanted is not None and words[: len(wanted)] == wanted
+    if "*" in pattern:
+        return glob(pattern).fullmatch(" ".join(words)) is not None
+    return words == simple_command(pattern)
+
+
+def _permits_path(pattern: str, path: str) -> bool:
+    if not path or "\0" in path or "\\" in path:
+        return False
+    normal = posixpath.normpath(path).split("/")
+    return ".." not in normal and _segments_match(posixpath.normpath(pattern).split("/"), normal)
+
+
+def _segments_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether path segments fit, `**` standing for any number of them."""
+    reached = {0}  # how many of `names` the patterns so far can have used up
+    for pattern in patterns:
+        if pattern == "**":
+            reached = set(range(min(reached), len(names) + 1)) if reached else reached
+        else:
+            reached = {at + 1 for at in reached if at < len(names) and glob(pattern).fullmatch(names[at])}
+    return len(names) in reached
+
+
+def _permits_address(pattern: str, address: str) -> bool:
+    from urllib.parse import urlsplit  # not at the top: few skills limit addresses
+
+    if _ODD_IN_ADDRESS.search(address):  # programs disagree about where the host of such an address ends
+        return False
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and matches(pattern.removeprefix("domain:").strip(), host)
+
+
+def _permits_text(pattern: str, argument: str) -> bool:
+    return glob(pattern).fullmatch(argument) is not None

@@ -1,0 +1,370 @@
+"""Approvals: bound to content, remembered as long as agreed, asked once for all who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from dataclasses import dataclass, field
+
+import pytest
+
+from skillyard.catalog import Catalog
+from skillyard.errors import ApprovalRejected, InvalidConfiguration, InvalidInput
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Approvals, ApprovalStore, PolicyApprover
+
+
+@dataclass
+class FakeSkill:
+    name: str = "deploy"
+    id: str = "user:deploy"
+    description: str = "Ships it."
+    directory: str = "/s/deploy"
+    content: str = "sha256:one"
+
+    def digest(self):
+        return self.content
+
+
+@dataclass
+class Person:
+    """Someone who answers from a list, and waits for `ready` first."""
+
+    answers: list[str]
+    asked: list[ApprovalRequest] = field(default_factory=list)
+    ready: asyncio.Event | None = None
+
+    async def ask(self, request):
+        self.asked.append(request)
+        if self.ready is not None:
+            await self.ready.wait()
+        return ApprovalAnswer.parse(self.answers.pop(0))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "home" / "approvals.json"
+
+
+@pytest.mark.row("001-18")
+async def test_the_question_has_the_shape_of_the_document(store):
+    person = Person(["once"])
+    await Approvals(person, store_path=store).require(FakeSkill(), session="s1", message_id="m1", call_id="c1")
+    assert person.asked[0].to_dict() == {
+        "type": "skill",
+        "pattern": ["skill/deploy"],
+        "sessionId": "s1",
+        "messageId": "m1",
+        "callId": "c1",
+        "title": "Load skill: deploy",
+        "skillId": "user:deploy",
+        "digest": "sha256:one",
+    }
+
+
+@pytest.mark.row("001-18")
+async def test_once_is_asked_each_time(store):
+    person = Person(["once", "reject"])
+    approvals = Approvals(person, store_path=store)
+    await approvals.require(FakeSkill(), session="s1")
+    with pytest.raises(ApprovalRejected):
+        await approvals.require(FakeSkill(), session="s1")
+
+
+@pytest.mark.row("001-18", "D-28")
+async def test_a_session_answer_holds_for_that_session_only(store):
+    person = Person(["always", "reject"])
+    approvals = Approvals(person, store_path=store)
+    for _ in range(3):
+        await approvals.require(FakeSkill(), session="s1")
+    with pytest.raises(ApprovalRejected):
+        await approvals.require(FakeSkill(), session="s2")
+    assert len(person.asked) == 2
+    assert not store.exists()
+
+
+async def test_an_ended_session_is_asked_again(store):
+    person = Person(["session", "session"])
+    approvals = Approvals(person, store_path=store)
+    await approvals.require(FakeSkill(), session="s1")
+    approvals.end_session("s1")
+    await approvals.require(FakeSkill(), session="s1")
+    assert len(person.asked) == 2
+
+
+@pytest.mark.row("001-18")
+async def test_a_workspace_answer_is_kept_for_that_folder(store, tmp_path):
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    person = Person(["workspace"])
+    await Approvals(person, store_path=store, workspace=here).require(FakeSkill(), session="s1")
+    await Approvals(None, store_path=store, workspace=here).require(FakeSkill(), session="another")
+    with pytest.raises(ApprovalRejected):
+        await Approvals(None, store_path=store, workspace=elsewhere).require(FakeSkill(), session="s1")
+    kept = json.loads(store.read_text())["workspaces"][str(here)]
+    assert [(entry["skill"], entry["digest"]) for entry in kept] == [("user:deploy", "sha256:one")]
+
+
+async def test_the_file_is_the_owners_alone_and_nothing_lies_beside_it(store, tmp_path):
+    approvals = Approvals(PolicyApprover("workspace"), store_path=store, workspace=tmp_path)
+    await approvals.require(FakeSkill(), session="s")
+    assert stat.S_IMODE(store.stat().st_mode) == 0o600
+    assert sorted(path.name for path in store.parent.iterdir()) == ["approvals.json", "approvals.json.lock"]
+
+
+async def test_by_default_approvals_are_kept_in_skillyards_home(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    await Approvals(PolicyApprover("workspace")).require(FakeSkill(), session="s")
+    assert str(tmp_path) in (home / "skillyard" / "approvals.json").read_text()
+
+
+@pytest.mark.row("001-18")
+@pytest.mark.parametrize("scope", ["session", "workspace"])
+async def test_changed_content_is_asked_again(store, scope):
+    person = Person([scope, scope])
+    approvals = Approvals(person, store_path=store)
+    skill = FakeSkill()
+    await approvals.require(skill, session="s1")
+    skill.content = "sha256:two"
+    await approvals.require(skill, session="s1")
+    await approvals.require(skill, session="s1")
+    assert [request.digest for request in person.asked] == ["sha256:one", "sha256:two"]
+
+
+async def test_content_that_changes_under_the_question_is_asked_again(store):
+    skill = FakeSkill()
+
+    class Slow:
+        asked = 0
+
+        async def ask(self, request):
+            self.asked += 1
+            skill.content = "sha256:two"
+            return ApprovalAnswer("session")
+
+    slow = Slow()
+    await Approvals(slow, store_path=store).require(skill, session="s1")
+    assert slow.asked == 2
+
+
+async def test_a_skill_that_never_rests_is_refused(store):
+    skill = FakeSkill()
+
+    class Restless:
+        async def ask(self, request):
+            skill.content += "x"
+            return ApprovalAnswer("once")
+
+    with pytest.raises(ApprovalRejected, match="changed while"):
+        await Approvals(Restless(), store_path=store).require(skill, session="s1")
+
+
+@pytest.mark.row("001-18")
+async def test_identical_questions_get_one_answer(store):
+    person = Person(["once"], ready=asyncio.Event())
+    approvals = Approvals(person, store_path=store)
+    waiting = [asyncio.create_task(approvals.require(FakeSkill(), session="s1")) for _ in range(5)]
+    await until(lambda: person.asked)
+    await asyncio.sleep(0.02)
+    person.ready.set()
+    await asyncio.gather(*waiting)
+    assert len(person.asked) == 1
+
+
+@pytest.mark.row("001-18")
+async def test_one_no_is_a_no_for_all_who_wait(store):
+    person = Person(["reject"], ready=asyncio.Event())
+    approvals = Approvals(person, store_path=store)
+    waiting = [asyncio.create_task(approvals.require(FakeSkill(), session="s1")) for _ in range(3)]
+    await until(lambda: person.asked)
+    await asyncio.sleep(0.02)
+    person.ready.set()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(result) for result in results] == [ApprovalRejected] * 3
+
+
+@pytest.mark.row("001-18")
+async def test_a_workspace_answer_also_settles_the_questions_of_other_sessions(store):
+    class Window:
+        """Asks each session in its own dialog; only the first is ever answered."""
+
+        def __init__(self):
+            self.first = asyncio.Event()
+            self.open = []
+            self.closed = []
+
+        async def ask(self, request):
+            self.open.append(request.session_id)
+            try:
+                await (self.first.wait() if request.session_id == "s1" else asyncio.Event().wait())
+            except asyncio.CancelledError:
+                self.closed.append(request.session_id)
+                raise
+            return ApprovalAnswer("workspace")
+
+    window = Window()
+    approvals = Approvals(window, store_path=store)
+    waiting = [asyncio.create_task(approvals.require(FakeSkill(), session=name)) for name in ("s1", "s2")]
+    await until(lambda: len(window.open) == 2)
+    window.first.set()
+    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    await until(lambda: window.closed == ["s2"])
+
+
+async def test_a_question_nobody_waits_for_is_given_up(store):
+    class Window:
+        closed = False
+
+        async def ask(self, request):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                Window.closed = True
+
+    approvals = Approvals(Window(), store_path=store)
+    waiting = asyncio.create_task(approvals.require(FakeSkill(), session="s1"))
+    await until(lambda: approvals._questions)
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: Window.closed and not approvals._questions)
+
+
+async def test_one_who_leaves_does_not_close_the_question_for_the_others(store):
+    person = Person(["once"], ready=asyncio.Event())
+    approvals = Approvals(person, store_path=store)
+    leaving, staying = (asyncio.create_task(approvals.require(FakeSkill(), session="s1")) for _ in range(2))
+    await until(lambda: person.asked)
+    await asyncio.sleep(0.02)
+    leaving.cancel()
+    await asyncio.sleep(0.01)
+    person.ready.set()
+    await asyncio.wait_for(staying, 5)
+    assert leaving.cancelled()
+
+
+@pytest.mark.row("001-18")
+async def test_nobody_to_ask_is_a_no_with_a_way_out(store):
+    with pytest.raises(ApprovalRejected) as caught:
+        await Approvals(store_path=store).require(FakeSkill(), session="s1")
+    assert "nobody to ask" in caught.value.message
+    assert "approver" in caught.value.hint
+
+
+@pytest.mark.row("001-18")
+async def test_a_no_carries_its_reason(store):
+    with pytest.raises(ApprovalRejected) as caught:
+        await Approvals(PolicyApprover("reject", "not on Fridays"), store_path=store).require(FakeSkill(), session="s1")
+    assert "not on Fridays" in caught.value.message
+    assert caught.value.details["reason"] == "not on Fridays"
+
+
+async def test_an_approver_that_fails_approves_nothing(store):
+    class Broken:
+        async def ask(self, request):
+            raise RuntimeError("the window is gone")
+
+    with pytest.raises(ApprovalRejected, match="the window is gone"):
+        await Approvals(Broken(), store_path=store).require(FakeSkill(), session="s1")
+
+
+async def test_an_answer_that_is_no_answer_approves_nothing(store):
+    class Odd:
+        async def ask(self, request):
+            return ApprovalAnswer("yes")
+
+    with pytest.raises(ApprovalRejected):
+        await Approvals(Odd(), store_path=store).require(FakeSkill(), session="s1")
+
+
+async def test_an_approval_can_be_taken_back(store):
+    person = Person(["workspace", "session"])
+    approvals = Approvals(person, store_path=store)
+    await approvals.require(FakeSkill(), session="s1")
+    assert approvals.store.approved() == ("user:deploy",)
+    assert approvals.revoke("user:deploy")
+    assert not approvals.revoke("user:deploy")
+    await approvals.require(FakeSkill(), session="s1")
+    assert len(person.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"workspaces": []}',
+        '{"workspaces": {"W": 3}}',
+        '{"workspaces": {"W": [1, {"skill": 2}]}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_file_that_cannot_be_understood_approves_nothing_and_can_be_written_again(store, content):
+    store.parent.mkdir()
+    store.write_text(content)
+    store.chmod(0o600)
+    kept = ApprovalStore(store, "W")
+    assert not kept.has("user:deploy", "sha256:one")
+    kept.add("user:deploy", "sha256:one")
+    assert kept.has("user:deploy", "sha256:one")
+
+
+def test_a_file_others_may_write_approves_nothing(store):
+    kept = ApprovalStore(store, "W")
+    kept.add("user:deploy", "sha256:one")
+    store.chmod(0o666)
+    assert not kept.has("user:deploy", "sha256:one")
+
+
+def test_a_link_in_place_of_the_file_approves_nothing(store, tmp_path):
+    real = ApprovalStore(tmp_path / "real.json", "W")
+    real.add("user:deploy", "sha256:one")
+    store.parent.mkdir()
+    store.symlink_to(tmp_path / "real.json")
+    assert not ApprovalStore(store, "W").has("user:deploy", "sha256:one")
+
+
+def test_a_folder_that_cannot_be_written_is_said_plainly(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidConfiguration) as caught:
+        ApprovalStore(tmp_path / "file" / "approvals.json", "W").add("user:deploy", "sha256:one")
+    assert "SKILLYARD_HOME" in caught.value.hint
+
+
+def test_two_workspaces_keep_their_own_lists(store):
+    one, two = ApprovalStore(store, "/one"), ApprovalStore(store, "/two")
+    one.add("user:a", "sha256:1")
+    two.add("user:b", "sha256:2")
+    one.add("user:a", "sha256:3")
+    assert (one.approved(), two.approved()) == (("user:a",), ("user:b",))
+    assert not one.has("user:a", "sha256:1")
+    assert two.remove("user:b")
+    assert "/two" not in store.read_text()
+
+
+def test_only_known_words_answer_a_question():
+    assert ApprovalAnswer.parse("always").decision == "session"
+    with pytest.raises(InvalidInput):
+        ApprovalAnswer.parse("yes")
+
+
+async def test_a_real_skill_is_approved_by_its_content(store, skills_root, make_skill):
+    make_skill(skills_root, "deploy", files={"run.sh": "true"})
+    skill = Catalog.discover(roots=[skills_root], cache=False).get("deploy")
+    person = Person(["session", "reject"])
+    approvals = Approvals(person, store_path=store)
+    await approvals.require(skill, session="s1")
+    await approvals.require(skill, session="s1")
+    (skills_root / "deploy" / "run.sh").write_text("false")
+    with pytest.raises(ApprovalRejected):
+        await approvals.require(skill, session="s1")
+    assert len(person.asked) == 2
+
+
+async def until(condition):
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never happened")
