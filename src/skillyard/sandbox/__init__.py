@@ -1,1 +1,29 @@
-"""Room under construction."""
+"""The sandbox: what one run may do, and what holds it to that. It knows nothing of skills.
+
+`choose_backend(policy)` gives the strongest backend that can enforce a policy here; `await backend.run(job)` runs one script of
+one folder and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from skillyard.sandbox.job import Job, Limit, Probe, Result, SandboxBackend, Status, Unmet
+from skillyard.sandbox.policy import Policy, effective, narrowed
+from skillyard.sandbox.runtimes import can_start
+from skillyard.sandbox.selection import backends, choose_backend, probe_all
+
+__all__ = [
+    "Job",
+    "Limit",
+    "Policy",
+    "Probe",
+    "Result",
+    "SandboxBackend",
+    "Status",
+    "Unmet",
+    "backends",
+    "can_start",
+    "choose_backend",
+    "effective",
+    "narrowed",
+    "probe_all",
+]

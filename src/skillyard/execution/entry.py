@@ -1,0 +1,81 @@
+"""Which script of a skill runs: the declared one, a conventional one, or the only one.
+
+Code inside SKILL.md is never run (row C-4): the entry is always a file of the skill (defect D-1).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from skillyard.errors import FileMissing, NotExecutable
+from skillyard.execution.skill import RunnableDocument, RunnableSkill
+from skillyard.paths import safe_relative
+
+__all__ = ["conventional_entry", "find_entry"]
+
+_NAMES: Final = ("execute", "main", "index", "run")
+_ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
+_CODE: Final = {"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash", "shell"}
+
+
+def find_entry(skill: RunnableSkill, document: RunnableDocument, asked: str | None = None) -> str:
+    """The script to run, as a path relative to the skill.
+
+    In this order: the one asked for, `resources.entry`, `scripts/{execute,main,index,run}` with an ending that can run, the
+    only script in `scripts/`.
+
+    Raises:
+        NotExecutable: there is none, or more than one and no rule to choose.
+        PathRefused: the path asked for or declared leaves the skill.
+        FileMissing: the script asked for or declared is not there.
+    """
+    if asked is not None:
+        return _existing(skill, asked, "there is no script {path!r} in the skill")
+    if document.metadata.resources.entry:
+        return _existing(skill, document.metadata.resources.entry, "the declared entry {path!r} is not in the skill")
+    if found := conventional_entry(skill.directory):
+        return found
+    raise _nothing_to_run(skill, document)
+
+
+def conventional_entry(directory: str) -> str | None:
+    """The script that runs when none is declared, `None` when there is none or several could be meant."""
+    scripts = Path(directory, "scripts")
+    for name in _NAMES:
+        for ending in _ENDINGS:
+            if (scripts / f"{name}{ending}").is_file():
+                return f"scripts/{name}{ending}"
+    alone = _scripts(directory)
+    return alone[0] if len(alone) == 1 else None
+
+
+def _scripts(directory: str) -> list[str]:
+    try:
+        names = sorted(item.name for item in Path(directory, "scripts").iterdir() if item.is_file())
+    except OSError:
+        return []
+    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in _ENDINGS and name != "__init__.py"]
+
+
+def _existing(skill: RunnableSkill, path: str, message: str) -> str:
+    relative = safe_relative(path)
+    if not Path(skill.directory, relative).is_file():
+        raise FileMissing(message.format(path=relative), hint=_known(skill), candidates=_scripts(skill.directory))
+    return relative
+
+
+def _known(skill: RunnableSkill) -> str:
+    scripts = _scripts(skill.directory)
+    return f"its scripts: {', '.join(scripts[:10])}" if scripts else "the skill has no scripts"
+
+
+def _nothing_to_run(skill: RunnableSkill, document: RunnableDocument) -> NotExecutable:
+    scripts = _scripts(skill.directory)
+    if scripts:
+        hint = f"declare resources.entry, or name one of: {', '.join(scripts[:10])}"
+        return NotExecutable("the skill has several scripts and declares no entry", hint=hint, candidates=scripts)
+    if any(block.language in _CODE for block in document.code_blocks):
+        hint = "move the code to a file in scripts/ and declare it as resources.entry (migrate the skill)"
+        return NotExecutable("the skill's code is inside SKILL.md, which is never run", hint=hint)
+    return NotExecutable("the skill has no script to run", hint="follow its instructions instead, or add scripts/execute.py")

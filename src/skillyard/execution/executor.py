@@ -1,0 +1,216 @@
+"""Runs skills: finds what to run, fixes what it may do, hands it to a sandbox, and reads what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
+from skillyard.execution.entry import conventional_entry, find_entry
+from skillyard.execution.failure import failure_of
+from skillyard.execution.memory_writes import read_memory_writes
+from skillyard.execution.outcome import Outcome, read_outcome
+from skillyard.execution.run import Run, RunError, new_run_id
+from skillyard.execution.schema import UnusableSchema, schema_problems, with_defaults
+from skillyard.execution.skill import DeclaredMetadata, RunnableSkill
+from skillyard.execution.static import read_static
+from skillyard.execution.steps import read_steps
+from skillyard.sandbox import Job, Policy, Result, can_start, choose_backend, effective, narrowed
+
+__all__ = ["Executor"]
+
+_UNAVAILABLE: Final = ("service", "distributed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request to run a skill, with what its SKILL.md says read once."""
+
+    run_id: str
+    skill: RunnableSkill
+    metadata: DeclaredMetadata
+    parameters: Mapping[str, object]
+    context: Mapping[str, object]
+    warnings: tuple[str, ...] = ()
+
+    def end(self, **fields: object) -> Run:
+        """A run that ends with these fields."""
+        warnings = (*self.warnings, *fields.pop("warnings", ()))  # type: ignore[misc] # a tuple of text
+        return Run(run_id=self.run_id, skill_id=self.skill.id, warnings=warnings, **fields)  # type: ignore[arg-type]
+
+
+class Executor:
+    """Runs skills in a sandbox, never outside one.
+
+    `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
+    otherwise the strongest that can enforce the run's policy is chosen.
+    """
+
+    def __init__(self, *, ceiling: Policy | None = None, backend: str | None = None) -> None:
+        self._ceiling = ceiling or Policy.ceiling()
+        self._backend = backend
+
+    def can_run(self, skill: RunnableSkill) -> bool:
+        """Whether the skill has something this executor could start; looks at files, starts nothing."""
+        if skill.kind in _UNAVAILABLE:
+            return False
+        has_scripts = Path(skill.directory, "scripts").is_dir()
+        if not has_scripts and not getattr(skill, "has_entry", True):
+            return False  # known from the summary: the file need not be read
+        if has_scripts and (entry := conventional_entry(skill.directory)):
+            return can_start(entry)
+        try:
+            document = skill.document()
+            if skill.kind == "static":
+                return bool(document.metadata.config)
+            return can_start(find_entry(skill, document))
+        except (SkillyardError, OSError):
+            return False
+
+    async def run(
+        self,
+        skill: RunnableSkill,
+        parameters: Mapping[str, object],
+        *,
+        context: Mapping[str, object] | None = None,
+        entry: str | None = None,
+        digest: str | None = None,
+    ) -> Run:
+        """Run a skill with these parameters and report what became of it.
+
+        `context` is what the skill is told about the caller (`userId`, `sessionId`, …). `entry` names another script of the
+        skill. With `digest` (the skill's content digest when it was approved) nothing runs but exactly that content.
+
+        Raises:
+            NotExecutable: the skill has nothing to run.
+            PathRefused, FileMissing, FileTooLarge: its entry or a file cannot be used.
+            InvalidPolicy: its `security:` block says something impossible.
+            RuntimeUnavailable: no interpreter for its entry.
+            SandboxUnavailable: nothing here can enforce its policy.
+            PermissionDenied: its content is not what `digest` says.
+        """
+        document = skill.document()
+        metadata = document.metadata
+        call = _Call(new_run_id(), skill, metadata, with_defaults(metadata.input_schema, parameters), context or {})
+        if entry is None and skill.kind in _UNAVAILABLE:
+            message = f"skills of kind {skill.kind!r} cannot be run by this version of Skillyard"
+            return call.end(status="unavailable", error=RunError("kind_unavailable", message))
+        checked = _check_parameters(call)
+        if isinstance(checked, Run):
+            return checked
+        call = checked
+        if entry is None and skill.kind == "static":
+            return _finish(call, read_outcome(read_static(skill.directory, metadata.config)), None)
+        return await self._run_script(call, find_entry(skill, document, entry), digest)
+
+    async def _run_script(self, call: _Call, entry: str, digest: str | None) -> Run:
+        declared = Policy.from_security(call.metadata.security)
+        policy = effective(declared, self._ceiling)
+        try:
+            request = _request(call)
+        except InvalidInput as error:
+            return call.end(status="error", error=RunError("VALIDATION_FAILED", error.message))
+        import asyncio  # only a run needs it; everything above works without a loop
+
+        # The first choice of a process attacks the backends, which takes a while.
+        backend = await asyncio.to_thread(choose_backend, policy, self._backend)
+        verify = partial(_verify, digest) if digest else None
+        result = await backend.run(Job(call.skill.directory, entry, request, policy, verify=verify))
+        call = replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings))
+        return _finish(call, read_outcome(_answer(result)), result)
+
+
+def _check_parameters(call: _Call) -> _Call | Run:
+    """The call, or the run that ends it because its parameters do not fit the skill's schema."""
+    try:
+        problems = schema_problems(call.metadata.input_schema, dict(call.parameters))
+    except UnusableSchema as error:
+        return replace(call, warnings=(f"input_schema is not a usable JSON Schema and was not checked: {error}",))
+    if problems:
+        return call.end(status="error", error=RunError("VALIDATION_FAILED", "; ".join(problems)))
+    return call
+
+
+def _request(call: _Call) -> bytes:
+    """The one document the skill reads from standard input."""
+    body = {"input": call.parameters, "context": call.context}
+    if call.metadata.config:
+        body["config"] = call.metadata.config
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the parameters cannot be written as JSON: {error}") from None
+
+
+def _verify(digest: str, copy: str) -> None:
+    from skillyard.catalog.digest import tree_digest  # the catalog's own measure of a skill's content
+
+    if tree_digest(copy) != digest:
+        raise PermissionDenied(
+            "the skill is not what was approved: its content has changed", hint="look at it and approve it again"
+        )
+
+
+def _answer(result: Result) -> object:
+    """The document from the result pipe; without one the standard output, as JSON when it is, else as text."""
+    if result.result is not None:
+        return result.value
+    text = result.stdout.decode("utf-8", "replace").strip()
+    if not text:
+        return None
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _not_json(name: str) -> object:
+    raise ValueError(name)
+
+
+def _finish(call: _Call, outcome: Outcome, result: Result | None) -> Run:
+    """The run: the process's failure first, then the skill's own word about itself."""
+    error = failure_of(result) if result else None
+    status = result.status if result else "ok"
+    if error is None and outcome.failed:
+        status, error = "error", RunError("SANDBOX_EXECUTION_ERROR", outcome.message or "the skill reports an error")
+    steps, step_warnings = read_steps(outcome.steps)
+    # What a failed run suggests to remember is not to be trusted.
+    suggested = outcome.memory_writes if error is None else None
+    writes, write_warnings = read_memory_writes(suggested, protocol=call.metadata.protocol, context=call.context)
+    schema_warnings = _output_warnings(call, outcome) if error is None else ()
+    return call.end(
+        status=status,
+        output=outcome.output,
+        error=error,
+        steps=steps,
+        memory_writes=writes,
+        format=outcome.format,
+        message=outcome.message,
+        token_usage=outcome.token_usage,
+        warnings=(*outcome.warnings, *step_warnings, *write_warnings, *schema_warnings),
+        **(_of_process(result) if result else {}),
+    )
+
+
+def _of_process(result: Result) -> dict[str, object]:
+    return {
+        "limits": result.limits,
+        "isolation": result.isolation,
+        "stdout": result.stdout.decode("utf-8", "replace"),
+        "stderr": result.stderr.decode("utf-8", "replace"),
+        "duration_ms": result.duration_ms,
+        "interpreter": result.interpreter,
+    }
+
+
+def _output_warnings(call: _Call, outcome: Outcome) -> tuple[str, ...]:
+    try:
+        problems = schema_problems(call.metadata.output_schema, outcome.output)
+    except UnusableSchema as error:
+        return (f"output_schema is not a usable JSON Schema and was not checked: {error}",)
+    return tuple(f"the output does not fit output_schema: {problem}" for problem in problems)

@@ -1,0 +1,86 @@
+"""What a skill answered: a plain value, or an outcome with fields of its own (row 000-37).
+
+An outcome that says `status: error` is an error, however well the process ended (defect D-19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, get_args
+
+from skillyard.execution.run import Format
+
+__all__ = ["Outcome", "infer_format", "read_outcome"]
+
+_ALIASES: Final[Mapping[str, str]] = {
+    "token_usage": "tokenUsage",
+    "memory_writes": "memoryWrites",
+    "intermediate_steps": "intermediateSteps",
+    "steps": "intermediateSteps",
+}
+_FIELDS: Final = {
+    "output", "format", "status", "message", "tokenUsage", "warnings", "memoryWrites", "intermediateSteps", "error", *_ALIASES,
+}  # fmt: skip
+_STATUSES: Final = ("success", "error")
+_FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A skill's answer with every field in its place; `memory_writes` and `steps` are still as the skill gave them."""
+
+    output: object
+    format: Format
+    failed: bool = False
+    message: str | None = None
+    token_usage: Mapping[str, object] | None = field(default=None, hash=False)
+    warnings: tuple[str, ...] = ()
+    memory_writes: object = None
+    steps: object = None
+
+
+def read_outcome(value: object) -> Outcome:
+    """The outcome in `value`; anything that is not one is the output itself.
+
+    An object is an outcome when all its keys are an outcome's and it has `output`, or `status` with a known word.
+    """
+    if not isinstance(value, Mapping) or not _is_outcome(value):
+        return Outcome(value, infer_format(value))
+    fields = {_ALIASES.get(name, name): item for name, item in value.items()}
+    output = fields.get("output")
+    usage, message = fields.get("tokenUsage"), fields.get("message")
+    warnings = fields.get("warnings")
+    return Outcome(
+        output=output,
+        format=_format(fields.get("format"), output),
+        failed=fields.get("status") == "error",
+        message=str(message) if message is not None else _error_text(fields.get("error")),
+        token_usage=usage if isinstance(usage, Mapping) else None,
+        warnings=tuple(str(item) for item in warnings) if isinstance(warnings, list) else (),
+        memory_writes=fields.get("memoryWrites"),
+        steps=fields.get("intermediateSteps"),
+    )
+
+
+def _is_outcome(value: Mapping[str, object]) -> bool:
+    return value.keys() <= _FIELDS and ("output" in value or value.get("status") in _STATUSES)
+
+
+def _format(wanted: object, output: object) -> Format:
+    return next((known for known in _FORMATS if known == wanted), infer_format(output))
+
+
+def _error_text(error: object) -> str | None:
+    if isinstance(error, Mapping):
+        return str(error.get("message") or error)
+    return str(error) if error else None
+
+
+def infer_format(value: object) -> Format:
+    """The format of a plain value (row 000-39): text, primitive, object, or void when there is none."""
+    if value is None:
+        return "void"
+    if isinstance(value, str):
+        return "text"
+    return "primitive" if isinstance(value, (bool, int, float)) else "object"

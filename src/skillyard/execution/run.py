@@ -1,0 +1,100 @@
+"""One execution of a skill, as it is reported to whoever asked for it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+from skillyard.execution.memory_writes import MemoryWrite
+from skillyard.execution.steps import StepTrace
+from skillyard.sandbox import Limit, Status
+
+__all__ = ["Format", "Run", "RunError", "RunShape", "new_run_id"]
+
+Format = Literal["object", "text", "binary", "void", "primitive"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunError:
+    """Why a run did not succeed: a stable code (row 000-40) and a sentence."""
+
+    code: str
+    message: str
+
+    def to_dict(self) -> dict[str, str]:
+        """The error as plain data."""
+        return {"code": self.code, "message": self.message}
+
+
+class RunShape(TypedDict):
+    """A run as plain data, the same at every door."""
+
+    run_id: str
+    status: Status
+    output: object
+    error: dict[str, str] | None
+    steps: list[dict[str, object]]
+    memory_writes: list[dict[str, object]]
+    limits: list[dict[str, object]]
+    isolation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of one execution.
+
+    `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
+    `isolation` names the sandbox backend, `none` when nothing was started.
+    """
+
+    run_id: str
+    skill_id: str
+    status: Status
+    output: object = None
+    error: RunError | None = None
+    steps: tuple[StepTrace, ...] = ()
+    memory_writes: tuple[MemoryWrite, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    isolation: str = "none"
+    stdout: str = ""
+    stderr: str = ""
+    warnings: tuple[str, ...] = ()
+    duration_ms: int = 0
+    format: Format = "void"
+    message: str | None = None
+    token_usage: Mapping[str, object] | None = field(default=None, hash=False)
+    interpreter: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the skill succeeded."""
+        return self.status == "ok"
+
+    def to_dict(self) -> RunShape:
+        """The run as plain data."""
+        return {
+            "run_id": self.run_id,
+            "status": self.status,
+            "output": self.output,
+            "error": self.error.to_dict() if self.error else None,
+            "steps": [step.to_dict() for step in self.steps],
+            "memory_writes": [write.to_dict() for write in self.memory_writes],
+            "limits": [dict(limit.to_dict()) for limit in self.limits],
+            "isolation": self.isolation,
+        }
+
+
+_lock = threading.Lock()
+_last = 0
+
+
+def new_run_id() -> str:
+    """A unique id that sorts by time: `run_`, 16 hex digits of the clock, 10 random ones."""
+    global _last  # the clock may stand still or step back; ids must not
+    with _lock:
+        _last = max(time.time_ns(), _last + 1)
+        return f"run_{_last:016x}{secrets.token_hex(5)}"

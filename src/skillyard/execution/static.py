@@ -1,0 +1,41 @@
+"""Skills of kind `static`: their output is a file of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from skillyard.errors import NotExecutable
+from skillyard.paths import read_inside
+
+__all__ = ["read_static"]
+
+_LIMIT: Final = 10 * 1024 * 1024
+
+
+def read_static(directory: str, config: Mapping[str, object]) -> object:
+    """The content of `config.dataPath` (also `dataFile`), read as JSON unless `config.format` is `text`.
+
+    The path is inside the skill's folder and nowhere else (defect D-21).
+
+    Raises:
+        NotExecutable: no path is declared, or the file is not what the format says.
+        PathRefused: the path leaves the skill.
+        FileMissing: there is no such file.
+        FileTooLarge: it is over 10 MiB.
+    """
+    path = config.get("dataPath") or config.get("dataFile") or config.get("data_path")
+    if not isinstance(path, str):
+        raise NotExecutable(
+            "a static skill needs config.dataPath", hint="name a file of the skill, for example ./assets/data.json"
+        )
+    data = read_inside(directory, path, limit=_LIMIT)
+    try:
+        text = data.decode("utf-8-sig")
+        if config.get("format", "json") == "text":
+            return text
+        value: object = json.loads(text)
+    except ValueError as error:
+        raise NotExecutable(f"{path!r} cannot be read: {error}", hint="use UTF-8 JSON, or set config.format to text") from None
+    return value

@@ -1,0 +1,162 @@
+"""The `bwrap` backend: bubblewrap gives each run its own user, mount, process, network and IPC namespaces.
+
+The run sees the system's programs read-only, a copy of the skill at `/skill`, an empty sized `/tmp`, a fresh `/proc`, the few
+devices everyone needs, and no network. Nothing is mounted below a folder whose content a skill chose, the program is never
+looked up through `PATH`, and neither values nor options appear on a command line.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, Final
+
+from skillyard.sandbox.environment import base_environment
+from skillyard.sandbox.filters import FilterOptions
+from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
+from skillyard.sandbox.limits import common_limits
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.running import Prepared, process_limits, run_job
+from skillyard.sandbox.supervisor import Command, Descriptors
+
+__all__ = ["BubblewrapBackend"]
+
+_PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
+_OLDEST: Final = (0, 8, 0)
+_TOP_FOLDERS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives")
+# What programs look up about users and hosts; the machine's own files stay outside.
+_ETC: Final = {
+    "/etc/passwd": b"skill:x:1000:1000:skill:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    "/etc/group": b"skill:x:1000:\nnogroup:x:65534:\n",
+    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
+    "/etc/hosts": b"127.0.0.1 localhost sandbox\n",
+    "/etc/resolv.conf": b"",
+}
+_MEBIBYTE: Final = 1024 * 1024
+_SCRATCH: Final = "/tmp"  # noqa: S108 # the run's own: new, empty and sized
+_SHARED: Final = "/dev/shm"  # noqa: S108 # the same
+_RUNNER: Final = "/opt/skillyard/runner.py"
+REMEDIES: Final = (
+    "install bubblewrap 0.8 or newer, for example: apt-get install bubblewrap",
+    "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 (on Ubuntu: keep the AppArmor profile of bwrap)",
+    "in a container: allow unprivileged user namespaces in its seccomp profile",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BubblewrapBackend:
+    """Runs jobs under bubblewrap; `program` is the trusted, absolute path of `bwrap`."""
+
+    name: ClassVar[str] = "bwrap"
+    level: ClassVar[Level] = "namespace"
+    own_folders: ClassVar[bool] = False
+    overhead_processes: ClassVar[int] = 2  # bwrap outside, and bwrap as the first process inside
+    overhead_bytes: ClassVar[int] = 2 * _MEBIBYTE
+    program: str = field(default_factory=lambda: next((path for path in _PROGRAMS if Path(path).is_file()), _PROGRAMS[0]))
+
+    def probe(self) -> Probe:
+        """Whether bubblewrap is here, new enough, and holds against attacks."""
+        from skillyard.sandbox.probing import attack  # loads asyncio and threads, which only a probe needs
+
+        version = _version(self.program)
+        facts = {"program": self.program, "version": ".".join(map(str, version)) if version else "not installed"}
+        if version < _OLDEST:
+            reason = f"bubblewrap at {self.program} is {facts['version']}"
+            return Probe(self.name, ok=False, reason=reason, remedies=REMEDIES, facts=facts)
+        return attack(self, binary=self.program, remedies=REMEDIES, facts=facts)
+
+    def supports(self, policy: Policy) -> list[Unmet]:
+        """What of the policy cannot be enforced: for now, any network."""
+        return [_NO_PROXY] if policy.network == "allowlist" else []
+
+    async def run(self, job: Job) -> Result:
+        """Run one job; see `run_job`."""
+        return await run_job(self, job)
+
+    def files(self) -> tuple[bytes, ...]:
+        """The small files of `/etc`."""
+        return tuple(_ETC.values())
+
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """Memory files go when nothing counts them; IPC objects live and die in the run's own namespace."""
+        return FilterOptions(uncounted_memory=not counted)
+
+    def limits(self, run: Prepared) -> tuple[Limit, ...]:
+        """Everything is enforced here."""
+        return (
+            *common_limits(run, processes="cgroup" if run.cgroup else "rlimit", files="tmpfs"),
+            Limit("network", run.policy.network, True, "network namespace and seccomp"),
+            Limit("filesystem", run.policy.filesystem, True, "mount namespace"),
+        )
+
+    def command(self, run: Prepared, descriptors: Descriptors) -> Command:
+        """The command line (which says nothing) and the options (which go through a pipe)."""
+        limits = dict(process_limits(run))
+        if run.cgroup is None:
+            limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
+        inner = run.runtime.command(
+            f"/skill/{run.entry}", run.job.arguments, runner=_RUNNER, result=descriptors.result, limits=limits
+        )
+        options = "\0".join([*_options(run, descriptors.files), ""])
+        argv = [self.program, "--args", str(descriptors.control), "--", *inner]
+        return Command(argv, options.encode("utf-8", "surrogateescape"), user=run.identity)
+
+
+_NO_PROXY: Final = Unmet("network.allowlist", "this version has no proxy that could enforce an allow-list")
+
+
+def _options(run: Prepared, files: tuple[int, ...]) -> list[str]:
+    policy, (seccomp, *etc) = run.policy, files
+    return [
+        "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
+        "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+        "--clearenv", *_environment(policy),
+        *_system_mounts(),
+        *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
+        *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
+        "--symlink", "/proc/self/mounts", "/etc/mtab",
+        "--proc", "/proc",
+        "--dev", "/dev", "--size", str(16 * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
+        "--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
+        "--ro-bind", run.stage.tree, "/skill",
+        *(("--ro-bind", run.stage.runner, _RUNNER) if run.runtime.kind == "python" else ()),
+        *(("--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", "/workspace") if policy.filesystem == "read-write" else ()),
+        "--chdir", "/workspace" if policy.filesystem == "read-write" else "/skill",
+        "--remount-ro", "/", "--seccomp", str(seccomp),
+    ]  # fmt: skip
+
+
+def _environment(policy: Policy) -> list[str]:
+    variables = {**base_environment(scratch=_SCRATCH), **policy.environment}
+    return [part for name, value in variables.items() for part in ("--setenv", name, value)]
+
+
+@lru_cache(maxsize=1)
+def _system_mounts() -> tuple[str, ...]:
+    """The system's programs and libraries, as this machine lays them out."""
+    parts = ["--ro-bind", "/usr", "/usr"]
+    for name in _TOP_FOLDERS:
+        folder = Path("/", name)
+        if folder.is_symlink():
+            parts += ["--symlink", str(folder.readlink()), str(folder)]
+        elif folder.is_dir():
+            parts += ["--ro-bind", str(folder), str(folder)]
+    for path in _SYSTEM_FILES:
+        if Path(path).exists():
+            parts += ["--ro-bind", path, path]
+    return tuple(parts)
+
+
+@lru_cache(maxsize=4)
+def _version(program: str) -> tuple[int, ...]:
+    """The program's version, `()` when it does not start."""
+    try:
+        answer = subprocess.run([program, "--version"], capture_output=True, env={}, timeout=5, check=False)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    match = re.search(rb"(\d+)\.(\d+)\.(\d+)", answer.stdout)
+    return tuple(int(part) for part in match.groups()) if match else ()

@@ -1,0 +1,218 @@
+"""Control groups: the exact way to bound the memory and the number of processes of a whole run.
+
+Both kinds are used, whichever this process may write to: version 2 below a delegated folder, version 1 below the process's own
+memory and pids groups. Where neither can be written, process limits and a watchdog take over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import secrets
+import signal
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Cgroup", "CgroupParents", "find_parents", "make_cgroup"]
+
+_PREFIX: Final = "skillyard-"
+_COUNTER = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupParents:
+    """The folders below which groups can be made: one for both (version 2) or one for each (version 1)."""
+
+    version: int
+    memory: str
+    pids: str
+
+
+@dataclass(slots=True)
+class Cgroup:
+    """The group of one run; `remove()` it when all processes are gone."""
+
+    version: int
+    folders: tuple[str, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return f"cgroup{self.version}"
+
+    def add(self, pid: int) -> None:
+        """Move a process in; its children follow."""
+        for folder in self.folders:
+            _write(f"{folder}/cgroup.procs", str(pid))
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel killed something in the group for its memory."""
+        file = "memory.events" if self.version == 2 else "memory.oom_control"
+        return _counted(f"{self.folders[0]}/{file}", "oom_kill") > 0
+
+    def out_of_processes(self) -> bool:
+        """Whether a fork or a thread was refused."""
+        return _counted(f"{self.folders[-1]}/pids.events", "max") > 0
+
+    def kill(self) -> None:
+        """Send SIGKILL to every process in the group."""
+        if self.version == 2:
+            with contextlib.suppress(OSError):
+                _write(f"{self.folders[0]}/cgroup.kill", "1")
+                return
+        for pid in _members(self.folders[0]):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    def remove(self) -> bool:
+        """Delete the group; `False` while a process is still dying in it."""
+        self.folders = tuple(folder for folder in self.folders if not _remove(folder))
+        return not self.folders
+
+
+def make_cgroup(*, memory_bytes: int, pids: int) -> Cgroup | None:
+    """A group for one run, or `None` where none can be made."""
+    parents = find_parents()
+    return _make(parents, memory_bytes=memory_bytes, pids=pids) if parents else None
+
+
+def _make(parents: CgroupParents, *, memory_bytes: int, pids: int) -> Cgroup | None:
+    name = f"{_PREFIX}{os.getpid()}-{next(_COUNTER)}-{secrets.token_hex(3)}"
+    group = Cgroup(parents.version, tuple(dict.fromkeys((f"{parents.memory}/{name}", f"{parents.pids}/{name}"))))
+    try:
+        for folder in group.folders:
+            os.mkdir(folder)
+        _limit(group, memory_bytes, pids)
+    except OSError:
+        group.remove()
+        return None
+    return group
+
+
+def _limit(group: Cgroup, memory_bytes: int, pids: int) -> None:
+    memory, processes = group.folders[0], group.folders[-1]
+    _write(f"{processes}/pids.max", str(pids))
+    if group.version == 2:
+        _write(f"{memory}/memory.max", str(memory_bytes))
+        _write_where_known(f"{memory}/memory.swap.max", "0")
+        _write_where_known(f"{memory}/memory.oom.group", "1")
+    else:
+        _write(f"{memory}/memory.limit_in_bytes", str(memory_bytes))
+        _write_where_known(f"{memory}/memory.memsw.limit_in_bytes", str(memory_bytes))
+
+
+@cache
+def find_parents() -> CgroupParents | None:
+    """Where groups can be made, found once by making one; groups left by dead processes are removed on the way."""
+    mounts = _mounts()
+    own = _own_groups()
+    for parents in (_version_two(mounts, own), _version_one(mounts, own)):
+        if parents and _works(parents):
+            _sweep(parents)
+            return parents
+    return None
+
+
+def _works(parents: CgroupParents) -> bool:
+    group = _make(parents, memory_bytes=1 << 28, pids=64)
+    return group is not None and group.remove()
+
+
+def _version_two(mounts: dict[str, str], own: dict[str, str]) -> CgroupParents | None:
+    """The process's own group or the one above it: only a group that hands its controllers down can hold runs."""
+    if "cgroup2" not in mounts:
+        return None
+    here = Path(mounts["cgroup2"] + own.get("", "/"))
+    for folder in (here, here.parent):
+        with contextlib.suppress(OSError):
+            handed_down = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
+            if {"memory", "pids"} <= set(handed_down):
+                return CgroupParents(2, str(folder), str(folder))
+    return None
+
+
+def _version_one(mounts: dict[str, str], own: dict[str, str]) -> CgroupParents | None:
+    found = []
+    for controller in ("memory", "pids"):
+        if controller not in mounts:
+            return None
+        inside = mounts[controller] + own.get(controller, "/").rstrip("/")
+        found.append(inside if Path(inside).is_dir() else mounts[controller])  # a container shows only its own part
+    return CgroupParents(1, *found)
+
+
+def _mounts() -> dict[str, str]:
+    """Mount points by controller; `cgroup2` for the second version's."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+            _, place, kind, options, *_ = line.split(" ")
+            if kind == "cgroup2":
+                found.setdefault("cgroup2", place)
+            elif kind == "cgroup":
+                for controller in {"memory", "pids"} & set(options.split(",")):
+                    found.setdefault(controller, place)
+    return found
+
+
+def _own_groups() -> dict[str, str]:
+    """This process's group by controller; the second version's controller is empty text."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+            _, controllers, path = line.split(":", 2)
+            for controller in controllers.split(","):
+                found[controller] = path
+    return found
+
+
+def _sweep(parents: CgroupParents) -> None:
+    """Remove the empty groups of processes that no longer live."""
+    for folder in {parents.memory, parents.pids}:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder):
+                match = re.fullmatch(rf"{_PREFIX}(\d+)-.*", name)
+                if match and not Path(f"/proc/{match[1]}").exists():
+                    _remove(f"{folder}/{name}")
+
+
+def _members(folder: str) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(pid) for pid in Path(folder, "cgroup.procs").read_text(encoding="ascii").split()]
+    return []
+
+
+def _counted(path: str, key: str) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(path).read_text(encoding="ascii").splitlines():
+            name, _, number = line.partition(" ")
+            if name == key:
+                return int(number)
+    return 0
+
+
+def _write(path: str, text: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
+
+
+def _write_where_known(path: str, text: str) -> None:
+    with contextlib.suppress(OSError):
+        _write(path, text)
+
+
+def _remove(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

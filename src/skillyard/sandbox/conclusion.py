@@ -1,0 +1,113 @@
+"""Turns what the supervisor saw into a result: one status, one sentence, and output without secrets."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skillyard.sandbox.environment import redact
+from skillyard.sandbox.job import Limit, Result, Status
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.protocol import MalformedResult, read_result
+from skillyard.sandbox.supervisor import Ending
+
+__all__ = ["conclude", "tail"]
+
+_SIGNAL_BASE: Final = 128
+# A program may well choose an exit code above 128 itself; these are the signals that end runs.
+_FATAL: Final = {
+    signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM,
+    signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS,
+}  # fmt: skip
+_OUT_OF_MEMORY_WORDS: Final = (b"MemoryError", b"Cannot allocate memory", b"cannot allocate")
+_SENTENCES: Final[Mapping[str, str]] = {
+    "timeout": "the run took longer than {policy.timeout_ms} ms and was ended",
+    "memory": "the run needed more than {policy.memory_mb} MiB of memory",
+    "pids": "the run started more than {policy.pids} processes or threads",
+    "output_limit": "the run wrote more than it may and was ended",
+    "result_invalid": "the run wrote more than {policy.result_bytes} bytes to its result pipe",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    status: Status
+    detail: str = ""
+    value: object = None
+
+
+def conclude(
+    ending: Ending,
+    policy: Policy,
+    *,
+    limits: tuple[Limit, ...],
+    isolation: str,
+    interpreter: str,
+    warnings: tuple[str, ...],
+) -> Result:
+    """The result of a run that has ended."""
+    secrets = policy.secret_values
+    stdout, stderr, result = (redact(bytes(data), secrets) for data in (ending.stdout, ending.stderr, ending.result))
+    number = _signal_number(ending.returncode)
+    verdict = _verdict(ending, policy, number, stderr, result)
+    return Result(
+        status=verdict.status,
+        exit_code=None if number or ending.reason else ending.returncode,
+        result=result or None,
+        value=verdict.value,
+        stdout=stdout,
+        stderr=stderr,
+        duration_ms=ending.duration_ms,
+        limits=limits,
+        isolation=isolation,
+        interpreter=interpreter,
+        detail=verdict.detail,
+        signal=number,
+        warnings=warnings,
+    )
+
+
+def tail(data: bytes, *, limit: int = 2_000) -> str:
+    """The end of a log as text, at most `limit` characters."""
+    return data[-4 * limit :].decode("utf-8", "replace").strip()[-limit:]
+
+
+def _signal_number(returncode: int) -> int | None:
+    """The signal that ended the run: its own, or the one a sandbox program reports as 128 + number."""
+    number = -returncode if returncode < 0 else returncode - _SIGNAL_BASE
+    return number if returncode < 0 or number in _FATAL else None
+
+
+def _verdict(ending: Ending, policy: Policy, number: int | None, stderr: bytes, result: bytes) -> _Verdict:
+    if status := _limit_reached(ending, stderr):
+        return _Verdict(status, _SENTENCES[status].format(policy=policy))
+    if number is not None:
+        name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
+        return _Verdict("killed", f"the run was ended by {name}")
+    value, problem = _read(result, policy)
+    if ending.returncode != 0:
+        return _Verdict("error", f"the script ended with exit code {ending.returncode}", value)
+    if problem:
+        return _Verdict("result_invalid", problem)
+    return _Verdict("ok", "", value)
+
+
+def _limit_reached(ending: Ending, stderr: bytes) -> Status | None:
+    if ending.reason:
+        return ending.reason
+    if ending.returncode == 0:
+        return None
+    if ending.out_of_memory or any(word in stderr[-2_000:] for word in _OUT_OF_MEMORY_WORDS):
+        return "memory"
+    return "pids" if ending.out_of_processes else None
+
+
+def _read(result: bytes, policy: Policy) -> tuple[object, str]:
+    if not result:
+        return None, ""
+    try:
+        return read_result(result, limit=policy.result_bytes), ""
+    except MalformedResult as error:
+        return None, str(error)

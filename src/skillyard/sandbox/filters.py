@@ -1,0 +1,144 @@
+"""The seccomp filters: which system calls a run may not make, and how they fail.
+
+A call of a foreign table (32-bit, x32) kills the run. Calls that reach for other processes, kernel facilities, new namespaces
+or the network fail with an error that programs know. What is not named is allowed: everyday programs must work.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from skillyard.sandbox import bpf
+from skillyard.sandbox.syscalls import Machine
+
+__all__ = ["FilterOptions", "build_filter"]
+
+_NUMBER: Final = 0
+_ARCHITECTURE: Final = 4
+_NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_TIOCSTI: Final = 0x5412
+_TIOCLINUX: Final = 0x541C
+_AF_UNIX: Final = 1
+_SOCK_STREAM: Final = 1
+_SOCK_SEQPACKET: Final = 5
+
+# Calls that no skill needs and that have carried escapes, or that look at other processes, the clock or the machine.
+_DENIED: Final = (
+    "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "create_module", "delete_module",
+    "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "get_kernel_syms", "init_module",
+    "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp", "kexec_file_load", "kexec_load",
+    "keyctl", "lookup_dcookie", "mbind", "memfd_secret", "migrate_pages", "mknod", "mknodat", "mount", "mount_setattr",
+    "move_mount", "move_pages", "name_to_handle_at", "nfsservctl", "open_by_handle_at", "open_tree", "open_tree_attr",
+    "perf_event_open", "personality", "pidfd_getfd", "pivot_root", "process_madvise", "process_vm_readv",
+    "process_vm_writev", "ptrace", "query_module", "quotactl", "quotactl_fd", "reboot", "request_key",
+    "set_mempolicy_home_node", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff", "swapon", "syslog",
+    "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
+)  # fmt: skip
+# Memory that process limits do not count (no cgroup to count it), and System V objects that outlive or cross a run.
+_MEMORY_FILES: Final = ("memfd_create",)
+_SHARED_OBJECTS: Final = ("shmget", "msgget", "semget", "mq_open")
+# Landlock does not rule on these; without a mount namespace they would reach the user's own files.
+_METADATA: Final = (
+    "chmod", "chown", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "file_setattr", "fremovexattr", "fsetxattr",
+    "futimesat", "lchown", "lremovexattr", "lsetxattr", "removexattr", "removexattrat", "setxattr", "setxattrat", "utime",
+    "utimensat", "utimes",
+)  # fmt: skip
+_SIGNALS: Final = ("kill", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill", "tkill")
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """What a filter denies beside the calls no run may make.
+
+    `uncounted_memory`: no cgroup counts memory, so memory files go. `shared_objects`: System V IPC and message queues go.
+    `metadata`: changes of mode, owner, times and extended attributes go. `signals`: no signal can be sent at all.
+    """
+
+    uncounted_memory: bool = False
+    shared_objects: bool = False
+    metadata: bool = False
+    signals: bool = False
+
+
+@lru_cache(maxsize=16)
+def build_filter(machine: Machine, options: FilterOptions) -> bytes:
+    """The filter for runs without network, as the bytes that seccomp takes."""
+    missing = (_MEMORY_FILES if options.uncounted_memory else ()) + (
+        _SHARED_OBJECTS if options.shared_objects or options.uncounted_memory else ()
+    )
+    denied = _DENIED + (_METADATA if options.metadata else ()) + (_SIGNALS if options.signals else ())
+    return bpf.assemble([
+        *_same_machine(machine),
+        *_jumps(machine, denied, "denied"),
+        *_jumps(machine, ("clone3", *missing), "missing"),
+        *_jumps(machine, ("socket",), "no network"),
+        *_jumps(machine, ("socketpair",), "socketpair"),
+        *_jumps(machine, ("clone",), "clone"),
+        *_jumps(machine, ("ioctl",), "ioctl"),
+        bpf.Label("allowed"),
+        bpf.stop(bpf.ALLOW),
+        *_SOCKETPAIR,
+        *_CLONE,
+        *_IOCTL,
+        bpf.Label("allowed too"),
+        bpf.stop(bpf.ALLOW),
+        bpf.Label("denied"),
+        bpf.stop(bpf.error(errno.EPERM)),
+        bpf.Label("missing"),
+        bpf.stop(bpf.error(errno.ENOSYS)),
+        bpf.Label("no network"),
+        bpf.stop(bpf.error(errno.EAFNOSUPPORT)),
+        bpf.Label("foreign"),
+        bpf.stop(bpf.KILL),
+    ])  # fmt: skip
+
+
+def _same_machine(machine: Machine) -> list[bpf.Instruction | bpf.Label]:
+    start: list[bpf.Instruction | bpf.Label] = [
+        bpf.load(_ARCHITECTURE),
+        bpf.jump_if_equal(machine.audit_arch, "native"),
+        bpf.jump("foreign"),
+        bpf.Label("native"),
+        bpf.load(_NUMBER),
+    ]
+    return [*start, bpf.jump_if_any_bit(machine.foreign_bit, "foreign")] if machine.foreign_bit else start
+
+
+def _jumps(machine: Machine, names: Iterable[str], target: str) -> list[bpf.Instruction]:
+    return [bpf.jump_if_equal(machine.calls[name], target) for name in names if name in machine.calls]
+
+
+def _argument(index: int) -> int:
+    """Where the low 32 bits of an argument are; both machines are little-endian."""
+    return 16 + 8 * index
+
+
+# A connected pair is how programs talk to their own children; a datagram pair could be re-connected elsewhere.
+_SOCKETPAIR: Final = (
+    bpf.Label("socketpair"),
+    bpf.load(_argument(0)),
+    bpf.jump_if_equal(_AF_UNIX, "unix pair"),
+    bpf.jump("no network"),
+    bpf.Label("unix pair"),
+    bpf.load(_argument(1)),
+    bpf.mask(0xF),
+    bpf.jump_if_equal(_SOCK_STREAM, "allowed too"),
+    bpf.jump_if_equal(_SOCK_SEQPACKET, "allowed too"),
+    bpf.jump("no network"),
+)
+_CLONE: Final = (
+    bpf.Label("clone"),
+    bpf.load(_argument(0)),
+    bpf.jump_if_any_bit(_NEW_NAMESPACES, "denied"),
+    bpf.jump("allowed too"),
+)
+_IOCTL: Final = (
+    bpf.Label("ioctl"),
+    bpf.load(_argument(1)),
+    bpf.jump_if_equal(_TIOCSTI, "denied"),
+    bpf.jump_if_equal(_TIOCLINUX, "denied"),
+)

@@ -1,0 +1,133 @@
+"""The words of a run: the job that goes in, the result that comes out, and what every backend must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypedDict
+
+from skillyard.sandbox.policy import Policy
+
+__all__ = ["Job", "Level", "Limit", "LimitShape", "Probe", "Result", "SandboxBackend", "Status", "Unmet"]
+
+Status = Literal[
+    "ok", "error", "timeout", "memory", "pids", "output_limit", "result_invalid", "killed", "denied", "unavailable"
+]  # fmt: skip
+Level = Literal["vm", "namespace", "lsm", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One thing to run: the script `entry` of the folder `tree`, with `stdin`, under `policy`.
+
+    `tree` is copied before the run and the copy is what runs. `verify` is called with the copy's path before anything starts
+    and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
+    """
+
+    tree: str
+    entry: str
+    stdin: bytes = b""
+    policy: Policy = field(default_factory=Policy)
+    arguments: tuple[str, ...] = ()
+    verify: Callable[[str], None] | None = None
+
+
+class LimitShape(TypedDict):
+    """A limit as plain data."""
+
+    name: str
+    value: object
+    enforced: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a run: its value, whether it was enforced, and by what (`cgroup`, `rlimit`, `tmpfs`, …)."""
+
+    name: str
+    value: object
+    enforced: bool
+    by: str
+
+    def to_dict(self) -> LimitShape:
+        """The limit as plain data."""
+        return {"name": self.name, "value": self.value, "enforced": self.enforced, "by": self.by}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run came to.
+
+    `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
+    says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. Values of secrets are
+    already removed from everything.
+    """
+
+    status: Status
+    exit_code: int | None
+    result: bytes | None
+    value: object
+    stdout: bytes
+    stderr: bytes
+    duration_ms: int
+    limits: tuple[Limit, ...]
+    isolation: str
+    interpreter: str
+    detail: str = ""
+    signal: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """One thing a policy asks for that a backend cannot enforce here."""
+
+    requirement: str
+    reason: str
+
+    def to_dict(self) -> dict[str, str]:
+        """The requirement as plain data."""
+        return {"requirement": self.requirement, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Whether a backend keeps its promises on this machine, found by attacking it."""
+
+    backend: str
+    ok: bool
+    reason: str = ""
+    remedies: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def to_dict(self) -> dict[str, object]:
+        """The probe as plain data."""
+        return {
+            "backend": self.backend,
+            "ok": self.ok,
+            "reason": self.reason,
+            "remedies": list(self.remedies),
+            "facts": dict(self.facts),
+        }
+
+
+class SandboxBackend(Protocol):
+    """One way to enforce a policy; each passes the same conformance tests."""
+
+    @property
+    def name(self) -> str:
+        """The backend's name in settings and results."""
+
+    @property
+    def level(self) -> Level:
+        """How strong the boundary is."""
+
+    def probe(self) -> Probe:
+        """Attack the sandbox once and say whether it held; blocks for some tens of milliseconds."""
+
+    def supports(self, policy: Policy) -> list[Unmet]:
+        """What of `policy` this backend cannot enforce; empty when it can run it."""
+
+    async def run(self, job: Job) -> Result:
+        """Run one job to its end; nothing of it is left behind."""

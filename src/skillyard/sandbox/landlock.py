@@ -1,0 +1,156 @@
+"""The `landlock` backend: for machines without bubblewrap or user namespaces.
+
+Landlock rules on which files a run may open, a seccomp filter takes the network and whatever Landlock does not rule on, process
+limits and a watchdog bound the rest, and a reaper ends the whole tree. It is weaker than namespaces: the run can see that other
+files exist (names, sizes, times) though it cannot read or change them, and it shares the machine's process numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import ClassVar, Final
+
+from skillyard.sandbox.environment import base_environment
+from skillyard.sandbox.filters import FilterOptions
+from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
+from skillyard.sandbox.limits import common_limits
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.processes import threads_of_user
+from skillyard.sandbox.running import Prepared, process_limits, run_job
+from skillyard.sandbox.runtimes import runtime_for
+from skillyard.sandbox.supervisor import Command, Descriptors
+
+__all__ = ["LandlockBackend", "landlock_version"]
+
+_CREATE_RULESET: Final = 444
+_OLDEST: Final = 3  # before it, files could be truncated that may not be written
+_SCOPES: Final = 6  # from it on, signals stay inside
+_READ: Final = 0b1101  # execute, read a file, read a folder
+_READ_WRITE_FILE: Final = 0b110
+_FILE_BITS: Final = 0b1_1000_0000_0000_0111  # the rights that exist for a single file: execute, write, read, device ioctl
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
+_NEW_DEVICES: Final = 1 << 6 | 1 << 11
+_MEBIBYTE: Final = 1024 * 1024
+REMEDIES: Final = ("use Linux 6.2 or newer with Landlock enabled (lsm=…,landlock on the kernel's command line)",)
+
+
+@dataclass(frozen=True, slots=True)
+class LandlockBackend:
+    """Runs jobs under Landlock, seccomp and process limits."""
+
+    name: ClassVar[str] = "landlock"
+    level: ClassVar[Level] = "lsm"
+    own_folders: ClassVar[bool] = True
+    overhead_processes: ClassVar[int] = 1  # the reaper
+    overhead_bytes: ClassVar[int] = 16 * _MEBIBYTE
+
+    def probe(self) -> Probe:
+        """Whether the kernel has Landlock, and it holds against attacks."""
+        from skillyard.sandbox.probing import attack  # loads asyncio and threads, which only a probe needs
+
+        version = landlock_version()
+        facts = {"abi": str(version)}
+        if version < _OLDEST:
+            reason = f"the kernel's Landlock is version {version or 'none'}, at least {_OLDEST} is needed"
+            return Probe(self.name, ok=False, reason=reason, remedies=REMEDIES, facts=facts)
+        return attack(self, binary=None, remedies=REMEDIES, facts=facts)
+
+    def supports(self, policy: Policy) -> list[Unmet]:
+        """What of the policy cannot be enforced: any network, because Landlock knows ports and not hosts."""
+        return [_PORTS_ONLY] if policy.network == "allowlist" else []
+
+    async def run(self, job: Job) -> Result:
+        """Run one job; see `run_job`."""
+        return await run_job(self, job)
+
+    def files(self) -> tuple[bytes, ...]:
+        """Nothing beside the filter."""
+        return ()
+
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """Beside the usual: no metadata changes, no IPC objects, no signals where the kernel cannot keep them inside."""
+        return FilterOptions(
+            uncounted_memory=not counted, shared_objects=True, metadata=True, signals=landlock_version() < _SCOPES
+        )
+
+    def limits(self, run: Prepared) -> tuple[Limit, ...]:
+        """Everything is enforced, some of it by looking every 25 ms."""
+        return (
+            *common_limits(run, processes="rlimit", files="watchdog"),
+            Limit("network", run.policy.network, True, "seccomp"),
+            Limit("filesystem", run.policy.filesystem, True, "landlock"),
+            Limit("file_metadata", "hidden", False, "landlock cannot hide names, sizes and times of files"),
+        )
+
+    def command(self, run: Prepared, descriptors: Descriptors) -> Command:
+        """The launcher's command line and the configuration it reads from its control pipe."""
+        launcher = resources.files("skillyard.sandbox").joinpath("landlock_launcher.py")
+        own = runtime_for("launcher.py", as_other=False).program
+        argv = [own, "-I", "-S", "-B", str(launcher), str(descriptors.control)]
+        return Command(argv, json.dumps(_configuration(run, descriptors)).encode(), own_reaper=True)
+
+
+_PORTS_ONLY: Final = Unmet(
+    "network.allowlist", "Landlock can allow ports but not hosts; an allow-list needs a network namespace"
+)
+
+
+@cache
+def landlock_version() -> int:
+    """The kernel's Landlock version (its ABI number), 0 when there is none."""
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    return max(0, int(call(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
+
+
+def _configuration(run: Prepared, descriptors: Descriptors) -> dict[str, object]:
+    policy, stage = run.policy, run.stage
+    inner = run.runtime.command(f"{stage.tree}/{run.entry}", run.job.arguments, runner=stage.runner, result=3, limits={})
+    return {
+        "parent": os.getpid(),
+        "result": descriptors.result,
+        "filter": descriptors.files[0],
+        "user": run.identity.uid if run.identity else None,
+        "folder": stage.workspace if policy.filesystem == "read-write" else stage.tree,
+        "limits": _limits(run),
+        "handled": _handled(landlock_version()),
+        "rules": _rules(run),
+        "argv": inner,
+        "environment": {**base_environment(scratch=stage.scratch), **policy.environment},
+    }
+
+
+def _limits(run: Prepared) -> dict[str, int]:
+    limits = dict(process_limits(run))
+    if run.cgroup is None:
+        # The kernel counts per user: a run with a user of its own starts from nothing, others on top of what runs already.
+        alone = run.identity is not None and run.identity.single
+        user = run.identity.uid if run.identity else os.getuid()
+        limits["NPROC"] = run.policy.pids + (0 if alone else threads_of_user(user))
+    return limits
+
+
+def _handled(version: int) -> tuple[int, int, int, int]:
+    """What the ruleset rules on (files, network, scopes) and the size of the structure that says so."""
+    files = 0x1FFF | 1 << 13 | 1 << 14 | (1 << 15 if version >= 5 else 0)
+    if version < 4:
+        return files, 0, 0, 8
+    return (files, 3, 3, 24) if version >= _SCOPES else (files, 3, 0, 16)
+
+
+def _rules(run: Prepared) -> list[tuple[str, int]]:
+    """Which paths may be used how."""
+    everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
+    stage = run.stage
+    readable = (*_SYSTEM, *run.runtime.folders, stage.tree, stage.runner)
+    writable = (stage.scratch, stage.workspace)
+    real = dict.fromkeys(os.path.realpath(path) for path in readable)
+    rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]
+    rules += [(path, _READ_WRITE_FILE) for path in _DEVICES if Path(path).exists()]
+    return rules + [(path, everything) for path in writable if Path(path).is_dir()]

@@ -1,0 +1,210 @@
+"""What one run may do: the policy a skill asks for, the ceiling an operator sets, and the smaller of the two.
+
+A skill's `security:` block is a request. The effective policy is the minimum of what the skill declares and what the operator
+allows; a skill that declares nothing gets no network, a read-only skill folder and an empty environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, Literal, get_args
+
+from skillyard.errors import InvalidPolicy
+from skillyard.sandbox.environment import environment_problems, is_secret_name
+from skillyard.sandbox.hosts import ANY_HOST, covers, host_problem
+
+__all__ = ["RANGES", "Filesystem", "Network", "Policy", "effective", "narrowed"]
+
+Network = Literal["none", "allowlist"]
+Filesystem = Literal["none", "read-only", "read-write"]
+
+RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "timeout_ms": (1, 600_000),
+    "memory_mb": (16, 65_536),
+    "pids": (1, 4_096),
+    "nofile": (16, 65_536),
+    "file_size_mb": (1, 16_384),
+    "tmp_mb": (1, 16_384),
+    "output_bytes": (1, 64 * 1024 * 1024),
+    "result_bytes": (1, 16 * 1024 * 1024),
+    "input_bytes": (1, 64 * 1024 * 1024),
+}
+"""The least and the most each number may be."""
+
+_FILESYSTEM_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
+_DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "environment")
+_SETTABLE: Final = (*RANGES, "network", "network_allowlist", "filesystem")
+_ALIASES: Final[Mapping[str, str]] = {
+    "timeoutMs": "timeout_ms",
+    "memoryMb": "memory_mb",
+    "memoryMB": "memory_mb",
+    "networkAllowlist": "network_allowlist",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The limits and permissions of one run; built whole and valid, or not at all.
+
+    Times are in milliseconds, `*_mb` in mebibytes, `*_bytes` in bytes. `secrets` names the variables of `environment` whose
+    values must not come back in output; names that look like secrets are always among them.
+
+    Raises:
+        InvalidPolicy: a value is unknown, out of range or contradictory; `details["problems"]` lists every one.
+    """
+
+    timeout_ms: int = 30_000
+    memory_mb: int = 256
+    network: Network = "none"
+    network_allowlist: tuple[str, ...] = ()
+    filesystem: Filesystem = "read-only"
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    secrets: frozenset[str] = frozenset()
+    pids: int = 64
+    nofile: int = 256
+    file_size_mb: int = 64
+    tmp_mb: int = 64
+    output_bytes: int = 1024 * 1024
+    result_bytes: int = 1024 * 1024
+    input_bytes: int = 10 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        problems = [problem for name in RANGES if (problem := _number_problem(name, getattr(self, name)))]
+        problems += _choice_problems(self) + _allowlist_problems(self) + environment_problems(self.environment)
+        if problems:
+            raise InvalidPolicy("; ".join(problems), hint="mend the skill's `security:` block", problems=problems)
+
+    @classmethod
+    def from_security(cls, values: object) -> Policy:
+        """The policy a skill asks for in its `security:` block (row 000-20).
+
+        `values` is a mapping, or any object with the block's fields as attributes; what is absent or `None` is undeclared.
+        `filesystem: read` means `read-only` (row C-17), variables that are not text are dropped, an allow-list without hosts
+        is no network.
+
+        Raises:
+            InvalidPolicy: an unknown field or an impossible value.
+        """
+        chosen = _declared(values)
+        if chosen.get("filesystem") == "read":
+            chosen["filesystem"] = "read-only"
+        environment = chosen.get("environment", {})
+        if isinstance(environment, Mapping):
+            chosen["environment"] = {str(name): text for name, text in environment.items() if isinstance(text, str)}
+        hosts = _host_tuple(chosen.get("network_allowlist", ()))
+        if ANY_HOST in hosts:
+            raise InvalidPolicy("network_allowlist may not be '*'", hint="name the hosts the skill needs")
+        return cls(**(chosen | _network_values(chosen.get("network", "none"), hosts)))  # type: ignore[arg-type] # checked inside
+
+    @classmethod
+    def ceiling(cls, settings: Mapping[str, object] | None = None) -> Policy:
+        """The most an operator allows: the defaults, raised or lowered by `settings` (the `[sandbox]` table, kebab-case keys).
+
+        Any host and a writable workspace may be asked for unless the settings say otherwise.
+
+        Raises:
+            InvalidPolicy: an unknown setting or an impossible value.
+        """
+        chosen = {name.replace("-", "_"): value for name, value in (settings or {}).items() if name != "backend"}
+        if unknown := sorted(set(chosen) - set(_SETTABLE)):
+            raise InvalidPolicy(f"unknown sandbox setting: {', '.join(unknown)}", hint=f"known: {', '.join(_SETTABLE)}")
+        if "network_allowlist" in chosen:
+            chosen["network_allowlist"] = _host_tuple(chosen["network_allowlist"])
+        open_to = {"network": "allowlist", "network_allowlist": (ANY_HOST,), "filesystem": "read-write"}
+        return cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory limit in bytes."""
+        return self.memory_mb * 1024 * 1024
+
+    @property
+    def secret_values(self) -> tuple[str, ...]:
+        """The values that must not come back in output, longest first."""
+        values = {text for name, text in self.environment.items() if name in self.secrets or is_secret_name(name)}
+        return tuple(sorted((text for text in values if text), key=len, reverse=True))
+
+
+def effective(declared: Policy, ceiling: Policy) -> Policy:
+    """The smaller of the two in everything: what a run really gets.
+
+    Hosts are kept when the ceiling names them, or a pattern that covers them. No host left means no network. Variables are the
+    skill's own words and are kept; the ceiling's secrets stay secret.
+    """
+    numbers = {name: min(getattr(declared, name), getattr(ceiling, name)) for name in RANGES}
+    filesystem = min(declared.filesystem, ceiling.filesystem, key=lambda value: _FILESYSTEM_RANK[value])
+    both = declared.network == ceiling.network == "allowlist"
+    hosts = tuple(host for host in declared.network_allowlist if covers(ceiling.network_allowlist, host)) if both else ()
+    return replace(
+        declared,
+        **numbers,
+        filesystem=filesystem,
+        network="allowlist" if hosts else "none",
+        network_allowlist=hosts,
+        secrets=declared.secrets | ceiling.secrets,
+    )
+
+
+def narrowed(declared: Policy, granted: Policy) -> tuple[str, ...]:
+    """One sentence for each thing the skill asked for and did not get in full."""
+    names = [item.name for item in fields(Policy) if item.name in _DECLARABLE and item.name != "environment"]
+    return tuple(
+        f"the skill asks for {name} {_shown(getattr(declared, name))}, the operator allows {_shown(getattr(granted, name))}"
+        for name in names
+        if getattr(declared, name) != getattr(granted, name)
+    )
+
+
+def _shown(value: object) -> str:
+    return ", ".join(value) or "none" if isinstance(value, tuple) else str(value)
+
+
+def _declared(values: object) -> dict[str, object]:
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        return {name: value for name in _DECLARABLE if (value := getattr(values, name, None)) is not None}
+    chosen = {_ALIASES.get(str(name), str(name)): value for name, value in values.items() if value is not None}
+    chosen.pop("requires_filesystem", None)  # named once in the original's table, read by nothing
+    if unknown := sorted(set(chosen) - set(_DECLARABLE)):
+        raise InvalidPolicy(f"unknown security field: {', '.join(unknown)}", hint=f"known: {', '.join(_DECLARABLE)}")
+    return chosen
+
+
+def _network_values(network: object, hosts: tuple[str, ...]) -> dict[str, object]:
+    if network == "allowlist" and not hosts:
+        return {"network": "none", "network_allowlist": ()}
+    return {"network": network, "network_allowlist": hosts if network == "allowlist" else ()}
+
+
+def _host_tuple(hosts: object) -> tuple[str, ...]:
+    if isinstance(hosts, str) or not isinstance(hosts, (list, tuple, set, frozenset)):
+        raise InvalidPolicy(
+            "network_allowlist must be a list of hosts", hint="for example network_allowlist: [api.example.com]"
+        )
+    if not all(isinstance(host, str) for host in hosts):
+        raise InvalidPolicy("network_allowlist may hold only text", hint="for example network_allowlist: [api.example.com]")
+    return tuple(hosts)
+
+
+def _number_problem(name: str, value: object) -> str | None:
+    least, most = RANGES[name]
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"{name} must be a whole number from {least} to {most}, not {value!r}"
+    if not least <= value <= most:
+        return f"{name} must be from {least} to {most}, not {value}"
+    return None
+
+
+def _choice_problems(policy: Policy) -> list[str]:
+    problems = []
+    if policy.network not in get_args(Network):
+        problems.append(f"network must be none or allowlist, not {policy.network!r}")
+    if policy.filesystem not in get_args(Filesystem):
+        problems.append(f"filesystem must be none, read-only or read-write, not {policy.filesystem!r}")
+    return problems
+
+
+def _allowlist_problems(policy: Policy) -> list[str]:
+    return [problem for host in policy.network_allowlist if host != ANY_HOST and (problem := host_problem(host))]

@@ -1,0 +1,139 @@
+"""Started inside the sandbox by Python itself: sets the last limits, then runs a skill's Python entry.
+
+`runner.py RESULT_FD LIMITS ENTRY ARGUMENT...`. An entry that defines `execute` is called with the parameters, the context and
+the configuration from standard input, and what it returns goes to the result pipe. Any other entry runs as a plain script.
+This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the typing module costs more time than the whole rest of this file
+    from typing import Any
+
+_RESULT = 3
+_FUNCTION = ("FunctionDef", "AsyncFunctionDef")
+
+
+def _prepare(result: int, limits: str) -> None:
+    """Move the result pipe to its promised number and lower the limits (`NAME=number,...`)."""
+    if result != _RESULT:
+        os.dup2(result, _RESULT)
+        os.close(result)
+    if limits:
+        import resource
+
+        for item in limits.split(","):
+            name, _, number = item.partition("=")
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
+
+
+def _defines_execute(tree: Any) -> bool:
+    for node in tree.body:
+        kind = type(node).__name__
+        if kind in _FUNCTION and node.name == "execute":
+            return True
+        if kind == "ImportFrom" and any((name.asname or name.name) == "execute" for name in node.names):
+            return True
+        if kind == "Assign" and any(getattr(target, "id", "") == "execute" for target in node.targets):
+            return True
+    return False
+
+
+def _wanted(function: Any, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """As many of parameters, context and config as the function takes: by position, or by keyword where it says so."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None or code.co_flags & 0x04:
+        return values, {}
+    taken = code.co_argcount - (1 if hasattr(function, "__func__") else 0)
+    first = code.co_argcount
+    named = code.co_varnames[first : first + code.co_kwonlyargcount]
+    known = dict(zip(("parameters", "context", "config"), values))  # noqa: B905 # Python 3.8 has no strict
+    return values[:taken], {name: known[name] for name in named if name in known}
+
+
+def _call(execute: Any) -> None:
+    import json
+
+    request = json.loads(sys.stdin.buffer.read() or b"{}")
+    values = (request.get("input", {}), request.get("context", {}), request.get("config", {}))
+    positional, named = _wanted(execute, values)
+    value = execute(*positional, **named)
+    if hasattr(value, "__await__"):
+        import asyncio
+
+        async def wait() -> Any:
+            return await value
+
+        value = asyncio.run(wait())
+    _answer(json.dumps(_outcome(value), ensure_ascii=False, allow_nan=False, default=_plain).encode("utf-8"))
+
+
+def _outcome(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {"output": _plain(value), "format": "binary"}
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know, as something it does: data classes, models, sets, paths, dates; bytes as base64."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        import base64
+
+        return base64.b64encode(bytes(value)).decode("ascii")
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    for method in ("model_dump", "isoformat", "__fspath__"):
+        if hasattr(value, method) and not isinstance(value, type):
+            return getattr(value, method)()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    raise TypeError("execute returned a value that JSON cannot hold: " + type(value).__name__)
+
+
+def _answer(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(_RESULT, view) :]
+    os.close(_RESULT)
+
+
+def _run(entry: str) -> None:
+    import types
+
+    with open(entry, "rb") as file:
+        tree: Any = compile(file.read(), entry, "exec", 0x400, dont_inherit=True)  # only the syntax tree
+    called = _defines_execute(tree)
+    name = "skill_entry" if called else "__main__"
+    module = types.ModuleType(name)
+    module.__file__ = entry
+    sys.modules[name] = module
+    exec(compile(tree, entry, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 # this is what a runner does
+    if called:
+        _call(module.__dict__["execute"])
+
+
+def main() -> None:
+    """Run the entry; an error in it is shown without the frames of this file."""
+    result, limits, entry = sys.argv[1:4]
+    _prepare(int(result), limits)
+    sys.argv[:] = [entry, *sys.argv[4:]]
+    sys.path[0] = os.path.dirname(entry)
+    try:
+        _run(entry)
+    except Exception as error:
+        import traceback
+
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+            frames = frames.tb_next
+        traceback.print_exception(type(error), error, frames)
+        sys.exit(1)
+
+
+main()

@@ -1,0 +1,209 @@
+"""The course of every run, whatever the backend: choose an interpreter, copy the skill, start, watch, conclude, clean."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Final, Protocol
+
+from skillyard.errors import InvalidInput, SandboxUnavailable
+from skillyard.paths import safe_relative
+from skillyard.sandbox.cgroup import Cgroup, make_cgroup
+from skillyard.sandbox.conclusion import conclude
+from skillyard.sandbox.filters import FilterOptions, build_filter
+from skillyard.sandbox.identity import Identity, pick_identity
+from skillyard.sandbox.job import Job, Limit, Result
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.runtimes import Runtime, runtime_for
+from skillyard.sandbox.staging import Stage, stage
+from skillyard.sandbox.supervisor import Command, Descriptors, Ending, supervise
+from skillyard.sandbox.syscalls import this_machine
+
+__all__ = ["Engine", "Prepared", "process_limits", "run_job"]
+
+_MEBIBYTE: Final = 1024 * 1024
+_slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything decided before a run starts."""
+
+    job: Job
+    entry: str
+    runtime: Runtime
+    identity: Identity | None
+    stage: Stage
+    cgroup: Cgroup | None
+
+    @property
+    def policy(self) -> Policy:
+        """What the run may do."""
+        return self.job.policy
+
+
+class Engine(Protocol):
+    """What differs between backends."""
+
+    @property
+    def name(self) -> str:
+        """The backend's name."""
+
+    @property
+    def own_folders(self) -> bool:
+        """Whether the run writes to folders of the machine, because it has no file systems of its own."""
+
+    @property
+    def overhead_processes(self) -> int:
+        """How many processes of the backend itself are counted with the run's."""
+
+    @property
+    def overhead_bytes(self) -> int:
+        """How much memory the backend itself needs beside the run."""
+
+    def command(self, run: Prepared, descriptors: Descriptors) -> Command:
+        """How to start the run."""
+
+    def files(self) -> tuple[bytes, ...]:
+        """What the program needs as files in memory, beside the seccomp filter, which is always the first."""
+
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """What the seccomp filter denies; `counted` when a cgroup counts memory."""
+
+    def limits(self, run: Prepared) -> tuple[Limit, ...]:
+        """What is enforced, and by what."""
+
+
+async def run_job(engine: Engine, job: Job) -> Result:
+    """Run one job to its end; no more than twice as many at once as there are processors.
+
+    Raises:
+        InvalidInput: an argument or the input cannot be passed on.
+        NotExecutable, RuntimeUnavailable, PathRefused, FileMissing, FileTooLarge: the entry cannot be started.
+    """
+    entry = safe_relative(job.entry)
+    _check_input(job)
+    async with _slot():
+        identity = pick_identity()
+        runtime = runtime_for(entry, as_other=identity is not None)
+        # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
+        # because the sandbox dies with the thread that started it.
+        staged = await asyncio.to_thread(_stage, engine, job, entry, runtime, identity)
+        try:
+            return await _run(engine, Prepared(job, entry, runtime, identity, staged, _cgroup(engine, job.policy)))
+        finally:
+            await asyncio.to_thread(staged.remove)
+
+
+async def _run(engine: Engine, run: Prepared) -> Result:
+    machine = this_machine()
+    if machine is None:
+        raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
+    ending: Ending = await supervise(
+        partial(engine.command, run),
+        policy=run.policy,
+        stdin=run.job.stdin,
+        files=(build_filter(machine, engine.filter_options(counted=run.cgroup is not None)), *engine.files()),
+        cgroup=run.cgroup,
+        over_quota=partial(_over_quota, run) if engine.own_folders else None,
+    )
+    return conclude(
+        ending,
+        run.policy,
+        limits=engine.limits(run),
+        isolation=engine.name,
+        interpreter=run.runtime.program,
+        warnings=_warnings(run, ending),
+    )
+
+
+def _warnings(run: Prepared, ending: Ending) -> tuple[str, ...]:
+    skipped = [f"{name} is not a regular file and was left out" for name in run.stage.skipped[:20]]
+    held = [] if ending.drained else ["something still held the run's output open after its end"]
+    return (*skipped, *held)
+
+
+def _check_input(job: Job) -> None:
+    if len(job.stdin) > job.policy.input_bytes:
+        raise InvalidInput(f"the input is over {job.policy.input_bytes} bytes", hint="give the skill less input")
+    if any("\0" in argument for argument in job.arguments):
+        raise InvalidInput("an argument holds a NUL character", hint="give arguments as plain text")
+
+
+def _slot() -> asyncio.Semaphore:
+    loop = asyncio.get_running_loop()
+    if loop not in _slots:
+        _slots[loop] = asyncio.Semaphore(2 * (os.cpu_count() or 1))
+    return _slots[loop]
+
+
+def _cgroup(engine: Engine, policy: Policy) -> Cgroup | None:
+    return make_cgroup(memory_bytes=policy.memory_bytes + engine.overhead_bytes, pids=policy.pids + engine.overhead_processes)
+
+
+def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Identity | None) -> Stage:
+    made = stage(job.tree, entry, whole=job.policy.filesystem != "none", identity=identity)
+    try:
+        if job.verify:
+            job.verify(made.tree)
+        if runtime.kind == "python":
+            Path(made.runner).write_bytes(_runner_source())
+            Path(made.runner).chmod(0o444)
+        if engine.own_folders:
+            made.add_folder(made.scratch, identity)
+            if job.policy.filesystem == "read-write":
+                made.add_folder(made.workspace, identity)
+    except BaseException:
+        made.remove()
+        raise
+    return made
+
+
+def _runner_source() -> bytes:
+    return resources.files("skillyard.sandbox").joinpath("python_runner.py").read_bytes()
+
+
+def _over_quota(run: Prepared) -> bool:
+    """Whether the run's own folders hold more than they may; looked at only where no sized file system does it."""
+    allowed = run.policy.tmp_mb * _MEBIBYTE
+    return any(_size(folder, allowed) > allowed for folder in (run.stage.scratch, run.stage.workspace))
+
+
+def _size(folder: str, enough: int) -> int:
+    total, waiting = 0, [folder]
+    while waiting and total <= enough:
+        try:
+            with os.scandir(waiting.pop()) as items:
+                for item in items:
+                    total += 1024 + item.stat(follow_symlinks=False).st_blocks * 512
+                    if item.is_dir(follow_symlinks=False):
+                        waiting.append(item.path)
+        except OSError:
+            continue
+    return total
+
+
+def process_limits(run: Prepared) -> Mapping[str, int]:
+    """The process limits to set just before the skill's own program, by the names of `resource.RLIMIT_*`.
+
+    Address space is only limited where no cgroup counts memory. The number of processes is counted for the user, so its limit
+    is only set where the user is the run's own.
+    """
+    policy = run.policy
+    limits = {
+        "CORE": 0,
+        "NOFILE": policy.nofile,
+        "FSIZE": policy.file_size_mb * _MEBIBYTE,
+        "STACK": 8 * _MEBIBYTE,
+        "CPU": policy.timeout_ms // 1000 + 1,
+    }
+    if run.cgroup is None:
+        limits["DATA"] = policy.memory_bytes
+        limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
+    return limits

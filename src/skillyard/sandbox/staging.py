@@ -1,0 +1,207 @@
+"""The private copy of a skill that really runs.
+
+The copy holds regular files and folders only, opened without following links, within fixed caps. It is what the sandbox shows,
+so a skill that is changed between approval and run cannot slip in, and it can be read by the run's user even when the skill
+lies in a private home.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.paths import open_inside, safe_relative
+from skillyard.sandbox.identity import Identity, can_reach
+
+__all__ = ["Stage", "stage"]
+
+MAXIMUM_ENTRIES: Final = 2_000
+MAXIMUM_BYTES: Final = 100 * 1024 * 1024
+MAXIMUM_FILE_BYTES: Final = 20 * 1024 * 1024
+MAXIMUM_DEPTH: Final = 16
+
+_OWN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER: Final = _OWN_FOLDER | os.O_NOFOLLOW
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LEFT_OUT: Final = frozenset({".git", "__pycache__"})
+
+
+@dataclass(slots=True)
+class Stage:
+    """A temporary folder with everything one run needs; `remove()` when the run is over.
+
+    `tree` is the skill's copy, `runner` our own script beside it, `scratch` and `workspace` folders the run may write to when
+    its backend has no file systems of its own.
+    """
+
+    base: str
+    skipped: list[str] = field(default_factory=list)
+    entries: int = 0
+    total: int = 0
+
+    @property
+    def tree(self) -> str:
+        """The copy of the skill."""
+        return f"{self.base}/skill"
+
+    @property
+    def runner(self) -> str:
+        """The script that starts Python entries."""
+        return f"{self.base}/runner.py"
+
+    @property
+    def scratch(self) -> str:
+        """The run's temporary folder."""
+        return f"{self.base}/scratch"
+
+    @property
+    def workspace(self) -> str:
+        """The run's writable workspace."""
+        return f"{self.base}/workspace"
+
+    def add_folder(self, path: str, owner: Identity | None) -> None:
+        """Make a private folder that the run owns."""
+        os.mkdir(path, 0o700)
+        if owner:
+            os.chown(path, owner.uid, owner.gid)
+
+    def remove(self) -> None:
+        """Delete the folder and all in it; a file that resists is left to the system's own cleaning."""
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    def count(self, size: int, relative: str) -> None:
+        """Take one more entry into account.
+
+        Raises:
+            FileTooLarge: the skill is over the caps.
+        """
+        self.entries += 1
+        self.total += size
+        if self.entries > MAXIMUM_ENTRIES or self.total > MAXIMUM_BYTES or size > MAXIMUM_FILE_BYTES:
+            raise FileTooLarge(
+                f"the skill is too large to run (at {relative!r})",
+                hint=f"at most {MAXIMUM_ENTRIES} files, {MAXIMUM_FILE_BYTES} bytes each, {MAXIMUM_BYTES} bytes in all",
+            )
+
+
+def stage(tree: str, entry: str, *, whole: bool, identity: Identity | None) -> Stage:
+    """Copy the skill at `tree` into a fresh temporary folder; only `entry` when not `whole`.
+
+    Links, devices and sockets are left out and named in `skipped`.
+
+    Raises:
+        PathRefused: `entry` is not a regular file inside the skill.
+        FileMissing: there is no such entry, or no such folder.
+        FileTooLarge: the skill is over the caps.
+    """
+    entry = safe_relative(entry)
+    os.close(open_inside(_folder(tree), entry))
+    made = Stage(tempfile.mkdtemp(prefix="skillyard-run-", dir=_parent(identity)))
+    try:
+        if identity:
+            Path(made.base).chmod(0o711)  # the run's user passes through and cannot list
+        os.mkdir(made.tree, 0o755)
+        Path(made.tree).chmod(0o755)  # whatever the umask is
+        if whole:
+            _copy_folder(made, os.open(tree, _OWN_FOLDER), os.open(made.tree, _FOLDER), "", 1)
+        else:
+            _copy_one(made, tree, entry)
+        if not Path(made.tree, entry).is_file():
+            raise FileMissing(f"there is no file {entry!r}")
+    except BaseException:
+        made.remove()
+        raise
+    return made
+
+
+def _folder(tree: str) -> str:
+    if not Path(tree).is_dir():
+        raise FileMissing(f"there is no skill folder {tree!r}")
+    return tree
+
+
+def _parent(identity: Identity | None) -> str | None:
+    """Where to make the folder: the usual place, or one the run's user can reach."""
+    usual = tempfile.gettempdir()
+    if identity is None or can_reach(usual, as_other=True):
+        return usual
+    return next((place for place in ("/tmp", "/var/tmp") if can_reach(place, as_other=True)), usual)  # noqa: S108 # mkdtemp follows
+
+
+def _copy_folder(made: Stage, source: int, target: int, prefix: str, depth: int) -> None:
+    try:
+        if depth > MAXIMUM_DEPTH:
+            raise PathRefused(f"{prefix!r} is too deep", hint=f"a skill has at most {MAXIMUM_DEPTH} levels of folders")
+        with os.scandir(source) as items:
+            for item in items:
+                if item.name not in _LEFT_OUT:
+                    _copy_item(made, item, source, target, f"{prefix}{item.name}", depth)
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+def _copy_item(made: Stage, item: os.DirEntry[str], source: int, target: int, relative: str, depth: int) -> None:
+    if item.is_dir(follow_symlinks=False):
+        made.count(0, relative)
+        below = _open_item(item.name, _FOLDER, source)
+        if below is not None:
+            os.mkdir(item.name, 0o755, dir_fd=target)
+            copy = os.open(item.name, _FOLDER, dir_fd=target)
+            os.fchmod(copy, 0o755)
+            _copy_folder(made, below, copy, f"{relative}/", depth + 1)
+            return
+    elif item.is_file(follow_symlinks=False):
+        file = _open_item(item.name, _FILE, source)
+        if file is not None:
+            _copy_file(made, file, item.name, target, relative)
+            return
+    made.skipped.append(relative)
+
+
+def _open_item(name: str, flags: int, folder: int) -> int | None:
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except OSError:
+        return None  # gone, unreadable, or turned into a link since the listing
+
+
+def _copy_one(made: Stage, tree: str, entry: str) -> None:
+    folders, name = entry.split("/")[:-1], entry.split("/")[-1]
+    place = Path(made.tree)
+    for folder in folders:
+        place /= folder
+        place.mkdir()
+        place.chmod(0o755)
+    target = os.open(place, _FOLDER)
+    try:
+        _copy_file(made, open_inside(tree, entry), name, target, entry)
+    finally:
+        os.close(target)
+
+
+def _copy_file(made: Stage, file: int, name: str, target: int, relative: str) -> None:
+    """Copy one open file; the mode becomes 0444, or 0555 when its owner may execute it."""
+    with os.fdopen(file, "rb") as source:
+        state = os.fstat(file)
+        if not stat.S_ISREG(state.st_mode):
+            made.skipped.append(relative)
+            return
+        made.count(state.st_size, relative)
+        copy = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
+        with os.fdopen(copy, "wb") as sink:
+            _pour(source, sink, state.st_size)
+            os.fchmod(copy, 0o555 if state.st_mode & stat.S_IXUSR else 0o444)
+
+
+def _pour(source: BinaryIO, sink: BinaryIO, size: int) -> None:
+    """Copy at most the bytes that were counted; a file that grows meanwhile is cut."""
+    while size > 0 and (data := source.read(min(size, 1 << 20))):
+        sink.write(data)
+        size -= len(data)

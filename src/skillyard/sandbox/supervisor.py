@@ -1,0 +1,311 @@
+"""Watches one sandboxed process from start to end: pipes, clock, memory, and the end of its whole tree.
+
+Everything happens on the event loop's own readers and timers: no threads, no polling where the kernel can tell. Time to kill,
+caps on output and the drain after the end are decided here, so that no run can keep its caller waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from skillyard.sandbox.cgroup import Cgroup
+from skillyard.sandbox.identity import Identity
+from skillyard.sandbox.job import Status
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.processes import descendants, memory_in_use
+
+__all__ = ["Command", "Descriptors", "Ending", "supervise"]
+
+_CHUNK: Final = 1 << 16
+_DRAIN_SECONDS: Final = 0.5
+_GRACE_SECONDS: Final = 0.2
+_WATCH_SECONDS: Final = 0.025
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """The numbers under which the started program finds its control pipe, the result pipe and files that exist in memory."""
+
+    control: int
+    result: int
+    files: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How to start a sandbox: its command line, what it reads first from its control pipe, and who it is.
+
+    With `own_reaper` the program itself ends its tree on SIGTERM; otherwise its death ends the tree.
+    """
+
+    argv: list[str]
+    control: bytes
+    user: Identity | None = None
+    own_reaper: bool = False
+
+
+@dataclass(slots=True)
+class Ending:
+    """What was seen of a run until its end; `reason` is set when the supervisor ended it."""
+
+    returncode: int = 0
+    reason: Status | None = None
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    result: bytearray = field(default_factory=bytearray)
+    duration_ms: int = 0
+    out_of_memory: bool = False
+    out_of_processes: bool = False
+    drained: bool = True
+
+
+async def supervise(
+    make_command: Callable[[Descriptors], Command],
+    *,
+    policy: Policy,
+    stdin: bytes,
+    files: Sequence[bytes],
+    cgroup: Cgroup | None,
+    over_quota: Callable[[], bool] | None = None,
+) -> Ending:
+    """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
+
+    `files` are given to the program as open files in memory. `over_quota` is asked now and then whether the run has written
+    too much to its folders.
+    """
+    watch = _Watch(policy, cgroup, over_quota)
+    try:
+        watch.start(make_command, stdin, files)
+        await watch.finished.wait()
+    finally:
+        await watch.close()
+    return watch.ending
+
+
+class _Watch:
+    """The state of one supervised process."""
+
+    def __init__(self, policy: Policy, cgroup: Cgroup | None, over_quota: Callable[[], bool] | None) -> None:
+        self.ending = Ending()
+        self.finished = asyncio.Event()
+        self._policy = policy
+        self._cgroup = cgroup
+        self._over_quota = over_quota
+        self._loop = asyncio.get_running_loop()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._own_reaper = False
+        self._readers: set[int] = set()
+        self._writers: dict[int, memoryview] = {}
+        self._timers: list[asyncio.TimerHandle] = []
+        self._pidfd = -1
+        self._started = 0.0
+
+    def start(self, make_command: Callable[[Descriptors], Command], stdin: bytes, files: Sequence[bytes]) -> None:
+        """Start the process inside its cgroup and attach everything to the loop."""
+        with contextlib.ExitStack() as theirs:
+            ours, fds = _open_pipes(theirs)
+            descriptors = Descriptors(fds["control"], fds["result"], tuple(_memory_file(data, theirs) for data in files))
+            command = make_command(descriptors)
+            self._readers = {ours[name] for name in ("stdout", "stderr", "result")}
+            self._writers = {ours["stdin"]: memoryview(stdin)}
+            self._own_reaper = command.own_reaper
+            self._started = time.monotonic()
+            try:
+                self._process = _spawn(command, fds, descriptors)
+                if self._cgroup:
+                    self._cgroup.add(self._process.pid)
+                os.write(ours["control"], command.control)
+            finally:
+                os.close(ours["control"])
+        self._attach(ours)
+
+    def _attach(self, ours: dict[str, int]) -> None:
+        assert self._process is not None  # noqa: S101 # started just above
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._loop.add_reader(self._pidfd, self._exited)
+        ending, policy = self.ending, self._policy
+        self._read(ours["stdout"], ending.stdout, policy.output_bytes, "output_limit")
+        self._read(ours["stderr"], ending.stderr, policy.output_bytes, "output_limit")
+        self._read(ours["result"], ending.result, policy.result_bytes, "result_invalid")
+        self._writable(ours["stdin"])
+        self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
+        if self._cgroup is None or self._over_quota is not None:
+            self._later(_WATCH_SECONDS, self._look)
+
+    def _read(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
+        self._loop.add_reader(fd, self._readable, fd, buffer, cap, reason)
+
+    def _later(self, seconds: float, call: Callable[..., None], *values: object) -> None:
+        self._timers.append(self._loop.call_later(seconds, call, *values))
+
+    def _readable(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            self._drop_reader(fd)
+            return
+        room = cap - len(buffer)
+        buffer += data[: max(room, 0)]
+        if len(data) > room:
+            self.stop(reason)
+
+    def _drop_reader(self, fd: int) -> None:
+        if fd in self._readers:
+            self._readers.discard(fd)
+            self._loop.remove_reader(fd)
+            os.close(fd)
+        self._settle()
+
+    def _writable(self, fd: int) -> None:
+        try:
+            self._writers[fd] = self._writers[fd][os.write(fd, self._writers[fd][:_CHUNK]) :]
+        except BlockingIOError:
+            pass
+        except OSError:  # the other side closed it: it wants no more
+            self._writers[fd] = memoryview(b"")
+        if self._writers[fd]:
+            self._loop.add_writer(fd, self._writable, fd)
+        else:
+            self._drop_writer(fd)
+
+    def _drop_writer(self, fd: int) -> None:
+        if self._writers.pop(fd, None) is not None:
+            self._loop.remove_writer(fd)
+            os.close(fd)
+
+    def _exited(self) -> None:
+        """The started program is gone: what is left in the pipes is read, then they are closed whoever still holds them."""
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        assert self._process is not None  # noqa: S101 # a pidfd exists only for a started process
+        self.ending.returncode = self._process.wait()
+        self.ending.duration_ms = round((time.monotonic() - self._started) * 1000)
+        self._later(_DRAIN_SECONDS, self._give_up)
+        self._settle()
+
+    def _give_up(self) -> None:
+        self.ending.drained = not self._readers
+        for fd in tuple(self._readers):
+            self._drop_reader(fd)
+
+    def _settle(self) -> None:
+        if self._pidfd == -1 and not self._readers:
+            self.finished.set()
+
+    def _look(self) -> None:
+        """The watchdog where no cgroup counts: the sum over the whole tree, and what was written."""
+        if self._process is None or self._pidfd == -1:
+            return
+        if self._over_quota and self._over_quota():
+            self.stop("output_limit")
+        elif self._cgroup is None:
+            pids = descendants(self._process.pid)
+            if len(pids) > self._policy.pids + 8:
+                self.stop("pids")
+            elif memory_in_use(pids, enough=self._policy.memory_bytes) > self._policy.memory_bytes:
+                self.stop("memory")
+        self._later(_WATCH_SECONDS, self._look)
+
+    def stop(self, reason: Status) -> None:
+        """End the whole tree for `reason`; the first reason stays."""
+        self.ending.reason = self.ending.reason or reason
+        if self._process is None or self._pidfd == -1:
+            return
+        if self._own_reaper and self._cgroup is None:
+            self._signal(signal.SIGTERM)
+            self._later(_GRACE_SECONDS, self._kill)
+        else:
+            self._kill()
+
+    def _kill(self) -> None:
+        """SIGKILL for everyone: the program stands still first, so that it starts nothing between look and kill."""
+        if self._process is None or self._pidfd == -1:
+            return
+        self._signal(signal.SIGSTOP)
+        if self._cgroup:
+            self._cgroup.kill()
+        for pid in descendants(self._process.pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    async def close(self) -> None:
+        """Leave nothing: no process, no timer, no descriptor, no cgroup; also when the caller was cancelled."""
+        if self._process is not None and self._pidfd == -1 and self._process.returncode is None:
+            self._process.kill()  # it never got as far as being watched
+            self._process.wait()
+        self._kill()
+        while self._pidfd != -1:
+            await asyncio.sleep(0.001)
+        for timer in self._timers:
+            timer.cancel()
+        for fd in tuple(self._writers):
+            self._drop_writer(fd)
+        for fd in tuple(self._readers):
+            self._drop_reader(fd)
+        if self._cgroup:
+            await self._close_cgroup(self._cgroup)
+
+    async def _close_cgroup(self, cgroup: Cgroup) -> None:
+        self.ending.out_of_memory = cgroup.out_of_memory()
+        self.ending.out_of_processes = cgroup.out_of_processes()
+        for attempt in range(60):
+            if cgroup.remove():
+                return
+            cgroup.kill()
+            await asyncio.sleep(min(0.0005 * 2**attempt, 0.05))
+
+
+def _open_pipes(theirs: contextlib.ExitStack) -> tuple[dict[str, int], dict[str, int]]:
+    """Our ends and the sandbox's ends of all pipes; the sandbox's ends are closed with `theirs`."""
+    ours: dict[str, int] = {}
+    fds: dict[str, int] = {}
+    for name, inward in (("stdin", True), ("control", True), ("stdout", False), ("stderr", False), ("result", False)):
+        read, write = os.pipe2(os.O_CLOEXEC)
+        ours[name], fds[name] = (write, read) if inward else (read, write)
+        if name != "control":
+            os.set_blocking(ours[name], False)
+        theirs.callback(os.close, fds[name])
+    return ours, fds
+
+
+def _memory_file(data: bytes, theirs: contextlib.ExitStack) -> int:
+    fd = os.memfd_create("skillyard", os.MFD_CLOEXEC)
+    theirs.callback(os.close, fd)
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _spawn(command: Command, fds: dict[str, int], descriptors: Descriptors) -> subprocess.Popen[bytes]:
+    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else."""
+    who = command.user
+    return subprocess.Popen(  # noqa: S603 # an absolute, trusted program; no shell
+        command.argv,
+        stdin=fds["stdin"],
+        stdout=fds["stdout"],
+        stderr=fds["stderr"],
+        env={},
+        cwd="/",
+        close_fds=True,
+        pass_fds=(descriptors.control, descriptors.result, *descriptors.files),
+        start_new_session=True,
+        user=who.uid if who else None,
+        group=who.gid if who else None,
+        extra_groups=[] if who else None,
+    )

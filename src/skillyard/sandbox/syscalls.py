@@ -1,0 +1,71 @@
+"""The numbers of the system calls that the filters name, for each machine they are built for.
+
+From the kernel's own tables (`asm/unistd_64.h`, `asm-generic/unistd.h`); a call a machine never had is absent.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["AARCH64", "X86_64", "Machine", "this_machine"]
+
+_X86_64_CALLS: Final = {
+    "acct": 163, "add_key": 248, "adjtimex": 159, "bpf": 321, "chmod": 90, "chown": 92, "chroot": 161, "clock_adjtime": 305,
+    "clock_settime": 227, "clone": 56, "clone3": 435, "create_module": 174, "delete_module": 176, "fanotify_init": 300,
+    "fchmod": 91, "fchmodat": 268, "fchmodat2": 452, "fchown": 93, "fchownat": 260, "file_setattr": 469, "finit_module": 313,
+    "fremovexattr": 199, "fsconfig": 431, "fsetxattr": 190, "fsmount": 432, "fsopen": 430, "fspick": 433, "futimesat": 261,
+    "get_kernel_syms": 177, "init_module": 175, "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425,
+    "ioctl": 16, "ioperm": 173, "iopl": 172, "kcmp": 312, "kexec_file_load": 320, "kexec_load": 246, "keyctl": 250,
+    "kill": 62, "lchown": 94, "lookup_dcookie": 212, "lremovexattr": 198, "lsetxattr": 189, "mbind": 237, "memfd_create": 319,
+    "memfd_secret": 447, "migrate_pages": 256, "mknod": 133, "mknodat": 259, "mount": 165, "mount_setattr": 442,
+    "move_mount": 429, "move_pages": 279, "mq_open": 240, "msgget": 68, "name_to_handle_at": 303, "nfsservctl": 180,
+    "open_by_handle_at": 304, "open_tree": 428, "open_tree_attr": 467, "perf_event_open": 298, "personality": 135,
+    "pidfd_getfd": 438, "pidfd_send_signal": 424, "pivot_root": 155, "process_madvise": 440, "process_vm_readv": 310,
+    "process_vm_writev": 311, "ptrace": 101, "query_module": 178, "quotactl": 179, "quotactl_fd": 443, "reboot": 169,
+    "removexattr": 197, "removexattrat": 466, "request_key": 249, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
+    "semget": 64, "set_mempolicy": 238, "set_mempolicy_home_node": 450, "setdomainname": 171, "sethostname": 170,
+    "setns": 308, "settimeofday": 164, "setxattr": 188, "setxattrat": 463, "shmget": 29, "socket": 41, "socketpair": 53,
+    "swapoff": 168, "swapon": 167, "syslog": 103, "tgkill": 234, "tkill": 200, "umount2": 166, "unshare": 272, "uselib": 134,
+    "userfaultfd": 323, "utime": 132, "utimensat": 280, "utimes": 235, "vhangup": 153,
+}  # fmt: skip
+
+_AARCH64_CALLS: Final = {
+    "acct": 89, "add_key": 217, "adjtimex": 171, "bpf": 280, "chroot": 51, "clock_adjtime": 266, "clock_settime": 112,
+    "clone": 220, "clone3": 435, "delete_module": 106, "fanotify_init": 262, "fchmod": 52, "fchmodat": 53, "fchmodat2": 452,
+    "fchown": 55, "fchownat": 54, "file_setattr": 469, "finit_module": 273, "fremovexattr": 16, "fsconfig": 431,
+    "fsetxattr": 7, "fsmount": 432, "fsopen": 430, "fspick": 433, "init_module": 105, "io_uring_enter": 426,
+    "io_uring_register": 427, "io_uring_setup": 425, "ioctl": 29, "kcmp": 272, "kexec_file_load": 294, "kexec_load": 104,
+    "keyctl": 219, "kill": 129, "lookup_dcookie": 18, "lremovexattr": 15, "lsetxattr": 6, "mbind": 235, "memfd_create": 279,
+    "memfd_secret": 447, "migrate_pages": 238, "mknodat": 33, "mount": 40, "mount_setattr": 442, "move_mount": 429,
+    "move_pages": 239, "mq_open": 180, "msgget": 186, "name_to_handle_at": 264, "nfsservctl": 42, "open_by_handle_at": 265,
+    "open_tree": 428, "open_tree_attr": 467, "perf_event_open": 241, "personality": 92, "pidfd_getfd": 438,
+    "pidfd_send_signal": 424, "pivot_root": 41, "process_madvise": 440, "process_vm_readv": 270, "process_vm_writev": 271,
+    "ptrace": 117, "quotactl": 60, "quotactl_fd": 443, "reboot": 142, "removexattr": 14, "removexattrat": 466,
+    "request_key": 218, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240, "semget": 190, "set_mempolicy": 237,
+    "set_mempolicy_home_node": 450, "setdomainname": 162, "sethostname": 161, "setns": 268, "settimeofday": 170,
+    "setxattr": 5, "setxattrat": 463, "shmget": 194, "socket": 198, "socketpair": 199, "swapoff": 225, "swapon": 224,
+    "syslog": 116, "tgkill": 131, "tkill": 130, "umount2": 39, "unshare": 97, "userfaultfd": 282, "utimensat": 88,
+    "vhangup": 58,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One kind of processor: its audit number, its calls, and the bit of a second call table when it has one."""
+
+    name: str
+    audit_arch: int
+    calls: Mapping[str, int] = field(hash=False)
+    foreign_bit: int = 0
+
+
+X86_64: Final = Machine("x86_64", 0xC000003E, _X86_64_CALLS, foreign_bit=0x40000000)  # the bit marks x32 calls
+AARCH64: Final = Machine("aarch64", 0xC00000B7, _AARCH64_CALLS)
+
+
+def this_machine() -> Machine | None:
+    """The machine this process runs on, or `None` when no filter can be built for it."""
+    return {"x86_64": X86_64, "aarch64": AARCH64}.get(platform.machine())
