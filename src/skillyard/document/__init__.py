@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skillyard.document.diagnostic import Diagnostic, DiagnosticShape, Severity
 from skillyard.document.document import Document, check_document, parse_document
-from skillyard.document.fences import DOCUMENT_LIMIT, HEADER_LIMIT
+from skillyard.document.limits import DOCUMENT_LIMIT, HEADER_LIMIT
 from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
 from skillyard.document.rule import PROFILES, Profile, Rule
 from skillyard.document.rules import RULES, diagnose

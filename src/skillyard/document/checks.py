@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Final
 
 from skillyard.document.findings import Findings
+from skillyard.document.limits import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, NAME_LIMIT
 from skillyard.document.nodes import Mapping, Node, Scalar, Sequence, typed
 from skillyard.document.spelling import SPEC_FIELDS, SPELLINGS
 from skillyard.paths import slug
 from skillyard.text import sanitize
 
 __all__ = ["check_fields", "check_required"]
-
-NAME_LIMIT: Final = 64
-DESCRIPTION_LIMIT: Final = 1024
-COMPATIBILITY_LIMIT: Final = 500
 
 
 def check_required(mapping: Mapping, findings: Findings, directory_name: str) -> None:
@@ -90,10 +86,12 @@ def _check_hidden(field: str, text: str, line: int, findings: Findings) -> None:
 
 def check_fields(mapping: Mapping, findings: Findings) -> None:
     """Check the optional fields against the Agent Skills specification."""
+    strict = findings.wants("field-unknown")
     for key, node in mapping.entries.items():
         line = mapping.key_lines[key]
         if key not in SPEC_FIELDS:
-            _report_unknown(key, line, findings)
+            if strict:
+                _report_unknown(key, line, findings)
         elif key == "license" and not isinstance(node, Scalar):
             findings.add("license-not-text", line=line)
         elif key == "compatibility":

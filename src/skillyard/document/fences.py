@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from skillyard.document.limits import HEADER_LIMIT
 from skillyard.document.summary import NeedMore
 
-__all__ = ["DOCUMENT_LIMIT", "HEADER_LIMIT", "Fences", "find_fences"]
-
-HEADER_LIMIT: Final = 64 * 1024
-"""The closing fence must start within this many bytes of the file."""
-DOCUMENT_LIMIT: Final = 1024 * 1024
-"""A longer SKILL.md is diagnosed as too large."""
+__all__ = ["Fences", "find_fences"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_ENDS: Final = b"\r\n"

@@ -28,6 +28,10 @@ class Findings:
             words = message or known.title
             self._found.append(Diagnostic(rule, severity, words, self.file, max(line, 1), fix or known.remedy))
 
+    def wants(self, rule: str) -> bool:
+        """Whether the profile looks for a rule at all."""
+        return self.profile in RULES[rule].severity
+
     def sorted(self) -> tuple[Diagnostic, ...]:
         """The findings in the order of the file's lines, those on one line in the order they were found."""
         return tuple(sorted(self._found, key=lambda found: found.line))

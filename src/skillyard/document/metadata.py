@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Final, Literal, get_args
+from typing import Literal
 
-__all__ = ["KINDS", "Abp", "Filesystem", "Kind", "Metadata", "Network", "Resources", "Security", "ToolDeclaration", "Triggers"]
+__all__ = ["Abp", "Filesystem", "Kind", "Metadata", "Network", "Resources", "Security", "ToolDeclaration", "Triggers"]
 
 Kind = Literal["direct", "service", "distributed", "static", "preprocessor", "internal"]
 """How a skill is executed (row 000-11)."""
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Network = Literal["none", "allowlist"]
 Filesystem = Literal["none", "read-only", "read-write"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from skillyard.document.fences import DOCUMENT_LIMIT, Fences, find_fences
+from skillyard.document.fences import Fences, find_fences
 from skillyard.document.findings import Findings
+from skillyard.document.limits import DOCUMENT_LIMIT
 from skillyard.document.nodes import Mapping
 from skillyard.document.precise import YamlProblem
 from skillyard.document.recovery import Repair, read_with_recovery

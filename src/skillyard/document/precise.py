@@ -10,17 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from skillyard.document.limits import DEPTH_LIMIT, KEY_LIMIT
 from skillyard.document.nodes import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from yaml.events import Event
 
-__all__ = ["DEPTH_LIMIT", "KEY_LIMIT", "YamlProblem", "read_yaml"]
-
-DEPTH_LIMIT: Final = 8
-"""How many lists and mappings may be inside one another, the front matter itself included."""
-KEY_LIMIT: Final = 256
-"""How many keys a front matter may have, nested ones included."""
+__all__ = ["YamlProblem", "read_yaml"]
 
 # What YAML calls unprintable, and the line breaks that only some YAML versions honour: with these, two readers may see two
 # different documents.

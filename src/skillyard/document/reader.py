@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 from skillyard.document.blocks import read_abp, read_resources, read_security, read_tools, read_triggers
 from skillyard.document.fields import FieldReader
 from skillyard.document.findings import Findings
-from skillyard.document.metadata import KINDS, Metadata
+from skillyard.document.metadata import Metadata
 from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
-from skillyard.document.spelling import SPELLINGS, split_tools
+from skillyard.document.spelling import KINDS, SPELLINGS, split_tools
 
 __all__ = ["read_metadata"]
 
@@ -23,17 +23,24 @@ _TEXTS: Final = (
 )
 # fmt: on
 _LISTS: Final = ("tags", "keywords", "trigger_keywords")
+_BLOCKS: Final = frozenset(
+    {"triggers", "trigger_patterns", "security", "permissions", "resources", "entry", "tools", "abp", "protocol", "config"}
+)
 _DATA: Final = ("input_schema", "output_schema", "permissions", "container", "anthropic")
 
 
 def read_metadata(mapping: Mapping, findings: Findings, *, directory_name: str = "") -> Metadata:
     """The typed fields of a front matter; the name falls back to the folder's."""
+    if not mapping.entries:
+        return Metadata(name=directory_name)
     reader = FieldReader(mapping, findings)
     declared = reader.declared()
-    values: dict[str, Any] = {name: reader.text(name) for name in _TEXTS}
-    values |= {name: reader.words(name) for name in _LISTS}
-    values |= {name: reader.data(name) for name in _DATA}
-    values |= _blocks(reader) | _settings(reader)
+    values: dict[str, Any] = {name: reader.text(name) for name in _TEXTS if name in declared}
+    values |= {name: reader.words(name) for name in _LISTS if name in declared}
+    values |= {name: reader.data(name) for name in _DATA if name in declared}
+    values |= _settings(reader)
+    if not declared.isdisjoint(_BLOCKS):
+        values |= _blocks(reader)
     values["name"] = _scalar(reader, "name") or directory_name
     values["description"] = _scalar(reader, "description")
     values["capabilities"] = reader.words("capabilities", commas=False)

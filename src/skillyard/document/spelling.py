@@ -6,10 +6,13 @@ import re
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["SPEC_FIELDS", "SPELLINGS", "split_tools", "split_words"]
+__all__ = ["KINDS", "SPEC_FIELDS", "SPELLINGS", "split_tools", "split_words"]
 
 SPEC_FIELDS: Final = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 """The only fields the Agent Skills specification knows, in its spelling."""
+
+KINDS: Final = ("direct", "service", "distributed", "static", "preprocessor", "internal")
+"""The values of `type` (row 000-11)."""
 
 # fmt: off
 _FIELDS: Final = (

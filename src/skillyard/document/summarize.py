@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from skillyard.document.document import read_opened
+from skillyard.document.fast import quick_summary
 from skillyard.document.findings import Findings
 from skillyard.document.metadata import Metadata
 from skillyard.document.opening import open_document
@@ -10,6 +13,8 @@ from skillyard.document.rule import Profile
 from skillyard.document.summary import Summary
 
 __all__ = ["summarize"]
+
+_QUICK_PROFILES: Final = frozenset({"minimal", "standard"})
 
 
 def summarize(
@@ -22,6 +27,10 @@ def summarize(
     Raises:
         NeedMore: the data is incomplete and ends before the front matter does.
     """
+    if profile in _QUICK_PROFILES and file.endswith("SKILL.md"):
+        summary = quick_summary(data, complete=complete)
+        if summary is not None:
+            return summary
     return _precise(data, file, directory_name, profile, complete=complete)
 
 
