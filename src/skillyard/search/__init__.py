@@ -1,1 +1,8 @@
-"""Room under construction."""
+"""Which skills fit a request: ranked by their words, without any model."""
+
+from __future__ import annotations
+
+from skillyard.search.index import SearchableSkill, SearchIndex
+from skillyard.search.ranking import Match, MatchShape, named_skills, search_skills
+
+__all__ = ["Match", "MatchShape", "SearchIndex", "SearchableSkill", "named_skills", "search_skills"]
