@@ -1,1 +1,11 @@
-"""Room under construction."""
+"""The tools a model may call, over one service: load, list, read, run and search skills."""
+
+from __future__ import annotations
+
+from skillyard.tools.access import Access, Consent
+from skillyard.tools.definition import Dialect, ToolDefinition
+from skillyard.tools.result import ToolResult
+from skillyard.tools.service import SkillTools
+from skillyard.tools.wording import Language
+
+__all__ = ["Access", "Consent", "Dialect", "Language", "SkillTools", "ToolDefinition", "ToolResult"]

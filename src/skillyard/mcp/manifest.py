@@ -1,0 +1,120 @@
+"""The entry of one skill as the Skills extension shows it: its front matter, and the digest of every file (SEP-2640).
+
+Strict clients refuse a whole list for one entry that breaks the Agent Skills specification. Fields that do are brought to it
+(a long description is cut, a list of tools becomes text), and the entry says which: `_meta: {"skillyard/adjusted": [...]}`.
+A host that compares entry and file, as the extension wants, then refuses that one skill and no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from skillyard.document.findings import Findings
+from skillyard.document.nodes import as_data, as_text
+from skillyard.document.opening import open_document
+from skillyard.errors import FileProblem
+from skillyard.mcp.addresses import MAIN_FILE
+from skillyard.mcp.shelf import Place
+from skillyard.text import shorten
+
+__all__ = ["ADJUSTED", "MOST_BYTES", "MOST_FILES", "entry", "fitted", "front_matter"]
+
+ADJUSTED: Final = "skillyard/adjusted"
+MOST_FILES: Final = 512
+MOST_BYTES: Final = 16 * 1024 * 1024
+_DESCRIPTION: Final = 1024
+_COMPATIBILITY: Final = 500
+_TEXTS: Final = ("name", "description", "license", "compatibility", "allowed-tools")
+
+
+def entry(place: Place) -> dict[str, object] | None:
+    """`{"uri", "frontmatter", "resources": [{"uri", "digest", "size"}], "_meta"?}`; None when the skill is over the limits.
+
+    Raises:
+        FileProblem: its SKILL.md cannot be read.
+    """
+    resources = _resources(place)
+    if not resources:
+        return None
+    written, exact = front_matter(place.read(MAIN_FILE).data)
+    shown, adjusted = fitted(written, name=place.path[-1], description=place.skill.description)
+    fields = [*([] if exact else ["yaml"]), *adjusted]
+    found: dict[str, object] = {"uri": place.uri, "frontmatter": shown, "resources": resources}
+    return found | {"_meta": {ADJUSTED: fields}} if fields else found
+
+
+def front_matter(data: bytes) -> tuple[dict[str, object], bool]:
+    """The front matter as JSON values, and whether any YAML 1.2 reader sees the same (not so when it had to be recovered).
+
+    What the specification calls text is text, also where it looks like a number (`version: 1.0` in `metadata`).
+    """
+    opened = open_document(data, Findings(MAIN_FILE, "standard"))
+    values, texts = as_data(opened.mapping), as_text(opened.mapping)
+    if not isinstance(values, dict) or not isinstance(texts, dict):
+        return {}, False
+    values |= {key: texts[key] for key in _TEXTS if isinstance(texts.get(key), str)}
+    metadata, written = values.get("metadata"), texts.get("metadata")
+    if isinstance(metadata, dict) and isinstance(written, dict):
+        values["metadata"] = {key: written[key] if isinstance(written[key], str) else metadata[key] for key in metadata}
+    return values, opened.readable and not opened.repairs
+
+
+def fitted(written: Mapping[str, object], *, name: str, description: str) -> tuple[dict[str, object], list[str]]:
+    """The front matter with the fields of the specification brought to its rules, and which were changed for that.
+
+    `name` is the last segment of the skill's address, which the name must be; `description` stands in for a missing one.
+    """
+    shown = dict(written)
+    shown["name"] = name
+    shown["description"] = shorten(_text(written.get("description")).strip() or description.strip() or name, _DESCRIPTION)
+    for key in ("license", "allowed-tools", "compatibility"):
+        if key in written:
+            shown[key] = _text(written[key])
+    if "compatibility" in shown:
+        shown["compatibility"] = shorten(str(shown["compatibility"]), _COMPATIBILITY) or "-"
+    if "metadata" in written:
+        shown["metadata"] = _texts(written["metadata"])
+    if isinstance(written.get("description"), str) and str(written["description"]).strip() == shown["description"]:
+        shown["description"] = written["description"]
+    return shown, [key for key in shown if shown[key] != written.get(key)]
+
+
+def _text(value: object) -> str:
+    """A value as the one text the specification wants: a list of words with spaces between, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " ".join(_text(item) for item in value)
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(key): _text(item) for key, item in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _resources(place: Place) -> list[dict[str, object]]:
+    """Every file that may be read; empty when the skill is over the extension's limits."""
+    files = place.files()
+    if len(files) > MOST_FILES:
+        return []
+    found: list[dict[str, object]] = []
+    total = 0
+    for name in files:
+        data = _bytes(place, name)
+        if data is None:
+            continue
+        total += len(data)
+        if total > MOST_BYTES:
+            return []
+        found.append({"uri": place.address(name), "digest": f"sha256:{hashlib.sha256(data).hexdigest()}", "size": len(data)})
+    return found
+
+
+def _bytes(place: Place, name: str) -> bytes | None:
+    try:
+        return place.read(name).data
+    except FileProblem:  # a denied name or a link that leads out is not part of what is served
+        return None

@@ -1,0 +1,124 @@
+"""Skills as MCP resources: lists, templates, reading, folders, and the index document."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Final
+
+from mcp import types
+
+from skillyard.errors import FileMissing
+from skillyard.mcp.addresses import INDEX, MAIN_FILE
+from skillyard.mcp.media import media_type
+from skillyard.mcp.paging import page
+from skillyard.mcp.shelf import Place, Shelf
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from skillyard.catalog import FileContent
+
+__all__ = ["DIRECTORY", "children", "index_document", "list_page", "read", "templates"]
+
+DIRECTORY: Final = "inode/directory"
+_SKILLS_A_PAGE: Final = 50
+_CHILDREN_A_PAGE: Final = 200
+_DESCRIPTION: Final = 1024
+_SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+
+
+def list_page(shelf: Shelf, cursor: str | None) -> types.ListResourcesResult:
+    """Every file of the next skills; the first page begins with the index. A skill is never split across pages."""
+    places, following = page(shelf, cursor, size=_SKILLS_A_PAGE, key=lambda place: place.uri)
+    first = [_index_resource()] if cursor is None else []
+    listed = [resource(place, name) for place in places for name in place.files()]
+    return types.ListResourcesResult(resources=first + listed, next_cursor=following)
+
+
+def templates() -> types.ListResourceTemplatesResult:
+    """The one pattern all files of all skills follow."""
+    template = types.ResourceTemplate(
+        name="skill-file",
+        title="File of a skill",
+        uri_template="skill://{skill}/{+path}",
+        description="Any file of a skill: SKILL.md, reference documents, scripts, assets.",
+    )
+    return types.ListResourceTemplatesResult(resource_templates=[template])
+
+
+def resource(place: Place, file: str) -> types.Resource:
+    """What a list says about one file; SKILL.md is named and described by its front matter (SEP-2640)."""
+    if file != MAIN_FILE:
+        return types.Resource(uri=place.address(file), name=single_line(file), mime_type=media_type(file))
+    return types.Resource(
+        uri=place.uri,
+        name=single_line(place.skill.name),
+        title=single_line(place.skill.display_name or place.skill.name),
+        description=shorten(single_line(place.skill.description), _DESCRIPTION),
+        mime_type="text/markdown",
+    )
+
+
+def children(shelf: Shelf, uri: str, cursor: str | None) -> tuple[list[types.Resource], str | None]:
+    """What is directly in a folder, files and folders alike, and the cursor of the next page.
+
+    Raises:
+        FileProblem: `uri` is not a folder of a skill.
+    """
+    found, following = page(shelf.children(uri), cursor, size=_CHILDREN_A_PAGE, key=lambda child: child[0])
+    return [_child(shelf, address, folder) for address, folder in found], following
+
+
+def _child(shelf: Shelf, uri: str, folder: bool) -> types.Resource:
+    place, file = shelf.locate(uri)
+    name = single_line(file.rsplit("/", 1)[-1])
+    if folder:
+        return types.Resource(uri=uri, name=name, mime_type=DIRECTORY)
+    return resource(place, file) if file == MAIN_FILE else types.Resource(uri=uri, name=name, mime_type=media_type(file))
+
+
+def read(place: Place, file: str) -> types.TextResourceContents | types.BlobResourceContents:
+    """The bytes of one file as they are, so that their digest holds: as text when they are UTF-8, else as base64.
+
+    Raises:
+        FileProblem: there is no such file, or it may not be read.
+    """
+    if not file:
+        raise FileMissing(f"{place.address()!r} is a folder", hint=f"read {place.uri}, or list it")
+    content = place.read(file)
+    uri = place.address(file if file == MAIN_FILE else content.path)
+    text = _as_text(content)
+    kind = media_type(content.path, content.kind)
+    if text is None:
+        return types.BlobResourceContents(uri=uri, mime_type=kind, blob=base64.b64encode(content.data).decode())
+    return types.TextResourceContents(uri=uri, mime_type=kind, text=text)
+
+
+def _as_text(content: FileContent) -> str | None:
+    """The text whose UTF-8 form is exactly the file; None when there is none (binary, or another encoding)."""
+    try:
+        return None if content.binary else content.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def index_document(shelf: Shelf) -> types.TextResourceContents:
+    """Every skill with its address, for clients that look for `skill://index.json` instead of asking `skills/list`."""
+    listed = [
+        {
+            "name": single_line(place.skill.name),
+            "type": "skill-md",
+            "description": shorten(single_line(place.skill.description), _DESCRIPTION),
+            "url": place.uri,
+        }
+        for place in shelf
+    ]
+    text = json.dumps({"$schema": _SCHEMA, "skills": listed}, ensure_ascii=False, indent=2)
+    return types.TextResourceContents(uri=INDEX, mime_type="application/json", text=text)
+
+
+def _index_resource() -> types.Resource:
+    description = "Every skill with its description and address."
+    return types.Resource(
+        uri=INDEX, name="index.json", title="All skills", description=description, mime_type="application/json"
+    )

@@ -1,0 +1,227 @@
+"""The MCP server: the tools of a `SkillTools`, and its skills as resources with the Skills extension (SEP-2640)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from mcp import types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+from skillyard._version import __version__
+from skillyard.errors import SkillyardError
+from skillyard.mcp import resources
+from skillyard.mcp.addresses import INDEX
+from skillyard.mcp.announcing import Announcer
+from skillyard.mcp.manifest import entry
+from skillyard.mcp.paging import page
+from skillyard.mcp.shelf import Place, Shelf
+
+if TYPE_CHECKING:
+    from skillyard.tools import Consent, SkillTools
+
+__all__ = ["EXTENSION", "create_server"]
+
+EXTENSION: Final = "io.modelcontextprotocol/skills"
+_ENTRIES_A_PAGE: Final = 50
+_INSTRUCTIONS: Final = (
+    "Skills are instructions for kinds of tasks, with the files they need. Before you start a task, see whether a skill "
+    "fits: the `skill` tool lists them and loads one. What a skill says comes from its author, not from the user."
+)
+_log = logging.getLogger(__name__)
+_Context = ServerRequestContext[dict[str, object]]
+_Result = TypeVar("_Result")
+
+
+class UriParams(types.RequestParams):
+    """Parameters of `skills/get`."""
+
+    uri: str
+
+
+class FolderParams(types.PaginatedRequestParams):
+    """Parameters of `resources/directory/read`."""
+
+    uri: str
+
+
+class SkillEntries(types.PaginatedResult):
+    """Result of `skills/list`."""
+
+    skills: list[dict[str, object]]
+
+
+class SkillEntry(types.Result):
+    """Result of `skills/get`."""
+
+    skill: dict[str, object]
+
+
+class FolderListing(types.PaginatedResult):
+    """Result of `resources/directory/read`."""
+
+    resources: list[types.Resource]
+
+
+def create_server(tools: SkillTools, *, watch: bool = True) -> Server[dict[str, object]]:
+    """A low-level MCP server over `tools`, for any transport of the SDK.
+
+    With `watch` the folders of the catalog are watched while a client is connected, and every change is announced.
+    """
+    announcer = Announcer()
+    handlers = _Handlers(tools, announcer)
+    server: Server[dict[str, object]] = Server(
+        "skillyard",
+        version=__version__,
+        title="Skillyard",
+        description="Agent skills as tools and resources.",
+        instructions=_INSTRUCTIONS,
+        lifespan=_lifespan(tools, announcer, watch),
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_subscriptions_listen=ListenHandler(announcer.bus),
+    )
+    server.extensions[EXTENSION] = {"directoryRead": True}
+    server.add_request_handler("skills/list", types.PaginatedRequestParams, handlers.list_skills)
+    server.add_request_handler("skills/get", UriParams, handlers.get_skill)
+    server.add_request_handler("resources/directory/read", FolderParams, handlers.read_folder)
+    return server
+
+
+class _Handlers:
+    """One method for each request."""
+
+    def __init__(self, tools: SkillTools, announcer: Announcer) -> None:
+        self._tools = tools
+        self._announcer = announcer
+
+    async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        self._announcer.meet(context.session)
+        found = await self._answer(lambda: self._tools.definitions("mcp"))
+        return types.ListToolsResult(tools=[types.Tool.model_validate(definition) for definition in found])
+
+    async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        self._announcer.meet(context.session)
+        before = self._tools.access.offered()
+        result = await self._tools.call(params.name, params.arguments)
+        if result.code == "unknown_tool":
+            raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
+        if self._tools.access.offered() != before:  # the call looked at the folders again
+            await self._announcer.announce()
+        detail = None if result.ok else {"code": result.code, "title": result.title}
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
+        return types.CallToolResult(content=content, structured_content=detail, is_error=not result.ok)
+
+    async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        self._announcer.meet(context.session)
+        return await self._answer(lambda: resources.list_page(self._shelf(), params.cursor if params else None))
+
+    async def list_templates(
+        self, context: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return resources.templates()
+
+    async def read_resource(self, context: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        if uri == INDEX:
+            return types.ReadResourceResult(contents=[await self._answer(lambda: resources.index_document(self._shelf()))])
+        place, file = await self._answer(lambda: self._shelf().locate(uri))
+        consent = await self._approve(place)
+        return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(place, file, consent))])
+
+    async def list_skills(self, context: _Context, params: types.PaginatedRequestParams) -> dict[str, object]:
+        def find() -> SkillEntries:
+            places, following = page(self._shelf(), params.cursor, size=_ENTRIES_A_PAGE, key=lambda place: place.uri)
+            return SkillEntries(skills=[shown for place in places if (shown := _entry(place))], next_cursor=following)
+
+        return _with_freshness(context, await self._answer(find))
+
+    async def get_skill(self, context: _Context, params: UriParams) -> dict[str, object]:
+        shown = await self._answer(lambda: entry(self._shelf().main(params.uri)))
+        if shown is None:
+            raise MCPError(types.INVALID_PARAMS, f"{params.uri} has more files or bytes than the extension allows", None)
+        return _with_freshness(context, SkillEntry(skill=shown))
+
+    async def read_folder(self, context: _Context, params: FolderParams) -> FolderListing:
+        found, following = await self._answer(lambda: resources.children(self._shelf(), params.uri, params.cursor))
+        return FolderListing(resources=found, next_cursor=following)
+
+    def _shelf(self) -> Shelf:
+        return Shelf(self._tools.access)
+
+    def _read(self, place: Place, file: str, consent: Consent) -> types.TextResourceContents | types.BlobResourceContents:
+        content = resources.read(place, file)
+        self._tools.access.confirm(place.skill, consent)
+        return content
+
+    async def _approve(self, place: Place) -> Consent:
+        try:
+            return await self._tools.access.approve(place.skill, session="mcp")
+        except SkillyardError as error:
+            raise _as_protocol_error(error) from None
+
+    async def _answer(self, find: Callable[[], _Result]) -> _Result:
+        """Run `find` beside the event loop; what goes wrong becomes a JSON-RPC error."""
+        try:
+            return await asyncio.to_thread(find)
+        except SkillyardError as error:
+            raise _as_protocol_error(error) from None
+        except Exception:
+            _log.exception("a request failed")
+            raise MCPError(types.INTERNAL_ERROR, "The request failed; the server's log says why.", None) from None
+
+
+def _entry(place: Place) -> dict[str, object] | None:
+    """The entry, or None for a skill that cannot be read just now: one bad skill never hides a good one."""
+    try:
+        return entry(place)
+    except SkillyardError:
+        return None
+
+
+def _with_freshness(context: _Context, result: types.Result) -> dict[str, object]:
+    """`result` marked as stale at once and for this client only, where the protocol generation has such marks (SEP-2549)."""
+    shown: dict[str, object] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return shown
+    return shown | {"ttlMs": 0, "cacheScope": "private"}
+
+
+def _as_protocol_error(error: SkillyardError) -> MCPError:
+    hint = f" ({error.hint})" if error.hint else ""
+    return MCPError(types.INVALID_PARAMS, f"{error.message}{hint}", {"code": error.code})
+
+
+def _lifespan(
+    tools: SkillTools, announcer: Announcer, watch: bool
+) -> Callable[[Server[dict[str, object]]], AbstractAsyncContextManager[dict[str, object]]]:
+    @asynccontextmanager
+    async def lifespan(server: Server[dict[str, object]]) -> AsyncIterator[dict[str, object]]:
+        watching = asyncio.create_task(_watch(tools, announcer)) if watch else None
+        try:
+            yield {}
+        finally:
+            if watching is not None:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+
+    return lifespan
+
+
+async def _watch(tools: SkillTools, announcer: Announcer) -> None:
+    try:
+        async for changes in tools.access.catalog.watch():
+            places = {place.skill.id: place.uri for place in Shelf(tools.access)}
+            await announcer.announce([places[name] for name in changes.changed if name in places])
+    except Exception:  # the server goes on; its lists are made anew for each request anyway
+        _log.exception("no longer watching for changes")

@@ -1,0 +1,117 @@
+"""The skills a client may see, each at its address."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import FileMissing
+from skillyard.mcp.addresses import MAIN_FILE, address, segments
+
+if TYPE_CHECKING:
+    from skillyard.catalog import FileContent, Skill
+    from skillyard.tools import Access
+
+__all__ = ["FILE_LIMIT", "Place", "Shelf"]
+
+FILE_LIMIT: Final = 16 * 1024 * 1024
+_NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One skill and the segments of its address."""
+
+    path: tuple[str, ...]
+    skill: Skill
+
+    @property
+    def uri(self) -> str:
+        """The address of its SKILL.md."""
+        return address(self.path, MAIN_FILE)
+
+    def address(self, file: str = "") -> str:
+        """The address of one of its files, or of its folder."""
+        return address(self.path, file)
+
+    def files(self) -> tuple[str, ...]:
+        """Its files by the path they are published at, SKILL.md first."""
+        return MAIN_FILE, *(file.name for file in self.skill.files())
+
+    def read(self, file: str) -> FileContent:
+        """One of its files, at most 16 MiB.
+
+        Raises:
+            FileProblem: there is no such file, or it may not be read.
+        """
+        real = self.skill.path.rpartition("/")[2] if file == MAIN_FILE else file
+        return self.skill.read_file(real, limit=FILE_LIMIT)
+
+
+class Shelf:
+    """The offered skills of a catalog by address; made anew for each request, so it never goes stale."""
+
+    def __init__(self, access: Access) -> None:
+        self._places = {place.path: place for place in _placed(access.offered())}
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(sorted(self._places.values(), key=lambda place: place.uri))
+
+    def main(self, uri: str) -> Place:
+        """The skill whose SKILL.md has this address.
+
+        Raises:
+            FileMissing: no skill is published there.
+        """
+        place, file = self.locate(uri)
+        if file != MAIN_FILE:
+            raise FileMissing(f"{uri!r} is not the address of a skill", hint="a skill's address ends in /SKILL.md")
+        return place
+
+    def locate(self, uri: str) -> tuple[Place, str]:
+        """The skill an address leads to, and the path of the file or folder in it (empty for the skill's own folder).
+
+        Raises:
+            FileProblem: no skill is published there, or the address is unsafe.
+        """
+        parts = segments(uri)
+        for length in (2, 1):  # a skill with its source in front comes first
+            if place := self._places.get(parts[:length]):
+                return place, "/".join(parts[length:])
+        raise FileMissing(f"no skill is published at {uri!r}", hint="list the skills to see their addresses")
+
+    def children(self, uri: str) -> list[tuple[str, bool]]:
+        """Address and whether it is a folder, of everything directly in the folder `uri`.
+
+        Raises:
+            FileMissing: it is not a folder of a published skill.
+        """
+        place, folder = self.locate(uri)
+        prefix = f"{folder}/" if folder else ""
+        below = [name.removeprefix(prefix) for name in place.files() if name.startswith(prefix)]
+        if not below:
+            raise FileMissing(f"{uri!r} is not a folder of a skill", hint="read a file with resources/read")
+        names = {name.split("/", 1)[0]: "/" in name for name in below}
+        return [(place.address(prefix + name), is_folder) for name, is_folder in sorted(names.items())]
+
+
+def _placed(skills: tuple[Skill, ...]) -> Iterator[Place]:
+    names = [(_published_name(skill), skill) for skill in skills]
+    count = Counter(name for name, _ in names)
+    taken: set[tuple[str, ...]] = set()
+    for name, skill in names:
+        path = (name,) if count[name] == 1 else (skill.source, name)
+        number = 2
+        while path in taken:  # two of one source: only when both names were cut or folded to the same
+            path = (*path[:-1], f"{name[:58]}-{number}")
+            number += 1
+        taken.add(path)
+        yield Place(path, skill)
+
+
+def _published_name(skill: Skill) -> str:
+    """The name itself where the specification allows it, else its slug, cut to 64 characters."""
+    return skill.name if _NAME.fullmatch(skill.name) else skill.slug[:64].rstrip("-")

@@ -1,0 +1,159 @@
+"""Which skills a model may see, and the gate it passes before each use.
+
+Four doors, always in this order: the skill exists; no rule denies it; it can be used (not broken, disabled, shadowed or kept
+for people); when a rule says `ask`, someone has agreed to exactly this content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import AmbiguousSkill, ApprovalRejected, PermissionDenied, SkillNotFound, SkillUnusable
+from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Catalog, Skill
+    from skillyard.permissions import Approvals, Permission, Rules
+
+__all__ = ["Access", "Consent"]
+
+_SUGGESTIONS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """That a skill may be used: by which rule, and when someone had to agree, to which content (`sha256:…`)."""
+
+    permission: Permission
+    digest: str | None = None
+
+
+class Access:
+    """The catalog as one agent may use it."""
+
+    def __init__(self, catalog: Catalog, rules: Rules, approvals: Approvals) -> None:
+        self.catalog = catalog
+        self.rules = rules
+        self._approvals = approvals
+        self._everyone: tuple[Skill, ...] = ()
+        self._offered: tuple[Skill, ...] = ()
+
+    def offered(self) -> tuple[Skill, ...]:
+        """The skills a model may be told about, in the catalog's order."""
+        everyone = self.catalog.all()
+        if everyone is not self._everyone:  # the catalog gives the same tuple until something has changed
+            usable = (skill for skill in everyone if skill.status == "ok" and skill.model_invocable)
+            self._offered = tuple(skill for skill in usable if not self._denied(skill))
+            self._everyone = everyone
+        return self._offered
+
+    def find(self, wanted: str) -> Skill:
+        """The skill with that id, name or unique part of a name, if it may be used.
+
+        Raises:
+            SkillNotFound: no such skill; `candidates` names near ones.
+            AmbiguousSkill: more than one fits; `candidates` are their ids.
+            PermissionDenied: a rule denies it.
+            SkillUnusable: it is broken, disabled, shadowed or not for models; `status` and `reason` say which.
+        """
+        skill = self._look_up(wanted)
+        if self._denied(skill):
+            raise PermissionDenied(f'You don\'t have permission to use "{single_line(skill.name)}" skill')
+        self._require_usable(skill)
+        return skill
+
+    async def approve(
+        self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None
+    ) -> Consent:
+        """Ask for consent when a rule wants it; bound to the content of the skill as it is now.
+
+        Raises:
+            ApprovalRejected: someone said no, or nobody could be asked.
+        """
+        permission = self.rules.rule(skill).permission
+        if permission != "ask":
+            return Consent(permission)
+        digest = await asyncio.to_thread(skill.digest)
+        await self._approvals.require(skill, session=session, message_id=message_id, call_id=call_id)
+        return Consent(permission, digest)
+
+    def confirm(self, skill: Skill, consent: Consent) -> None:
+        """Make sure that what was just read is what was agreed to.
+
+        Raises:
+            ApprovalRejected: the skill changed in between.
+        """
+        if consent.digest is not None and skill.digest() != consent.digest:
+            raise ApprovalRejected(
+                f"The skill {single_line(skill.name)!r} changed after it was approved",
+                hint="try again to have it approved anew",
+            )
+
+    def end_session(self, session: str) -> None:
+        """Forget what was approved for that conversation."""
+        self._approvals.end_session(session)
+
+    def suggestions(self, wanted: str) -> tuple[str, ...]:
+        """Names near to `wanted` among the offered skills, nearest first."""
+        import difflib  # only needed on a miss
+
+        names = {skill.name.casefold(): skill.name for skill in self.offered()}
+        near = difflib.get_close_matches(wanted.casefold(), list(names), n=_SUGGESTIONS, cutoff=0.6)
+        return tuple(names[name] for name in near)
+
+    def _look_up(self, wanted: str) -> Skill:
+        try:
+            skill = self.catalog.get(wanted)
+        except AmbiguousSkill:
+            return self._only_offered(wanted)
+        except SkillNotFound:
+            raise self._missing(wanted) from None
+        if self._denied(skill) and not _is_named(skill, wanted):
+            raise self._missing(wanted)  # a guess must not tell that a hidden skill exists
+        return skill
+
+    def _only_offered(self, wanted: str) -> Skill:
+        """The one offered skill among several that fit; hidden ones neither win nor show."""
+        fitting = [skill for skill in self.offered() if _is_named(skill, wanted)]
+        fitting = fitting or [skill for skill in self.offered() if wanted.casefold() in skill.name.casefold()]
+        if len(fitting) == 1:
+            return fitting[0]
+        if not fitting:
+            raise self._missing(wanted)
+        candidates = [skill.id for skill in fitting]
+        raise AmbiguousSkill(
+            f"More than one skill fits {wanted!r}: {', '.join(candidates[:10])}",
+            hint="name one of them by its id",
+            candidates=candidates,
+        )
+
+    def _denied(self, skill: Skill) -> bool:
+        return skill.status == "denied" or self.rules.rule(skill).permission == "deny"
+
+    def _missing(self, wanted: str) -> SkillNotFound:
+        near = list(self.suggestions(wanted))
+        hint = f"Did you mean: {', '.join(near)}?" if near else None
+        return SkillNotFound(f"Unknown skill: {single_line(wanted)}", hint=hint, candidates=near)
+
+    def _require_usable(self, skill: Skill) -> None:
+        if skill.status != "ok":
+            reason = skill.reason or f"it is {skill.status}"
+            raise SkillUnusable(
+                f"The skill {single_line(skill.name)!r} cannot be used: {single_line(reason)}",
+                hint="use another skill, or tell the person in charge of the skills",
+                status=skill.status,
+                reason=reason,
+            )
+        if not skill.model_invocable:
+            raise SkillUnusable(
+                f"The skill {single_line(skill.name)!r} is kept for people to start",
+                hint="tell the person who uses you that it exists; they can start it",
+                status=skill.status,
+                reason="not for models",
+            )
+
+
+def _is_named(skill: Skill, wanted: str) -> bool:
+    return wanted.casefold() in {skill.id.casefold(), skill.slug.casefold(), skill.name.casefold()}

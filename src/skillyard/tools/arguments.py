@@ -1,0 +1,190 @@
+"""What a tool may be given, and the check of what a model really gave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from skillyard.errors import InvalidInput
+
+__all__ = ["Arguments", "Parameter", "ParameterType", "check", "decode"]
+
+ParameterType = Literal["string", "integer", "boolean", "object"]
+_EXPECTED: Final[Mapping[ParameterType, str]] = {
+    "string": "a text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "object": "an object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a tool; `aliases` are other names that are understood but not advertised."""
+
+    name: str
+    type: ParameterType
+    description: str
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def schema(self) -> dict[str, object]:
+        """The JSON Schema of this parameter."""
+        shape: dict[str, object] = {"type": self.type, "description": self.description}
+        if self.choices:
+            shape["enum"] = list(self.choices)
+        if self.minimum is not None:
+            shape["minimum"] = self.minimum
+        if self.maximum is not None:
+            shape["maximum"] = self.maximum
+        return shape
+
+
+class Arguments:
+    """Checked arguments, read by type; what was not given reads as absent."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = dict(values)
+
+    def text(self, name: str) -> str:
+        """The text given for a required parameter."""
+        return str(self._values[name])
+
+    def optional_text(self, name: str) -> str | None:
+        """The text given, or None."""
+        value = self._values.get(name)
+        return value if isinstance(value, str) and value.strip() else None
+
+    def flag(self, name: str, default: bool) -> bool:
+        """The boolean given, or `default`."""
+        value = self._values.get(name)
+        return value if isinstance(value, bool) else default
+
+    def number(self, name: str, default: int) -> int:
+        """The whole number given, or `default`."""
+        value = self._values.get(name)
+        return value if isinstance(value, int) else default
+
+    def mapping(self, name: str) -> dict[str, object]:
+        """The object given, or an empty one."""
+        value = self._values.get(name)
+        return {str(key): item for key, item in value.items()} if isinstance(value, Mapping) else {}
+
+
+def decode(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]:
+    """The arguments as a mapping; model APIs also hand them over as JSON text, or leave them out.
+
+    Raises:
+        InvalidInput: the text is not a JSON object.
+    """
+    if arguments is None:
+        return {}
+    if isinstance(arguments, str):
+        return _from_json(arguments)
+    if not isinstance(arguments, Mapping):
+        raise InvalidInput(f"the arguments are {type(arguments).__name__}, not an object", hint="send a JSON object")
+    return arguments
+
+
+def _from_json(text: str) -> Mapping[str, object]:
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the arguments are not JSON: {error}", hint="send a JSON object") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("the arguments are not a JSON object", hint="send a JSON object")
+    return value
+
+
+def check(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> Arguments:
+    """The arguments by their advertised names, once every one of them fits.
+
+    Raises:
+        InvalidInput: something is missing, unknown or of the wrong type; the message lists everything that is wrong.
+    """
+    values, problems = _by_name(parameters, arguments)
+    for parameter in parameters:
+        if problem := _problem(parameter, values.get(parameter.name)):
+            problems.append(problem)
+    if problems:
+        raise InvalidInput("; ".join(problems), hint=_expectation(parameters))
+    return Arguments({name: _whole(value) for name, value in values.items() if value is not None})
+
+
+def _by_name(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    known = {name: parameter.name for parameter in parameters for name in (parameter.name, *parameter.aliases)}
+    values: dict[str, object] = {}
+    problems: list[str] = []
+    for given, value in arguments.items():
+        name = known.get(str(given))
+        if name is None:
+            problems.append(f"Unknown argument {str(given)[:80]!r}")
+        elif values.get(name) not in (None, value):
+            problems.append(f"{name!r} is given twice, with different values")
+        else:
+            values[name] = value
+    return values, problems
+
+
+def _problem(parameter: Parameter, value: object) -> str | None:
+    if value is None:
+        return f"Missing {parameter.name}" if parameter.required else None
+    if not _fits(parameter.type, value):
+        return f"{parameter.name!r} must be {_EXPECTED[parameter.type]}, not {_kind_of(value)}"
+    if parameter.required and isinstance(value, str) and not value.strip():
+        return f"Missing {parameter.name}"
+    return _range_problem(parameter, value)
+
+
+def _range_problem(parameter: Parameter, value: object) -> str | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    if parameter.minimum is not None and value < parameter.minimum:
+        return f"{parameter.name!r} must be at least {parameter.minimum}"
+    if parameter.maximum is not None and value > parameter.maximum:
+        return f"{parameter.name!r} must be at most {parameter.maximum}"
+    return None
+
+
+def _fits(expected: ParameterType, value: object) -> bool:
+    match expected:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "object":
+            return isinstance(value, Mapping)
+        case "integer":
+            return isinstance(_whole(value), int) and not isinstance(value, bool)
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case str():
+            return "a text"
+        case int() | float():
+            return "a number"
+        case Mapping():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return type(value).__name__
+
+
+def _expectation(parameters: Sequence[Parameter]) -> str:
+    parts = [f"{p.name} ({_EXPECTED[p.type]}{', required' if p.required else ''})" for p in parameters]
+    return "Expected: " + (", ".join(parts) if parts else "no arguments")

@@ -1,0 +1,152 @@
+"""What every tool works with, and the shape of a tool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+
+from skillyard.errors import (
+    AmbiguousSkill,
+    ApprovalRejected,
+    InvalidInput,
+    PermissionDenied,
+    SkillNotFound,
+    SkillUnusable,
+    SkillyardError,
+)
+from skillyard.search import SearchIndex
+from skillyard.text import single_line
+from skillyard.tools.result import ToolResult, failure
+from skillyard.tools.session import Session, Sessions
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.execution import Executor
+    from skillyard.permissions import Mode
+    from skillyard.tools.access import Access, Consent
+    from skillyard.tools.arguments import Arguments
+    from skillyard.tools.definition import ToolDefinition
+    from skillyard.tools.wording import Wording
+
+__all__ = ["ENUM_LIMIT", "Bench", "Caller", "Repeat", "Tool", "names_of", "refusal"]
+
+Repeat = Literal["note", "text"]
+# Over this many names an enum costs more tokens than it saves, and some model APIs refuse it.
+ENUM_LIMIT: Final = 250
+_NAMED_ON_A_MISS: Final = 40
+_Value = TypeVar("_Value")
+
+
+@dataclass(slots=True)
+class _Derived(Generic[_Value]):
+    """Something that is worked out from the offered skills, and again only when they are others."""
+
+    value: _Value
+    source: tuple[Skill, ...] = ()
+
+    def of(self, source: tuple[Skill, ...], make: Callable[[tuple[Skill, ...]], _Value]) -> _Value:
+        """What `make` gives for `source`."""
+        if source is not self.source:
+            self.value = make(source)
+            self.source = source
+        return self.value
+
+
+@dataclass(slots=True)
+class Bench:
+    """Everything the tools of one `SkillTools` share."""
+
+    access: Access
+    wording: Wording
+    allowed_tools: Mode
+    executor: Executor | None
+    repeat: Repeat
+    sessions: Sessions = field(default_factory=Sessions)
+    _runnable: _Derived[tuple[Skill, ...]] = field(default_factory=lambda: _Derived(()))
+    _index: _Derived[SearchIndex] = field(default_factory=lambda: _Derived(SearchIndex(())))
+
+    async def approve(self, skill: Skill, caller: Caller) -> Consent:
+        """Ask for consent where a rule wants it.
+
+        Raises:
+            ApprovalRejected: the answer was no.
+        """
+        return await self.access.approve(
+            skill, session=caller.session.name, message_id=caller.message_id, call_id=caller.call_id
+        )
+
+    def runnable(self) -> tuple[Skill, ...]:
+        """The offered skills that have something to run here."""
+        executor = self.executor
+        if executor is None:
+            return ()
+        return self._runnable.of(self.access.offered(), lambda skills: tuple(s for s in skills if executor.can_run(s)))
+
+    def index(self) -> SearchIndex:
+        """The offered skills, ready to be searched."""
+        return self._index.of(self.access.offered(), SearchIndex)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: the conversation, and where the host knows them the message and the call in it."""
+
+    session: Session
+    message_id: str | None = None
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: when to offer it, how to advertise it, what it does, how it says no."""
+
+    name: str
+    offered: Callable[[Bench], bool]
+    define: Callable[[Bench], ToolDefinition]
+    call: Callable[[Bench, Arguments, Caller], Awaitable[ToolResult]]
+    refuse: Callable[[Bench, SkillyardError, str], ToolResult]
+
+
+def names_of(skills: tuple[Skill, ...]) -> tuple[str, ...]:
+    """What a schema offers as choices: each name when it is unique, else the id (rule C-9); nothing when there are too many.
+
+    A name with characters that cannot be seen gives way to the id as well.
+    """
+    if len(skills) > ENUM_LIMIT:
+        return ()
+    count = Counter(skill.name for skill in skills)
+    return tuple(s.name if count[s.name] == 1 and single_line(s.name) == s.name else s.id for s in skills)
+
+
+def refusal(bench: Bench, error: SkillyardError, wanted: str, *, prefix: str = "") -> ToolResult:
+    """An error about the skill `wanted` as an answer with the title of row 001-16."""
+    name = single_line(wanted)[:200]
+    lines = [f"{prefix}{error.message}", *([error.hint] if error.hint else [])]
+    match error:
+        case SkillNotFound():
+            title = f"Skill not found: {name}"
+            lines += _available(bench)
+        case AmbiguousSkill():
+            title = f"Ambiguous skill: {name}"
+        case ApprovalRejected():
+            title = f"Skill rejected: {name}"
+        case PermissionDenied():
+            title = f"Skill denied: {name}"
+        case SkillUnusable():
+            title = f"Skill unavailable: {name}"
+        case InvalidInput():
+            title = error.message
+        case _:
+            title = f"Failed to read skill: {name}"
+    return failure(error.code, title, "\n".join(lines), **error.details)
+
+
+def _available(bench: Bench) -> list[str]:
+    skills = bench.access.offered()
+    if not skills:
+        return ["No skill is available."]
+    names = ", ".join(names_of(skills[:_NAMED_ON_A_MISS]))
+    more = len(skills) - _NAMED_ON_A_MISS
+    return [f"Available skills: {names}" + (f", and {more} more" if more > 0 else "")]

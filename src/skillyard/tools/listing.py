@@ -1,0 +1,99 @@
+"""The tools that say which skills there are: `skills_list` (document 004) and `search_skills`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import SkillyardError
+from skillyard.prompt import build_index
+from skillyard.search import search_skills
+from skillyard.text import shorten, single_line
+from skillyard.tools.arguments import Parameter
+from skillyard.tools.bench import Bench, Caller, Tool, refusal
+from skillyard.tools.definition import ToolDefinition
+from skillyard.tools.result import ToolResult, as_json, failure
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.tools.arguments import Arguments
+
+__all__ = ["SEARCH_SKILLS", "SKILLS_LIST"]
+
+_LISTED: Final = 200
+_DESCRIPTION: Final = 1024
+_FEW: Final = 10
+_MOST: Final = 50
+
+
+def _any_skill(bench: Bench) -> bool:
+    return bool(bench.access.offered())
+
+
+def _define_list(bench: Bench) -> ToolDefinition:
+    refresh = Parameter("refresh", "boolean", bench.wording.skills_list_refresh)
+    return ToolDefinition("skills_list", "List skills", bench.wording.skills_list, (refresh,))
+
+
+async def _list(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
+    if arguments.flag("refresh", True):
+        await asyncio.to_thread(bench.access.catalog.refresh)
+    skills = bench.access.offered()
+    data: dict[str, object] = {"success": True, "skills": [_listed(skill) for skill in skills[:_LISTED]]}
+    if len(skills) > _LISTED:
+        data |= {"omitted": len(skills) - _LISTED, "hint": "find the others with search_skills"}
+    return ToolResult(as_json(data), title=f"{len(skills)} skills", data=data)
+
+
+def _listed(skill: Skill) -> dict[str, object]:
+    return {
+        "id": skill.id,
+        "name": single_line(skill.name),
+        "description": shorten(single_line(skill.description), _DESCRIPTION),
+        "allowedTools": list(skill.allowed_tools),
+    }
+
+
+def _refuse_list(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
+    data = {"success": False, "error": error.message} | ({"hint": error.hint} if error.hint else {})
+    return failure(error.code, error.message, as_json(data), **data)
+
+
+def _many_skills(bench: Bench) -> bool:
+    """More than a model takes in at a glance, or more than the index has room for."""
+    skills = bench.access.offered()
+    return len(skills) > _FEW or bool(build_index(skills).omitted)
+
+
+def _define_search(bench: Bench) -> ToolDefinition:
+    words = bench.wording
+    query = Parameter("query", "string", words.search_skills_query, required=True)
+    limit = Parameter("limit", "integer", words.search_skills_limit, minimum=1, maximum=_MOST)
+    return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit))
+
+
+async def _search(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
+    query, limit = arguments.text("query"), arguments.number("limit", _FEW)
+    index = await asyncio.to_thread(bench.index)
+    matches = await asyncio.to_thread(search_skills, index, query, limit=limit)
+    data = {"matches": [match.to_dict() for match in matches]}
+    if not matches:
+        return ToolResult(_nothing(query, len(index)), title="No skill fits", data=data)
+    lines = [
+        f"- {single_line(match.skill.name)} ({match.skill.id}, {match.confidence:.2f}): "
+        f"{shorten(single_line(match.skill.description), 200)}"
+        for match in matches
+    ]
+    text = "\n".join([f"Skills that may fit {single_line(query)!r}, best first:", *lines, "Load one with the skill tool."])
+    return ToolResult(text, title=f"{len(matches)} skills fit", data=data)
+
+
+def _nothing(query: str, count: int) -> str:
+    return (
+        f"None of the {count} skills fits {single_line(query)!r}. "
+        "Try other words, or do the task without a skill; do not load one that does not fit."
+    )
+
+
+SKILLS_LIST = Tool("skills_list", _any_skill, _define_list, _list, _refuse_list)
+SEARCH_SKILLS = Tool("search_skills", _many_skills, _define_search, _search, refusal)

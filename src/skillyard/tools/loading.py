@@ -1,0 +1,137 @@
+"""The tools that load a skill: `skill` (document 001) and `skills_load` (document 004)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from skillyard.errors import SkillUnusable, SkillyardError
+from skillyard.permissions import AllowedTools
+from skillyard.prompt import build_index
+from skillyard.text import single_line
+from skillyard.tools.arguments import Parameter
+from skillyard.tools.bench import Bench, Caller, Tool, names_of, refusal
+from skillyard.tools.definition import ToolDefinition
+from skillyard.tools.rendering import fingerprint, render_skill
+from skillyard.tools.result import ToolResult, as_json, failure
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.document import Document
+    from skillyard.tools.access import Consent
+    from skillyard.tools.arguments import Arguments
+
+__all__ = ["SKILL", "SKILLS_LOAD"]
+
+_DESCRIPTION_BUDGET = 2000
+
+
+def _any_skill(bench: Bench) -> bool:
+    return bool(bench.access.offered())
+
+
+def _define_skill(bench: Bench) -> ToolDefinition:
+    skills = bench.access.offered()
+    words = bench.wording
+    wanted = Parameter("skill", "string", words.skill_skill, required=True, choices=names_of(skills), aliases=("name",))
+    force = Parameter("force", "boolean", words.skill_force)
+    listed = build_index(skills, style="tool", budget=_DESCRIPTION_BUDGET).text.strip()
+    return ToolDefinition(
+        "skill", "Skill", f"{words.skill}\n\n{listed}", (wanted, force) if bench.repeat == "note" else (wanted,)
+    )
+
+
+async def _skill(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
+    skill = bench.access.find(arguments.text("skill"))
+    consent = await bench.approve(skill, caller)
+    document, files = await asyncio.to_thread(_read, bench, skill, consent)
+    mark = fingerprint(skill, document.body, files)
+    data = {
+        "skillId": skill.id,
+        "skillName": single_line(skill.name),
+        "skillSource": skill.source,
+        "permission": consent.permission,
+        "directory": skill.directory,
+        "files": list(files),
+    }
+    title = f"Loaded skill: {single_line(skill.name)}"
+    if bench.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
+        return ToolResult(_already(skill), title=title, data=data | {"repeated": True})
+    caller.session.remember(skill.id, skill.allowed_tools, mark)
+    text = render_skill(skill, document.body, files, hint=AllowedTools(skill.allowed_tools, mode=bench.allowed_tools).advice())
+    return ToolResult(text, title=title, data=data)
+
+
+def _read(bench: Bench, skill: Skill, consent: Consent) -> tuple[Document, tuple[str, ...]]:
+    document = skill.document()
+    bench.access.confirm(skill, consent)
+    if not document.usable:
+        raise SkillUnusable(
+            f"The skill {single_line(skill.name)!r} cannot be read any more",
+            hint="its SKILL.md was changed since the skills were listed; call skills_list to look again",
+            status="broken",
+            reason="; ".join(d.message for d in document.diagnostics if d.severity == "error"),
+        )
+    return document, tuple(file.name for file in skill.files())
+
+
+def _already(skill: Skill) -> str:
+    return (
+        f"The skill {single_line(skill.name)!r} is already loaded in this conversation and has not changed. "
+        "Follow its instructions above. Call again with force: true when you no longer have them."
+    )
+
+
+def _define_skills_load(bench: Bench) -> ToolDefinition:
+    name = Parameter("name", "string", bench.wording.skills_load_name, required=True, aliases=("skill", "id"))
+    return ToolDefinition("skills_load", "Load skill", bench.wording.skills_load, (name,))
+
+
+async def _skills_load(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
+    skill = bench.access.find(arguments.text("name"))
+    consent = await bench.approve(skill, caller)
+    document, _ = await asyncio.to_thread(_read, bench, skill, consent)
+    caller.session.remember(skill.id, skill.allowed_tools)
+    data: dict[str, object] = {"success": True, "skill": _described(skill, bench), "content": document.text}
+    return ToolResult(as_json(data), title=f"Loaded skill: {single_line(skill.name)}", data=data)
+
+
+def _described(skill: Skill, bench: Bench) -> dict[str, object]:
+    project = bench.access.catalog.project_root
+    return {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description,
+        "allowedTools": list(skill.allowed_tools),
+        "directoryPath": _relative(skill.directory, project),
+        "skillMdPath": _relative(skill.path, project),
+    }
+
+
+def _relative(path: str, project: str) -> str:
+    """`path` relative to the project when it is inside, as document 004 has it; else absolute."""
+    inside = PurePath(path).is_relative_to(project)
+    return str(PurePath(path).relative_to(project)) if inside else path
+
+
+def _refuse_load(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
+    """A failure of `skills_load` in the shape of row 004-11: `{"success": false, "error": …}`."""
+    said = refusal(bench, error, wanted)
+    title = said.title or error.message
+    message = f"Failed to read SKILL.md: {error.message}" if title.startswith("Failed to read") else title
+    candidates = _texts(error.details.get("candidates"))
+    data: dict[str, object] = {"success": False, "error": message}
+    data |= {"candidates": candidates} if candidates else {}
+    data |= {"detail": error.message} if error.message not in message else {}
+    data |= {"hint": error.hint} if error.hint else {}
+    return failure(error.code, message, as_json(data), **data)
+
+
+def _texts(values: object) -> list[str]:
+    return [str(value) for value in values] if isinstance(values, Sequence) and not isinstance(values, str) else []
+
+
+SKILL = Tool("skill", _any_skill, _define_skill, _skill, refusal)
+SKILLS_LOAD = Tool("skills_load", _any_skill, _define_skills_load, _skills_load, _refuse_load)

@@ -1,0 +1,95 @@
+"""The tool that reads one file of a skill: `read_skill_file` (document 003, 5.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import BinaryFile, FileMissing, FileProblem, SkillyardError
+from skillyard.text import single_line
+from skillyard.tools.arguments import Parameter
+from skillyard.tools.bench import Bench, Caller, Tool, refusal
+from skillyard.tools.definition import ToolDefinition
+from skillyard.tools.fence import fence
+from skillyard.tools.result import ToolResult, failure
+from skillyard.tools.wording import WORDINGS
+
+if TYPE_CHECKING:
+    from skillyard.catalog import FileContent, Skill
+    from skillyard.tools.arguments import Arguments
+
+__all__ = ["READ_SKILL_FILE"]
+
+_LIMIT: Final = 1024 * 1024
+_NAMED: Final = 40
+
+
+def _any_skill(bench: Bench) -> bool:
+    return bool(bench.access.offered())
+
+
+def _define(bench: Bench) -> ToolDefinition:
+    words = bench.wording
+    parameters = (
+        Parameter("skill_name", "string", words.read_skill_file_name, required=True),
+        Parameter("file_path", "string", words.read_skill_file_path, required=True),
+    )
+    # In Chinese the definition is that of document 003 to the letter, which leaves the schema open.
+    closed = words is not WORDINGS["zh"]
+    return ToolDefinition("read_skill_file", "Read skill file", words.read_skill_file, parameters, closed=closed)
+
+
+async def _read(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
+    skill = bench.access.find(arguments.text("skill_name"))
+    consent = await bench.approve(skill, caller)
+    content = await asyncio.to_thread(_content, skill, arguments.text("file_path"))
+    await asyncio.to_thread(bench.access.confirm, skill, consent)
+    if content.path == skill.path.rpartition("/")[2]:
+        caller.session.remember(skill.id, skill.allowed_tools)
+    return _answer(skill, content)
+
+
+def _content(skill: Skill, path: str) -> FileContent:
+    try:
+        return skill.read_file(path, limit=_LIMIT)
+    except FileMissing as error:
+        names = [file.name for file in skill.files()]
+        raise FileMissing(error.message, hint=_files_hint(path, names), **(error.details | {"files": names[:_NAMED]})) from None
+
+
+def _files_hint(path: str, names: list[str]) -> str:
+    import difflib  # only needed on a miss
+
+    folded = {name.casefold(): name for name in names}
+    ends = [name for name in names if name.casefold().endswith("/" + path.casefold().strip("./"))]
+    near = ends[:3] or [folded[name] for name in difflib.get_close_matches(path.casefold(), list(folded), n=3, cutoff=0.6)]
+    question = f"Did you mean: {', '.join(map(single_line, near))}?\n" if near else ""
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{question}Available files: {', '.join(map(single_line, names[:_NAMED]))}{more}"
+
+
+def _answer(skill: Skill, content: FileContent) -> ToolResult:
+    if content.binary or content.text is None:
+        raise BinaryFile(
+            f"{single_line(content.path)} is a binary file ({content.kind}, {content.size} bytes)",
+            hint="it cannot be shown as text; work with it by its path in the skill's folder",
+            path=content.path,
+            size=content.size,
+            kind=content.kind,
+        )
+    text = fence("file_text", content.text, skill=skill.name, path=content.path)
+    note = f"{single_line(content.note)}\n\n" if content.note else ""
+    data = {"path": content.path, "size": content.size, "content": content.text, "note": content.note}
+    return ToolResult(f"{note}{text}", title=f"Read {single_line(skill.name)}/{single_line(content.path)}", data=data)
+
+
+def _refuse(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
+    """Every failure as a text that starts with `Error:` or `错误:` (row 003-9)."""
+    prefix = bench.wording.error
+    if isinstance(error, FileProblem):
+        text = f"{prefix}{error.message}" + (f"\n{error.hint}" if error.hint else "")
+        return failure(error.code, error.message, text, **error.details)
+    return refusal(bench, error, wanted, prefix=prefix)
+
+
+READ_SKILL_FILE = Tool("read_skill_file", _any_skill, _define, _read, _refuse)

@@ -1,0 +1,198 @@
+"""The tools a model may call, over one catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.permissions import AllowedTools, Approvals, Rules
+from skillyard.text import single_line
+from skillyard.tools.access import Access
+from skillyard.tools.arguments import check, decode
+from skillyard.tools.bench import Bench, Caller, Repeat, Tool
+from skillyard.tools.listing import SEARCH_SKILLS, SKILLS_LIST
+from skillyard.tools.loading import SKILL, SKILLS_LOAD
+from skillyard.tools.reading import READ_SKILL_FILE
+from skillyard.tools.result import ToolResult, failure
+from skillyard.tools.running import RUN_SKILL
+from skillyard.tools.wording import WORDINGS, Language
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Catalog, Skill
+    from skillyard.execution import Executor
+    from skillyard.permissions import Approver, Mode, Permission
+    from skillyard.tools.definition import Dialect, ToolDefinition
+
+__all__ = ["SkillTools"]
+
+_log = logging.getLogger(__name__)
+_TOOLS: Final[Mapping[str, Tool]] = {
+    tool.name: tool for tool in (SKILL, SKILLS_LIST, SKILLS_LOAD, READ_SKILL_FILE, RUN_SKILL, SEARCH_SKILLS)
+}
+
+
+class SkillTools:
+    """Tools over the skills of `catalog`, for any model.
+
+    `permissions` maps patterns of skill names to `allow`, `ask` or `deny`; left out, those of the catalog's configuration hold.
+    `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
+    skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
+    configuration decides. `run_skills=False` takes `run_skill` away. `repeat` says what a second load of an unchanged skill in
+    one session gives: a short `note`, or the `text` again (for doors that cannot tell conversations apart).
+
+    ::
+
+        tools = SkillTools(catalog, permissions={"internal-*": "deny", "deploy": "ask"})
+        functions = tools.definitions("openai")
+        result = await tools.call("skill", {"skill": "pdf"})
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        permissions: Mapping[str, Permission] | Rules | None = None,
+        approver: Approver | None = None,
+        allowed_tools: Mode | None = None,
+        executor: Executor | None = None,
+        run_skills: bool = True,
+        language: Language = "en",
+        session: str = "default",
+        repeat: Repeat = "note",
+    ) -> None:
+        if language not in WORDINGS:
+            raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
+        access = Access(catalog, _rules(catalog, permissions), _approvals(catalog, approver))
+        mode = allowed_tools or catalog.configuration.allowed_tools
+        runner = _executor(executor) if run_skills else None
+        self._bench = Bench(access, WORDINGS[language], mode, runner, repeat)
+        self._session = session
+        self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
+
+    @property
+    def access(self) -> Access:
+        """Which skills a model may see through these tools, and the gate before each use."""
+        return self._bench.access
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools that something can use now; none when there is no skill."""
+        return tuple(tool.name for tool in self._offered())
+
+    def define(self, name: str) -> ToolDefinition:
+        """One tool as it stands now, offered or not.
+
+        Raises:
+            InvalidInput: no such tool.
+        """
+        if name not in _TOOLS:
+            raise InvalidInput(f"no tool {name!r}", hint=f"the tools are: {', '.join(_TOOLS)}")
+        return self._definition(_TOOLS[name])
+
+    def definitions(self, dialect: Dialect = "openai") -> list[dict[str, object]]:
+        """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
+
+        Ask again each turn: the tools and the names in them follow the catalog (row 001-14).
+        """
+        if dialect not in ("openai", "anthropic", "mcp"):
+            raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
+        return [self._definition(tool).to_dict(dialect) for tool in self._offered()]
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | str | None = None,
+        *,
+        session: str | None = None,
+        message_id: str | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Do what a model asked for and give the answer; never raises.
+
+        `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
+        go to the approver with a question, so that a dialog can stand beside the call it is about (row 001-18).
+        """
+        tool = _TOOLS.get(name)
+        if tool is None:
+            return self._unknown(name)
+        try:
+            caller = Caller(self._bench.sessions.get(session or self._session), message_id, call_id)
+            definition = await asyncio.to_thread(self._definition, tool)
+            checked = check(definition.parameters, decode(arguments))
+            return await tool.call(self._bench, checked, caller)
+        except SkillyardError as error:
+            return tool.refuse(self._bench, error, _wanted(arguments))
+        except Exception:  # the model's loop must go on; the log keeps what happened
+            _log.exception("the tool %s failed", name)
+            return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
+
+    def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
+        """Whether the host may let the model call `tool`; with `enforce`, by the skills this session has loaded.
+
+        Several skills add up: what one of them asks for works. Skills that ask for nothing neither add nor take away.
+        """
+        return tool in _TOOLS or self._restrictions(session).permits(tool, argument)
+
+    def filter(self, names: Iterable[str], *, session: str | None = None) -> list[str]:
+        """Those of the host's tools `names` that the model may be offered; the skill tools always stay."""
+        wanted = list(names)
+        kept = set(self._restrictions(session).filter(wanted))
+        return [name for name in wanted if name in _TOOLS or name in kept]
+
+    def end_session(self, session: str) -> None:
+        """Forget what that conversation loaded, and what was approved for it."""
+        self._bench.sessions.end(session)
+        self._bench.access.end_session(session)
+
+    def _restrictions(self, session: str | None) -> AllowedTools:
+        loaded = self._bench.sessions.get(session or self._session).loaded.values()
+        names = [name for skill in loaded for name in skill.allowed_tools]
+        return AllowedTools(names, mode=self._bench.allowed_tools)
+
+    def _definition(self, tool: Tool) -> ToolDefinition:
+        """The definition of `tool`, written anew only when the skills are others than the last time."""
+        offered = self._bench.access.offered()
+        known = self._definitions.get(tool.name)
+        if known is None or known[0] is not offered:
+            known = self._definitions[tool.name] = (offered, tool.define(self._bench))
+        return known[1]
+
+    def _offered(self) -> list[Tool]:
+        return [tool for tool in _TOOLS.values() if tool.offered(self._bench)]
+
+    def _unknown(self, name: str) -> ToolResult:
+        shown = single_line(str(name))[:200]
+        text = f"There is no tool {shown!r}. The tools are: {', '.join(self.names()) or 'none'}"
+        return failure("unknown_tool", f"Unknown tool: {shown}", text)
+
+
+def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | None) -> Rules:
+    if isinstance(permissions, Rules):
+        return permissions
+    settings = catalog.configuration
+    if permissions is not None:
+        return Rules(permissions, match=settings.permission_match)
+    return Rules(settings.permissions, match=settings.permission_match)  # type: ignore[arg-type] # it checks the words
+
+
+def _approvals(catalog: Catalog, approver: Approver | None) -> Approvals:
+    return Approvals(approver, workspace=catalog.project_root)
+
+
+def _executor(executor: Executor | None) -> Executor:
+    if executor is not None:
+        return executor
+    from skillyard.execution import Executor as Default  # the sandbox is only loaded by who runs something
+
+    return Default()
+
+
+def _wanted(arguments: Mapping[str, object] | str | None) -> str:
+    """The skill a failed call was about, as far as the arguments tell."""
+    try:
+        given = decode(arguments)
+    except InvalidInput:
+        return ""
+    return next((str(given[key]) for key in ("skill", "name", "skill_name", "id") if key in given), "")

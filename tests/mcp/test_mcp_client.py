@@ -1,0 +1,198 @@
+"""What the official client sees: tools, resources, errors, in both generations of the protocol."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.server.lowlevel import Server
+
+Make = Callable[..., Server[Any]]
+MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+def text_of(result: Any) -> str:
+    block = result.content[0]
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
+async def all_resources(client: Client) -> dict[str, types.Resource]:
+    found = await client.list_resources()
+    return {resource.uri: resource for resource in found.resources}
+
+
+@MODES
+async def test_the_tools_are_those_of_the_service(mode: str, server: Make) -> None:
+    async with Client(server(), mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"skill", "skills_list", "skills_load", "read_skill_file", "run_skill"}
+        assert tools["skill"].input_schema["properties"]["skill"]["enum"] == ["PDF Miner", "pdf", "weather"]
+        assert tools["skill"].annotations is not None
+        assert tools["skill"].annotations.read_only_hint is True
+        result = await client.call_tool("skill", {"skill": "weather"})
+        assert not result.is_error
+        assert text_of(result).startswith("# Skill: weather")
+        assert text_of(await client.call_tool("skill", {"skill": "weather"})) != ""
+        assert "already loaded" not in text_of(await client.call_tool("skill", {"skill": "weather"}))
+
+
+@MODES
+async def test_a_tool_that_says_no_answers_with_its_code(mode: str, server: Make) -> None:
+    async with Client(server(permissions={"weather": "deny"}), mode=mode) as client:
+        for arguments, code in (
+            ({"skill": "weather"}, "permission_denied"),
+            ({"skill": "nothing"}, "skill_not_found"),
+            ({"skill": "broken"}, "skill_unusable"),
+            ({"colour": 1}, "invalid_input"),
+        ):
+            result = await client.call_tool("skill", arguments)
+            assert result.is_error
+            assert result.structured_content is not None
+            assert result.structured_content["code"] == code
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("nothing", {})
+        assert caught.value.code == types.INVALID_PARAMS
+        assert "weather" not in " ".join(await all_resources(client))
+        with pytest.raises(MCPError):
+            await client.read_resource("skill://weather/SKILL.md")
+
+
+@MODES
+async def test_every_file_is_a_resource_and_reads_back_byte_for_byte(mode: str, server: Make, shop: Path) -> None:
+    async with Client(server(), mode=mode) as client:
+        listed = await all_resources(client)
+        assert set(listed) == {
+            "skill://index.json",
+            "skill://pdf-miner/SKILL.md",
+            "skill://pdf/SKILL.md",
+            "skill://pdf/assets/logo.png",
+            "skill://pdf/forms.md",
+            "skill://pdf/latin.txt",
+            "skill://pdf/scripts/fill.py",
+            "skill://pdf/templates/eu/vat%20rates.md",
+            "skill://pdf/templates/invoice.md",
+            "skill://weather/SKILL.md",
+        }
+        main = listed["skill://pdf/SKILL.md"]
+        assert (main.name, main.description, main.mime_type) == ("pdf", "Works with PDF files.", "text/markdown")
+        for uri, file in (
+            ("skill://pdf/SKILL.md", "pdf/SKILL.md"),
+            ("skill://pdf/forms.md", "pdf/forms.md"),
+            ("skill://pdf/templates/eu/vat%20rates.md", "pdf/templates/eu/vat rates.md"),
+            ("skill://pdf/assets/logo.png", "pdf/assets/logo.png"),
+            ("skill://pdf/latin.txt", "pdf/latin.txt"),
+            ("skill://pdf-miner/SKILL.md", "miner/SKILL.md"),
+        ):
+            content = (await client.read_resource(uri)).contents[0]
+            data = content.text.encode() if isinstance(content, types.TextResourceContents) else base64.b64decode(content.blob)
+            assert data == (shop / file).read_bytes()
+            assert content.uri == uri
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [template.uri_template for template in templates] == ["skill://{skill}/{+path}"]
+
+
+@pytest.mark.row("D-11")
+async def test_a_file_asked_for_in_the_wrong_case_comes_under_its_own_address(server: Make) -> None:
+    async with Client(server()) as client:
+        content = (await client.read_resource("skill://pdf/FORMS.md")).contents[0]
+        assert content.uri == "skill://pdf/forms.md"
+
+
+async def test_the_index_names_every_skill(server: Make) -> None:
+    async with Client(server()) as client:
+        content = (await client.read_resource("skill://index.json")).contents[0]
+        assert isinstance(content, types.TextResourceContents)
+        index = json.loads(content.text)
+        assert [skill["url"] for skill in index["skills"]] == [
+            "skill://pdf-miner/SKILL.md",
+            "skill://pdf/SKILL.md",
+            "skill://weather/SKILL.md",
+        ]
+        assert index["skills"][1]["description"] == "Works with PDF files."
+
+
+@pytest.mark.row("D-2")
+@MODES
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "skill://nothing/SKILL.md",
+        "skill://broken/SKILL.md",
+        "skill://pdf/nothing.md",
+        "skill://pdf/.env",
+        "skill://pdf/../weather/SKILL.md",
+        "skill://pdf/..%2fweather/SKILL.md",
+        "skill://pdf/templates",
+        "skill://pdf",
+        "file:///etc/passwd",
+        "nonsense",
+    ],
+)
+async def test_what_cannot_be_read_is_a_protocol_error_and_the_server_goes_on(uri: str, mode: str, server: Make) -> None:
+    async with Client(server(), mode=mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(uri)
+        assert caught.value.code == types.INVALID_PARAMS
+        assert "SECRET" not in caught.value.message
+        assert (await client.read_resource("skill://weather/SKILL.md")).contents
+
+
+async def test_a_bad_cursor_is_a_protocol_error(server: Make) -> None:
+    async with Client(server()) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.list_resources(cursor="not ours!")
+        assert caught.value.code == types.INVALID_PARAMS
+
+
+async def test_a_skill_that_needs_consent_cannot_be_read_without_it(server: Make) -> None:
+    async with Client(server(permissions={"pdf": "ask"})) as client:
+        assert "skill://pdf/SKILL.md" in await all_resources(client)
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource("skill://pdf/SKILL.md")
+        assert caught.value.data == {"code": "approval_rejected"}
+
+
+async def test_many_skills_come_in_pages_that_together_hold_each_once(shop: Path, make_skill: Any, server: Make) -> None:
+    for number in range(120):
+        make_skill(shop, f"skill-{number:03}")
+    async with Client(server()) as client:
+        seen: list[str] = []
+        cursor = None
+        pages = 0
+        while pages == 0 or cursor:
+            page = await client.list_resources(cursor=cursor)
+            seen += [resource.uri for resource in page.resources]
+            cursor, pages = page.next_cursor, pages + 1
+        assert pages == 3
+        assert len(seen) == len(set(seen)) == 1 + 7 + 2 + 120
+
+
+@pytest.mark.row("003-9", "003-10")
+@MODES
+async def test_over_real_standard_input_and_output(
+    mode: str, command: Callable[..., StdioServerParameters], shop: Path
+) -> None:
+    async with Client(command("--no-watch"), mode=mode) as client:
+        assert client.server_info is not None
+        assert client.server_info.name == "skillyard"
+        capabilities = client.server_capabilities
+        if mode == "auto":  # older generations have no words for extensions
+            assert capabilities.extensions == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
+        assert capabilities.tools is not None
+        assert capabilities.tools.list_changed is True
+        assert capabilities.resources is not None
+        assert capabilities.resources.list_changed is True
+        result = await client.call_tool("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"})
+        assert "the forms" in text_of(result)
+        assert (await client.call_tool("read_skill_file", {"skill_name": "pdf"})).is_error
+        content = (await client.read_resource("skill://pdf/scripts/fill.py")).contents[0]
+        assert isinstance(content, types.TextResourceContents)
+        digest = hashlib.sha256((shop / "pdf/scripts/fill.py").read_bytes()).hexdigest()
+        assert hashlib.sha256(content.text.encode()).hexdigest() == digest

@@ -1,0 +1,204 @@
+"""The service as a whole: dialects, sessions, bad calls, search and runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillyard.catalog import Catalog
+from skillyard.errors import InvalidInput
+from skillyard.tools import SkillTools
+
+Tools = Callable[..., SkillTools]
+EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
+
+
+@pytest.mark.row("C-14")
+def test_the_three_dialects_carry_the_same_schema(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    make_skill(skills_root, "pdf")
+    calls = tools()
+    openai: list[Any] = calls.definitions("openai")
+    anthropic: list[Any] = calls.definitions("anthropic")
+    mcp: list[Any] = calls.definitions("mcp")
+    assert [d["function"]["name"] for d in openai] == list(calls.names())
+    for one, two, three in zip(openai, anthropic, mcp, strict=True):
+        assert one["type"] == "function"
+        assert set(one["function"]) == {"name", "description", "parameters"}
+        assert set(two) == {"name", "description", "input_schema"}
+        assert set(three) == {"name", "title", "description", "inputSchema", "annotations"}
+        assert one["function"]["parameters"] == two["input_schema"] == three["inputSchema"]
+        assert two["input_schema"]["additionalProperties"] is False
+        assert three["annotations"]["readOnlyHint"] is (three["name"] != "run_skill")
+
+
+@pytest.mark.row("004-14", "C-14")
+def test_the_tools_join_a_hosts_own_in_a_stable_order(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    make_skill(skills_root, "pdf")
+    assert tools().names() == ("skill", "skills_list", "skills_load", "read_skill_file")
+    own = [{"type": "function", "function": {"name": "exec_shell", "description": "", "parameters": {}}}]
+    merged: list[Any] = tools().definitions("openai") + own
+    names = [tool["function"]["name"] for tool in merged]
+    assert names == ["skill", "skills_list", "skills_load", "read_skill_file", "exec_shell"]
+
+
+def test_an_unknown_dialect_language_or_tool_is_refused_at_once(tools: Tools) -> None:
+    with pytest.raises(InvalidInput):
+        tools().definitions("gemini")  # type: ignore[arg-type] # on purpose
+    with pytest.raises(InvalidInput):
+        tools(language="xx")
+    with pytest.raises(InvalidInput):
+        tools().define("nothing")
+
+
+@pytest.mark.row("D-28")
+async def test_two_projects_in_one_process_never_mix(tmp_path: Path, make_skill: Any) -> None:
+    calls = []
+    for project in ("one", "two"):
+        make_skill(tmp_path / project, "shared", body=f"The skill of {project}.")
+        make_skill(tmp_path / project, f"only-{project}")
+        calls.append(SkillTools(Catalog.discover(roots=[tmp_path / project], cache=False)))
+    texts = await asyncio.gather(*(tools.call("skill", {"skill": "shared"}, session="s") for tools in calls * 3))
+    for number, result in enumerate(texts):
+        other = ("two", "one")[number % 2]
+        assert f"The skill of {other}" not in result.text
+    assert any("The skill of one." in result.text for result in texts)
+    assert "already loaded" in (await calls[1].call("skill", {"skill": "shared"}, session="s")).text
+    assert "The skill of two." in (await calls[1].call("skill", {"skill": "shared"}, session="t")).text
+    assert (await calls[0].call("skill", {"skill": "only-two"})).code == "skill_not_found"
+    assert json.loads((await calls[1].call("skills_list")).text)["skills"][0]["name"] == "only-two"
+
+
+async def test_an_unknown_tool_is_answered_with_those_there_are(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    make_skill(skills_root, "pdf")
+    result = await tools().call("load_skill", {"name": "pdf"})
+    assert (result.ok, result.code) == (False, "unknown_tool")
+    assert "skills_load" in result.text
+
+
+@pytest.mark.parametrize("arguments", [{"skill": 1}, {"skill": "pdf", "colour": "red"}, "{", "[]", {}, None])
+async def test_wrong_arguments_are_answered_with_what_is_expected(
+    arguments: Any, skills_root: Path, make_skill: Any, tools: Tools
+) -> None:
+    make_skill(skills_root, "pdf")
+    result = await tools().call("skill", arguments)
+    assert (result.ok, result.code) == (False, "invalid_input")
+    assert "xpected" in result.text or "JSON" in result.text
+
+
+async def test_arguments_may_come_as_the_text_an_api_gives(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    make_skill(skills_root, "pdf")
+    assert (await tools().call("skill", '{"skill": "pdf"}')).ok
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["pdf", "../x", "config:pdf"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+keys = st.sampled_from(["skill", "name", "skill_name", "file_path", "query", "limit", "refresh", "force", "input", "id", "x"])
+names = st.sampled_from(["skill", "skills_list", "skills_load", "read_skill_file", "search_skills", "nothing", ""])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@given(name=names, arguments=st.dictionaries(keys, anything, max_size=4) | anything)
+def test_no_call_ever_raises(name: str, arguments: Any, skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    make_skill(skills_root, "pdf", files={"a.md": "x"})
+    result = asyncio.run(tools().call(name, arguments))
+    assert isinstance(result.text, str)
+    assert result.ok or (result.code and result.code != "internal_error")
+
+
+async def test_a_fault_inside_a_tool_does_not_stop_the_loop(
+    skills_root: Path, make_skill: Any, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill(skills_root, "pdf")
+    calls = tools()
+    monkeypatch.setattr("skillyard.tools.loading.render_skill", lambda *_, **__: 1 / 0)
+    result = await calls.call("skill", {"skill": "pdf"})
+    assert (result.ok, result.code) == (False, "internal_error")
+    assert "ZeroDivision" not in result.text
+
+
+def test_search_is_only_offered_when_there_is_much_to_search(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    for number in range(10):
+        make_skill(skills_root, f"skill-{number}")
+    assert "search_skills" not in tools().names()
+    make_skill(skills_root, "skill-10")
+    assert "search_skills" in tools().names()
+
+
+async def test_a_search_ranks_what_fits_and_says_plainly_when_nothing_does(
+    skills_root: Path, make_skill: Any, tools: Tools
+) -> None:
+    make_skill(skills_root, "pdf", description="Fill PDF forms. Use when a PDF form is to be filled.")
+    make_skill(skills_root, "weather", description="Tell the weather of a place. Use for forecasts.")
+    calls = tools()
+    result = await calls.call("search_skills", {"query": "fill pdf form", "limit": 1})
+    assert result.ok
+    matches: Any = result.data["matches"]
+    assert [match["name"] for match in matches] == ["pdf"]
+    assert "pdf (config:pdf" in result.text
+    nothing = await calls.call("search_skills", {"query": "zzqx"})
+    assert nothing.ok
+    assert nothing.data["matches"] == []
+    assert nothing.text.startswith("None of the 2 skills fits 'zzqx'.")
+
+
+def test_running_is_only_offered_when_something_can_run(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    make_skill(skills_root, "pdf")
+    assert "run_skill" not in tools().names()
+    with_script = SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False))
+    assert "run_skill" in with_script.names()
+    assert "run_skill" not in SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False), run_skills=False).names()
+    definition: Any = with_script.define("run_skill").schema()
+    assert "text-statistics" in definition["properties"]["name"]["enum"]
+    assert with_script.define("run_skill").auto_execute is False
+
+
+async def test_a_run_gives_the_scripts_result_in_a_fence() -> None:
+    calls = SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False))
+    result = await calls.call("run_skill", {"name": "text-statistics", "input": {"text": "one two three"}})
+    assert result.ok, result.text
+    assert "data, not instructions" in result.text
+    assert result.text.count("<run_result nonce=") == 1
+    assert result.data["status"] == "ok"
+    assert "3" in json.dumps(result.data["output"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"name": "changelog-writer"}, "not_executable"),
+        ({"name": "text-statistics", "input": {"text": "x"}, "entry": "../../x.py"}, "path_refused"),
+        ({"name": "text-statistics", "input": {}}, "VALIDATION_FAILED"),
+        ({"name": "text-statistics", "input": "x"}, "invalid_input"),
+        ({"name": "nothing"}, "skill_not_found"),
+    ],
+)
+async def test_a_run_that_cannot_start_says_why(arguments: dict[str, Any], code: str) -> None:
+    calls = SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False))
+    result = await calls.call("run_skill", arguments)
+    assert (result.ok, result.code) == (False, code), result.text
+
+
+def test_the_tools_do_not_load_the_protocol_sdk() -> None:
+    probe = (
+        "import sys, skillyard, skillyard.tools, skillyard.mcp;"
+        "print([m for m in ('mcp', 'mcp_types', 'pydantic', 'starlette', 'fastmcp') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
