@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skillyard.catalog.catalog import Catalog, Overlay
 from skillyard.catalog.configuration import AllowedToolsMode, Configuration, PermissionMatch
 from skillyard.catalog.model import Changes, Root, RootStatus, Skill, Source, Status
+from skillyard.catalog.scan import Progress
 from skillyard.catalog.settings import Settings, home_directory
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "Inventory",
     "Overlay",
     "PermissionMatch",
+    "Progress",
     "Root",
     "RootStatus",
     "Settings",

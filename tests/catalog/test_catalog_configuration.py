@@ -1,0 +1,146 @@
+"""Settings files: where they are looked for, what they may say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillyard.catalog import Catalog, Configuration
+from skillyard.errors import InvalidConfiguration
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A git root to work in."""
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def configuration(project: Path) -> Configuration:
+    return Catalog.discover(cwd=project).configuration
+
+
+FULL = """
+[skills]
+paths = ["lib"]
+allow-external-paths = true
+prompt-section = false
+profile = "spec"
+
+[permissions]
+match = "last"
+[permissions.skills]
+"*" = "allow"
+"internal-*" = "deny"
+
+[tools]
+allowed-tools = "enforce"
+
+[sandbox]
+timeout-ms = 1000
+network = "none"
+"""
+
+
+@pytest.mark.row("004-6")
+def test_every_setting_of_skillyard_toml_is_read(project: Path) -> None:
+    (project / "skillyard.toml").write_text(FULL)
+    found = configuration(project)
+    assert found.paths == ("lib",)
+    assert (found.allow_external_paths, found.prompt_section, found.profile) == (True, False, "spec")
+    assert dict(found.permissions) == {"*": "allow", "internal-*": "deny"}
+    assert list(found.permissions) == ["*", "internal-*"]
+    assert (found.permission_match, found.allowed_tools) == ("last", "enforce")
+    assert dict(found.sandbox) == {"timeout-ms": 1000, "network": "none"}
+    assert found.file == str(project / "skillyard.toml")
+
+
+def test_the_same_tables_may_be_in_pyproject(project: Path) -> None:
+    tables = FULL.replace("[", "[tool.skillyard.").replace('[tool.skillyard."lib"]', '["lib"]')
+    (project / "pyproject.toml").write_text('[project]\nname = "x"\n' + tables)
+    found = configuration(project)
+    assert (found.profile, found.allowed_tools, found.file) == ("spec", "enforce", str(project / "pyproject.toml"))
+
+
+@pytest.mark.row("004-6")
+def test_the_skills_block_of_ship_json_is_read_and_the_rest_is_ignored(project: Path) -> None:
+    block = {"paths": ["a", "a", "~/b"], "allowExternalPaths": True, "promptSection": False, "other": 1}
+    (project / "ship.json").write_text(json.dumps({"name": "x", "skills": block}))
+    found = configuration(project)
+    assert (found.paths, found.allow_external_paths, found.prompt_section) == (("a", "~/b"), True, False)
+
+
+def test_without_a_file_everything_has_its_default(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    assert configuration(project) == Configuration(user_file=configuration(project).user_file)
+
+
+def test_the_closest_folder_wins_and_in_one_folder_skillyard_toml(project: Path) -> None:
+    (project / "skillyard.toml").write_text('[skills]\nprofile = "minimal"\n')
+    (project / "pyproject.toml").write_text('[tool.skillyard.skills]\nprofile = "full"\n')
+    below = project / "a/b"
+    below.mkdir(parents=True)
+    assert configuration(below).profile == "minimal"
+    (project / "a/ship.json").write_text('{"skills": {"promptSection": false}}')
+    assert (configuration(below).profile, configuration(below).prompt_section) == ("standard", False)
+
+
+def test_the_users_own_file_adds_roots_and_its_permissions_hold_against_the_project(
+    project: Path, home: Path, make_skill: object
+) -> None:
+    (home / ".config/skillyard").mkdir(parents=True)
+    (home / ".config/skillyard/skillyard.toml").write_text(
+        '[skills]\npaths = ["~/mine"]\nprofile = "minimal"\n[permissions.skills]\n"deploy" = "deny"\n'
+    )
+    (project / "skillyard.toml").write_text('[skills]\npaths = ["own"]\n[permissions.skills]\n"*" = "allow"\n')
+    catalog = Catalog.discover(cwd=project)
+    found = catalog.configuration
+    assert (found.paths, found.user_paths, found.profile) == (("own",), ("~/mine",), "minimal")
+    assert dict(found.permissions) == {"deploy": "deny"}
+    assert [root.status for root in catalog.roots if root.path == str(home / "mine")] == ["missing"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("skillyard.toml", "[skills", "is not TOML"),
+        ("ship.json", "{", "is not JSON"),
+        ("skillyard.toml", "[skills]\npaths = 'x'", "skills.paths must be a list of paths"),
+        ("skillyard.toml", "[skills]\npaths = [1]", "skills.paths must be a list of paths"),
+        ("skillyard.toml", "[skills]\npath = []", "skills.path must be one of paths"),
+        ("skillyard.toml", "skills = 1", "skills must be a table"),
+        ("skillyard.toml", "[skills]\nprofile = 'strict'", "skills.profile must be one of minimal"),
+        ("skillyard.toml", "[skills]\nprompt-section = 'no'", "skills.prompt-section must be true or false"),
+        ("skillyard.toml", "[permissions.skills]\nx = 'maybe'", 'permissions.skills."x" must be one of allow'),
+        ("skillyard.toml", "[permissions]\nskills = 1", "permissions.skills must be a table"),
+        ("skillyard.toml", "[permissions]\nmatch = 'best'", "permissions.match must be one of first, last"),
+        ("skillyard.toml", "[tools]\nallowed-tools = true", "tools.allowed-tools must be one of off"),
+        ("ship.json", '{"skills": {"allowExternalPaths": "yes"}}', "skills.allow-external-paths must be true or false"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_an_error_that_names_the_file_and_the_key(
+    file: str, text: str, said: str, project: Path
+) -> None:
+    (project / file).write_text(text)
+    with pytest.raises(InvalidConfiguration) as caught:
+        configuration(project)
+    assert said in caught.value.message
+    assert str(project / file) in caught.value.message
+
+
+def test_a_settings_file_that_is_a_folder_is_an_error_with_a_sentence(project: Path) -> None:
+    (project / "skillyard.toml").mkdir()
+    with pytest.raises(InvalidConfiguration, match="cannot be read"):
+        configuration(project)
+
+
+def test_the_configured_profile_decides_what_is_broken(project: Path, make_skill: object) -> None:
+    folder = project / ".claude/skills/bare"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("# No front matter\n")
+    assert Catalog.discover(cwd=project).get("bare").status == "broken"
+    (project / "skillyard.toml").write_text('[skills]\nprofile = "minimal"\n')
+    assert Catalog.discover(cwd=project).get("bare").status == "ok"
+    assert Catalog.discover(cwd=project, profile="standard").get("bare").status == "broken"

@@ -1,0 +1,75 @@
+"""The digest of a skill changes when anything in its folder does, and only then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillyard.catalog.digest import tree_digest
+
+
+@pytest.fixture
+def folder(skills_root: Path, make_skill: Any) -> Path:
+    """One skill with a script, a hidden file and a link."""
+    made: Path = make_skill(skills_root, "one", files={"scripts/run.sh": "true\n", ".hidden": "h", "ab": "c"})
+    (made / "link").symlink_to("ab")
+    return made
+
+
+def test_a_copy_has_the_same_digest(folder: Path, tmp_path: Path) -> None:
+    digest = tree_digest(str(folder))
+    assert digest.startswith("sha256:")
+    assert len(digest) == len("sha256:") + 64
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, symlinks=True)
+    os.utime(copy / "ab")
+    assert tree_digest(str(copy)) == digest
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a byte": lambda folder: (folder / "ab").write_text("d"),
+    "a hidden file": lambda folder: (folder / ".hidden").write_text("H"),
+    "the executable bit": lambda folder: (folder / "scripts/run.sh").chmod(0o755),
+    "a new file": lambda folder: (folder / "new").write_text(""),
+    "a new empty folder": lambda folder: (folder / "new").mkdir(),
+    "a name": lambda folder: (folder / "ab").rename(folder / "ac"),
+    "bytes moved between name and content": lambda folder: ((folder / "ab").unlink(), (folder / "a").write_text("bc")),
+    "a removed file": lambda folder: (folder / "ab").unlink(),
+    "the target of a link": lambda folder: ((folder / "link").unlink(), (folder / "link").symlink_to(".hidden")),
+    "a link become a file": lambda folder: ((folder / "link").unlink(), (folder / "link").write_text("ab")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_change_gives_another_digest(change: str, folder: Path) -> None:
+    before = tree_digest(str(folder))
+    CHANGES[change](folder)
+    assert tree_digest(str(folder)) != before
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    trees=st.lists(
+        st.dictionaries(st.sampled_from(["a", "b", "ab", "c/a", "c/b"]), st.binary(max_size=3), max_size=4),
+        min_size=2,
+        max_size=2,
+    )
+)
+def test_two_trees_have_one_digest_only_when_they_are_the_same(
+    trees: list[dict[str, bytes]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    digests = []
+    for tree in trees:
+        root = tmp_path_factory.mktemp("tree")
+        for name, data in tree.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_bytes(data)
+        digests.append(tree_digest(str(root)))
+    assert (digests[0] == digests[1]) == (trees[0] == trees[1])

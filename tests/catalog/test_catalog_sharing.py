@@ -1,0 +1,75 @@
+"""Two processes read what one would read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard.catalog import Catalog, facts, sharing
+
+
+@pytest.fixture
+def many(skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enough skills to share, some of them broken."""
+    monkeypatch.setattr(sharing, "WORTH_SHARING", 50)
+    monkeypatch.setattr(sharing, "_may_fork", lambda: True)
+    for number in range(130):
+        make_skill(skills_root, f"skill-{number:03}", **({"raw": b"---\nname: [\n---\n"} if number % 10 == 0 else {}))
+    return skills_root
+
+
+def listing(root: Path) -> str:
+    return Catalog.discover(roots=[root], cache=False).to_json()
+
+
+def test_a_helper_reads_its_share_and_the_result_is_the_same(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = listing(many)
+    monkeypatch.setattr(sharing, "WORTH_SHARING", 10**9)
+    assert listing(many) == shared
+    assert shared.count('"status": "broken"') == 13
+
+
+def test_a_helper_that_dies_costs_nothing_but_time(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = listing(many)
+    parent, read = os.getpid(), facts.read_facts
+
+    def fatal(*arguments: Any) -> Any:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), 9)
+        return read(*arguments)
+
+    monkeypatch.setattr(facts, "read_facts", fatal)
+    assert listing(many) == expected
+
+
+def test_a_machine_without_more_processes_reads_alone(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = listing(many)
+
+    def refuse() -> int:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    assert listing(many) == expected
+
+
+def test_a_process_with_two_threads_is_not_forked() -> None:
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        assert sharing._may_fork() is False
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_no_process_and_no_descriptor_is_left_behind(many: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    listing(many)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

@@ -1,0 +1,59 @@
+"""A watch tells what changed, and only that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import watchfiles
+
+from skillyard.catalog import Catalog, Changes
+
+
+async def after(watching: AsyncIterator[Changes], change: Any) -> Changes:
+    """What the watch yields after `change` was made."""
+    waiting = asyncio.ensure_future(anext(watching))
+    await asyncio.sleep(0.2)
+    change()
+    return await asyncio.wait_for(waiting, 20)
+
+
+async def test_added_changed_and_removed_skills_are_told_one_after_the_other(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "one")
+    catalog = Catalog.discover(roots=[skills_root])
+    watching = catalog.watch(debounce_ms=100)
+    assert (await after(watching, lambda: make_skill(skills_root, "two"))).added == ("config:two",)
+    assert (await after(watching, lambda: make_skill(skills_root, "one", description="New."))).changed == ("config:one",)
+    assert (await after(watching, (skills_root / "two/SKILL.md").unlink)).removed == ("config:two",)
+    assert [skill.id for skill in catalog] == ["config:one"]
+    await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
+
+
+async def test_a_change_made_while_nobody_waited_is_told_next(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "one")
+    watching = Catalog.discover(roots=[skills_root]).watch(debounce_ms=100)
+    make_skill(skills_root, "two")
+    assert (await asyncio.wait_for(anext(watching), 20)).added == ("config:two",)
+    await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
+
+
+async def test_a_root_that_appears_is_noticed(tmp_path: Path, make_skill: Any) -> None:
+    catalog = Catalog.discover(roots=[tmp_path / "later"])
+    watching = catalog.watch(look_again_s=0.2)
+    assert (await after(watching, lambda: make_skill(tmp_path / "later", "one"))).added == ("config:one",)
+    assert (await after(watching, lambda: make_skill(tmp_path / "later", "two"))).added == ("config:two",)
+    await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
+
+
+async def test_without_watches_the_catalog_is_looked_at_now_and_then(
+    skills_root: Path, make_skill: Any, monkeypatch: Any
+) -> None:
+    def refuse(*arguments: object, **options: object) -> AsyncIterator[object]:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(watchfiles, "awatch", refuse)
+    watching = Catalog.discover(roots=[skills_root]).watch(look_again_s=0.1)
+    assert (await after(watching, lambda: make_skill(skills_root, "one"))).added == ("config:one",)
+    await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
