@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 from skillyard.errors import InvalidInput, UnreachableRule
 from skillyard.permissions.patterns import covers, matches
@@ -17,6 +17,7 @@ __all__ = ["Match", "Permission", "RuledCatalog", "RuledSkill", "Rules", "Ruling
 
 Permission = Literal["allow", "ask", "deny"]
 Match = Literal["first", "last"]
+_PERMISSIONS: Final[Mapping[str, Permission]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 Denial: TypeAlias = tuple[Literal["denied"], str]
 
 
@@ -72,10 +73,13 @@ class Rules:
 
     __slots__ = ("_ordered", "match", "patterns")
 
-    def __init__(self, patterns: Mapping[str, Permission] | None = None, match: Match = "first") -> None:
-        self.patterns: Mapping[str, Permission] = dict(patterns or {})
+    def __init__(self, patterns: Mapping[str, str] | None = None, match: Match = "first") -> None:
+        if match not in get_args(Match):
+            raise InvalidInput(f"permissions cannot match {match!r}", hint="use 'first' or 'last'")
         self.match: Match = match
-        _check(self.patterns, match)
+        self.patterns: Mapping[str, Permission] = {
+            pattern: _checked(pattern, permission) for pattern, permission in (patterns or {}).items()
+        }
         ordered = list(self.patterns.items())
         self._ordered = tuple(ordered if match == "first" else reversed(ordered))
         _refuse_unreachable(self._ordered)
@@ -119,14 +123,12 @@ def visible(catalog: CatalogT, rules: Rules) -> CatalogT:
     return catalog.with_statuses(overlay)
 
 
-def _check(patterns: Mapping[str, Permission], match: Match) -> None:
-    if match not in get_args(Match):
-        raise InvalidInput(f"permissions cannot match {match!r}", hint="use 'first' or 'last'")
-    for pattern, permission in patterns.items():
-        if permission not in get_args(Permission):
-            raise InvalidInput(f"the rule {pattern!r} says {permission!r}", hint="a rule says 'allow', 'ask' or 'deny'")
-        if not pattern.strip():
-            raise InvalidInput("a rule has an empty pattern", hint="write a name, or a pattern such as 'internal-*'")
+def _checked(pattern: str, permission: str) -> Permission:
+    if not pattern.strip():
+        raise InvalidInput("a rule has an empty pattern", hint="write a name, or a pattern such as 'internal-*'")
+    if permission not in _PERMISSIONS:
+        raise InvalidInput(f"the rule {pattern!r} says {permission!r}", hint="a rule says 'allow', 'ask' or 'deny'")
+    return _PERMISSIONS[permission]
 
 
 def _refuse_unreachable(ordered: Sequence[tuple[str, Permission]]) -> None:

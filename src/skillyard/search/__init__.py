@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillyard.search.index import SearchableSkill, SearchIndex
+from skillyard.search.index import SearchIndex
 from skillyard.search.ranking import Match, MatchShape, named_skills, search_skills
 
-__all__ = ["Match", "MatchShape", "SearchIndex", "SearchableSkill", "named_skills", "search_skills"]
+__all__ = ["Match", "MatchShape", "SearchIndex", "named_skills", "search_skills"]

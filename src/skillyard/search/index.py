@@ -10,11 +10,14 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from skillyard.search.words import compounds, words
 
-__all__ = ["SearchIndex", "SearchableSkill"]
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+
+__all__ = ["SearchIndex"]
 
 DESCRIPTION_LIMIT: Final = 2000  # characters of a description that count
 _K1: Final = 1.2  # how fast repeating a word stops counting
@@ -23,50 +26,10 @@ _BACKGROUND: Final = 100  # skills imagined besides the real ones, so that few s
 _FIELDS: Final = {"name": (1.0, 3.0), "keywords": (0.6, 8.0), "description": (1.0, 30.0)}  # weight, usual length in words
 
 
-class SearchableSkill(Protocol):
-    """What the search room needs of a skill; `skillyard.catalog.Skill` has it."""
-
-    @property
-    def id(self) -> str:
-        """`source:slug`."""
-
-    @property
-    def name(self) -> str:
-        """As the author wrote it."""
-
-    @property
-    def slug(self) -> str:
-        """The name made safe."""
-
-    @property
-    def display_name(self) -> str | None:
-        """A name for people."""
-
-    @property
-    def description(self) -> str:
-        """What it does and when to use it."""
-
-    @property
-    def keywords(self) -> Sequence[str]:
-        """Keywords, trigger keywords and tags."""
-
-    @property
-    def phrases(self) -> Sequence[str]:
-        """Declared intents and phrases (row 000-13)."""
-
-    @property
-    def status(self) -> str:
-        """Only `ok` is found."""
-
-    @property
-    def model_invocable(self) -> bool:
-        """False when the author keeps the skill away from models."""
-
-
 class SearchIndex:
     """The skills a model may see, ready to be searched; build it once and use it for many requests."""
 
-    def __init__(self, skills: Iterable[SearchableSkill]) -> None:
+    def __init__(self, skills: Iterable[Skill]) -> None:
         # `phrases` by their first word, `names` by all their words, `known` by name, slug and id as written, without case.
         self.skills = tuple(skill for skill in skills if skill.status == "ok" and skill.model_invocable)
         self.phrases: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
@@ -89,7 +52,7 @@ class SearchIndex:
         having = len(found[0]) if found else 0
         return math.log(1 + (len(self.skills) + _BACKGROUND - having + 0.5) / (having + 0.5))
 
-    def _add(self, number: int, skill: SearchableSkill) -> None:
+    def _add(self, number: int, skill: Skill) -> None:
         name = name_words(skill)
         if name:
             self.names.setdefault(tuple(name), []).append(number)
@@ -112,7 +75,7 @@ class SearchIndex:
                 self.phrases.setdefault(spoken[0], []).append((number, spoken, phrase))
 
 
-def name_words(skill: SearchableSkill) -> list[str]:
+def name_words(skill: Skill) -> list[str]:
     """The words of a skill's name; those of its slug when the name has none, and of its display name when that says more."""
     own = words(skill.name) or words(skill.slug)
     if skill.display_name and skill.display_name != skill.name:

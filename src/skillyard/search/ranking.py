@@ -1,7 +1,7 @@
 """Ranking: which skills fit a request, how sure that is, and because of what.
 
-Confidence, between 0 and 1 (`r` is a skill's score divided by what a skill would score that had each of the request's eight most
-telling words once)::
+Confidence, between 0 and 1 (`r` is a skill's score divided by what a skill would score that had each of the request's eight
+most telling words once)::
 
     1                the request is the skill's name, or names it: `$pdf`, `/pdf`, "the pdf skill", `pdf-tools` as it is written
     max(0.9, …)      the words of a declared phrase or intent stand in the request together and in order
@@ -18,11 +18,14 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.errors import InvalidInput
-from skillyard.search.index import DESCRIPTION_LIMIT, SearchableSkill, SearchIndex
+from skillyard.search.index import DESCRIPTION_LIMIT, SearchIndex
 from skillyard.search.words import STOP_WORDS, compounds, runs, words
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
 
 __all__ = ["Match", "MatchShape", "named_skills", "search_skills"]
 
@@ -49,7 +52,7 @@ class Match:
     Reasons are `name:`, `phrase:`, `keyword:` or `description:` and the word or phrase that the skill and the request share.
     """
 
-    skill: SearchableSkill
+    skill: Skill
     confidence: float
     matched: tuple[str, ...]
 
@@ -64,7 +67,7 @@ class Match:
 
 
 def search_skills(
-    skills: SearchIndex | Iterable[SearchableSkill], query: str, *, limit: int = 10, min_confidence: float = 0.15
+    skills: SearchIndex | Iterable[Skill], query: str, *, limit: int = 10, min_confidence: float = 0.15
 ) -> list[Match]:
     """At most `limit` of `skills` that fit the request `query`, best first; only usable ones that models may call.
 
@@ -90,7 +93,7 @@ def search_skills(
     return [Match(index.skills[number], confidence, request.reasons(number)) for confidence, number in ranked[:limit]]
 
 
-def named_skills(skills: SearchIndex | Iterable[SearchableSkill], request: str) -> tuple[str, ...]:
+def named_skills(skills: SearchIndex | Iterable[Skill], request: str) -> tuple[str, ...]:
     """The ids of the skills that `request` asks for by name: what `build_index` wants to know as `named`."""
     index = skills if isinstance(skills, SearchIndex) else SearchIndex(skills)
     return tuple(index.skills[number].id for number in sorted(_named(index, request[:QUERY_LIMIT])))
