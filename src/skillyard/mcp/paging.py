@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TypeVar
 
 from skillyard.errors import InvalidInput
@@ -17,14 +18,16 @@ _Item = TypeVar("_Item")
 def page(
     items: Iterable[_Item], cursor: str | None, *, size: int, key: Callable[[_Item], str]
 ) -> tuple[list[_Item], str | None]:
-    """At most `size` of the items sorted by `key` that come after `cursor`, and the cursor of the next page if there is one.
+    """At most `size` of the items that come after `cursor`, and the cursor of the next page if there is one.
+
+    The items are in the order of `key`.
 
     Raises:
         InvalidInput: the cursor was not given out here.
     """
     after = _decode(cursor) if cursor is not None else ""
-    rest = sorted((item for item in items if key(item) > after), key=key)
-    return rest[:size], _encode(key(rest[size - 1])) if len(rest) > size else None
+    found = list(islice((item for item in items if key(item) > after), size + 1))
+    return found[:size], _encode(key(found[size - 1])) if len(found) > size else None
 
 
 def _encode(text: str) -> str:

@@ -104,6 +104,7 @@ class _Handlers:
     def __init__(self, tools: SkillTools, announcer: Announcer) -> None:
         self._tools = tools
         self._announcer = announcer
+        self._last = Shelf(())
 
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         self._announcer.meet(context.session)
@@ -157,7 +158,11 @@ class _Handlers:
         return FolderListing(resources=found, next_cursor=following)
 
     def _shelf(self) -> Shelf:
-        return Shelf(self._tools.access)
+        """The skills as they are now; put in order again only when they are others than before."""
+        offered = self._tools.access.offered()
+        if self._last.skills is not offered:
+            self._last = Shelf(offered)
+        return self._last
 
     def _read(self, place: Place, file: str, consent: Consent) -> types.TextResourceContents | types.BlobResourceContents:
         content = resources.read(place, file)
@@ -221,7 +226,7 @@ def _lifespan(
 async def _watch(tools: SkillTools, announcer: Announcer) -> None:
     try:
         async for changes in tools.access.catalog.watch():
-            places = {place.skill.id: place.uri for place in Shelf(tools.access)}
+            places = {place.skill.id: place.uri for place in Shelf(tools.access.offered())}
             await announcer.announce([places[name] for name in changes.changed if name in places])
     except Exception:  # the server goes on; its lists are made anew for each request anyway
         _log.exception("no longer watching for changes")

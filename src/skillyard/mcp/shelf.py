@@ -13,7 +13,6 @@ from skillyard.mcp.addresses import MAIN_FILE, address, segments
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill
-    from skillyard.tools import Access
 
 __all__ = ["FILE_LIMIT", "Place", "Shelf"]
 
@@ -23,15 +22,11 @@ _NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One skill and the segments of its address."""
+    """One skill, the segments of its address, and the address of its SKILL.md."""
 
     path: tuple[str, ...]
     skill: Skill
-
-    @property
-    def uri(self) -> str:
-        """The address of its SKILL.md."""
-        return address(self.path, MAIN_FILE)
+    uri: str
 
     def address(self, file: str = "") -> str:
         """The address of one of its files, or of its folder."""
@@ -52,13 +47,15 @@ class Place:
 
 
 class Shelf:
-    """The offered skills of a catalog by address; made anew for each request, so it never goes stale."""
+    """The offered skills of a catalog, sorted by address."""
 
-    def __init__(self, access: Access) -> None:
-        self._places = {place.path: place for place in _placed(access.offered())}
+    def __init__(self, skills: tuple[Skill, ...]) -> None:
+        self.skills = skills
+        places = sorted(_placed(skills), key=lambda place: place.uri)
+        self._places = {place.path: place for place in places}
 
     def __iter__(self) -> Iterator[Place]:
-        return iter(sorted(self._places.values(), key=lambda place: place.uri))
+        return iter(self._places.values())
 
     def main(self, uri: str) -> Place:
         """The skill whose SKILL.md has this address.
@@ -95,7 +92,7 @@ class Shelf:
         if not below:
             raise FileMissing(f"{uri!r} is not a folder of a skill", hint="read a file with resources/read")
         names = {name.split("/", 1)[0]: "/" in name for name in below}
-        return [(place.address(prefix + name), is_folder) for name, is_folder in sorted(names.items())]
+        return sorted((place.address(prefix + name), is_folder) for name, is_folder in names.items())
 
 
 def _placed(skills: tuple[Skill, ...]) -> Iterator[Place]:
@@ -109,7 +106,7 @@ def _placed(skills: tuple[Skill, ...]) -> Iterator[Place]:
             path = (*path[:-1], f"{name[:58]}-{number}")
             number += 1
         taken.add(path)
-        yield Place(path, skill)
+        yield Place(path, skill, address(path, MAIN_FILE))
 
 
 def _published_name(skill: Skill) -> str:
