@@ -12,8 +12,8 @@ CJK_CHARACTER = re.compile(f"[{CJK}]")
 SENTENCE_END = re.compile(r"(?<!\b\w)[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+[”’」』）]*")
 PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
 COMMON_WORDS = """
-    a an and are as at be but by for from has have he her his i in is it its not of on or she so that the their them they this to
-    was we were will with you your
+    a an and are as at be but by for from has have he her his i in is it its not of on or she so that the their them they this
+    to was we were will with you your
     的 了 是 在 和 有 我 不 他 她 它 们 这 那 一 也 就 都 而 与
 """
 COMMON = frozenset(COMMON_WORDS.split())

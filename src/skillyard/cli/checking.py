@@ -1,0 +1,151 @@
+"""Find the files a check is about, check each, and write back what could be fixed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.failures import UsageProblem
+from skillyard.cli.opening import discover
+from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, fix_document
+from skillyard.errors import SkillNotFound, SkillyardError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from skillyard.catalog import Root, Skill
+
+__all__ = ["Checked", "Target", "check_target", "find_targets"]
+
+_ERROR: Final = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One SKILL.md to check: its path as the person would write it, and the skill it belongs to, if any."""
+
+    path: str
+    skill: Skill | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found in one file, and what it mended there."""
+
+    path: str
+    diagnostics: tuple[Diagnostic, ...]
+    fixed: tuple[Diagnostic, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no error is left."""
+        return all(diagnostic.severity != _ERROR for diagnostic in self.diagnostics)
+
+    def to_dict(self) -> dict[str, object]:
+        """The file as `check --json` shows it; `fixed` is there only when something was."""
+        shape: dict[str, object] = {
+            "path": self.path,
+            "ok": self.ok,
+            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
+        }
+        return shape | ({"fixed": [diagnostic.to_dict() for diagnostic in self.fixed]} if self.fixed else {})
+
+
+def find_targets(arguments: argparse.Namespace) -> tuple[list[Target], Profile]:
+    """The files the paths stand for (without paths: every skill of the catalog), and the profile to check them by.
+
+    Raises:
+        UsageProblem: a path does not exist.
+        SkillNotFound: there is no SKILL.md at or below a path.
+    """
+    for path in arguments.paths:
+        if not os.path.lexists(path):
+            raise UsageProblem(f"there is nothing at {path}", hint="give a SKILL.md, a skill's folder or a folder of skills")
+    drafts = [path for path in arguments.paths if _is_draft(path)]
+    folders = {os.path.abspath(path): path for path in arguments.paths if path not in drafts}  # noqa: PTH100 # links stay links
+    catalog = discover(arguments, roots=list(folders.values()) if arguments.paths else arguments.root)
+    skills = catalog.all()
+    if arguments.paths:
+        _require_skills(catalog.roots, skills)
+    profile: Profile = arguments.profile or catalog.configuration.profile
+    targets = [Target(_as_written(skill, folders), skill) for skill in skills]
+    return targets + [Target(path) for path in drafts], profile
+
+
+def _is_draft(path: str) -> bool:
+    """Whether it is a file that no catalog would find."""
+    return Path(path).is_file() and Path(path).name.lower() != "skill.md"
+
+
+def _require_skills(roots: Sequence[Root], skills: Sequence[Skill]) -> None:
+    inhabited = {skill.root.path for skill in skills}
+    for root in roots:
+        if root.path not in inhabited:
+            raise SkillNotFound(
+                f"there is no SKILL.md at or below {root.path}" + (f": {root.reason}" if root.reason else ""),
+                hint=f"make a skill with `skillyard new NAME --description ... --in {root.path}`",
+            )
+
+
+def _as_written(skill: Skill, folders: Mapping[str, str]) -> str:
+    """The path of the SKILL.md, beginning the way the person wrote the folder."""
+    given = folders.get(skill.root.path)
+    return str(Path(given, Path(skill.path).relative_to(skill.root.path))) if given else skill.path
+
+
+def check_target(target: Target, *, profile: Profile, fix: bool = False) -> Checked:
+    """Check one file; with `fix` apply the safe fixes first and write the file in one step."""
+    try:
+        data = _read(target)
+    except (SkillyardError, OSError) as error:
+        return Checked(target.path, _unreadable(target, error))
+    file, directory_name, files = _surroundings(target)
+    applied: tuple[Diagnostic, ...] = ()
+    if fix:
+        fixed = fix_document(data, file=file, directory_name=directory_name, profile=profile)
+        if fixed.data != data:
+            _replace(target, fixed.data)
+            data, applied = fixed.data, fixed.applied
+    found = check_document(data, file=file, directory_name=directory_name, profile=profile, files=files)
+    return Checked(target.path, found, applied)
+
+
+def _read(target: Target) -> bytes:
+    if target.skill is not None:
+        return target.skill.read_file(Path(target.skill.path).name, limit=DOCUMENT_LIMIT).data
+    with Path(target.path).open("rb") as file:
+        return file.read(DOCUMENT_LIMIT + 1)
+
+
+def _surroundings(target: Target) -> tuple[str, str, Sequence[str] | None]:
+    """The file's name, its folder's name and the files there; of a draft's folder nothing is known."""
+    if target.skill is None:
+        return Path(target.path).name, "", None
+    return Path(target.skill.path).name, Path(target.skill.directory).name, [file.name for file in target.skill.files()]
+
+
+def _unreadable(target: Target, error: Exception) -> tuple[Diagnostic, ...]:
+    """What the catalog found out about a file that cannot be read as one."""
+    known = target.skill.diagnostics if target.skill else ()
+    if any(diagnostic.severity == _ERROR for diagnostic in known):
+        return known
+    message = error.message if isinstance(error, SkillyardError) else str(error)
+    return (*known, Diagnostic("file-unreadable", _ERROR, message, Path(target.path).name, fix="make it a readable text file"))
+
+
+def _replace(target: Target, data: bytes) -> None:
+    """Write the whole file beside the old one, then put it in its place: a crash leaves one or the other."""
+    path = Path(target.skill.path if target.skill else target.path).resolve()  # a linked file stays linked
+    beside = path.with_name(f"{path.name}.{os.getpid()}.fixing")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+        shutil.copymode(path, beside)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

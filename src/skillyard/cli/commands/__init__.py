@@ -1,0 +1,1 @@
+"""One module per command: `add_arguments(parser)` says what it takes, `run(arguments)` does it and returns the exit code."""

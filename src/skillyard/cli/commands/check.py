@@ -1,0 +1,85 @@
+"""`skillyard check`: findings with file, line and a fix, for one skill or a tree of them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, get_args
+
+from skillyard.cli.checking import Checked, check_target, find_targets
+from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.progress import ScanProgress
+from skillyard.document import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillyard.cli.screen import Screen
+    from skillyard.document import Diagnostic
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `check` takes."""
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="a SKILL.md, a skill's folder or a tree of skills (default: the roots)"
+    )
+    parser.add_argument(
+        "--profile",
+        choices=get_args(Profile),
+        metavar="PROFILE",
+        help=f"which rules: {', '.join(get_args(Profile))} (default: as configured, else standard)",
+    )
+    parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, and fix when asked to; 1 when errors remain."""
+    screen: Screen = arguments.screen
+    targets, profile = find_targets(arguments)
+    checked = []
+    with ScanProgress(screen, what="checking") as progress:
+        for number, target in enumerate(targets, 1):
+            checked.append(check_target(target, profile=profile, fix=arguments.fix))
+            progress(number, len(targets))
+    if screen.as_json:
+        screen.data({"files": [one.to_dict() for one in checked], "summary": _summary(checked)})
+    else:
+        _draw(screen, checked, profile)
+    return OK if all(one.ok for one in checked) else FAILURE
+
+
+def _summary(checked: Sequence[Checked]) -> dict[str, int]:
+    found = [diagnostic.severity for one in checked for diagnostic in one.diagnostics]
+    return {
+        "files": len(checked),
+        "ok": sum(one.ok for one in checked),
+        "errors": found.count("error"),
+        "warnings": found.count("warning"),
+    }
+
+
+def _draw(screen: Screen, checked: Sequence[Checked], profile: Profile) -> None:
+    for one in checked:
+        for diagnostic in one.fixed:
+            screen.line(f"{one.path}:{diagnostic.line} fixed {diagnostic.rule}: {diagnostic.message}", style="ok")
+        for diagnostic in one.diagnostics:
+            _draw_finding(screen, one.path, diagnostic)
+        if one.fixed or one.diagnostics:
+            screen.line()
+    summary = _summary(checked)
+    counts = ", ".join(f"{summary[name]} {name}" for name in ("errors", "warnings"))
+    fixed = sum(len(one.fixed) for one in checked)
+    screen.line(
+        f"{summary['ok']} of {summary['files']} files are fine under profile {profile}: {counts}"
+        + (f", {fixed} fixed" if fixed else ""),
+        style="ok" if summary["ok"] == summary["files"] else "error",
+    )
+
+
+def _draw_finding(screen: Screen, path: str, diagnostic: Diagnostic) -> None:
+    screen.line(
+        f"{path}:{diagnostic.line} {diagnostic.severity} {diagnostic.rule}: {diagnostic.message}", style=diagnostic.severity
+    )
+    if diagnostic.fix:
+        screen.line(f"fix: {diagnostic.fix}", indent=4)

@@ -1,0 +1,78 @@
+"""`skillyard prompt`: the index of skills for a system prompt, inside a token budget."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, get_args
+
+from skillyard.cli.failures import OK
+from skillyard.cli.opening import open_catalog
+from skillyard.prompt import Style
+
+if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
+    from skillyard.prompt import Index
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `prompt` takes."""
+    parser.add_argument(
+        "--style",
+        choices=get_args(Style),
+        default="compact",
+        metavar="STYLE",
+        help="how it is written: " + ", ".join(get_args(Style)) + " (default: %(default)s, the fewest tokens)",
+    )
+    parser.add_argument(
+        "--budget", type=_budget, default=2000, metavar="TOKENS", help="at most this many tokens, or `none` (default: 2000)"
+    )
+    parser.add_argument(
+        "--description-chars",
+        type=int,
+        default=200,
+        metavar="N",
+        help="cut each description after N characters (default: %(default)s)",
+    )
+    parser.add_argument("--request", metavar="TEXT", help="what the user asks for: the skills that fit it come first")
+    parser.add_argument(
+        "--pin", action="append", default=[], metavar="NAME", help="a skill that is always listed; may be given several times"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the index, and say on standard error what did not fit."""
+    index = open_catalog(arguments).prompt(
+        budget=arguments.budget,
+        style=arguments.style,
+        request=arguments.request,
+        pinned=arguments.pin,
+        description_chars=arguments.description_chars,
+    )
+    screen: Screen = arguments.screen
+    if screen.as_json:
+        screen.data(index.to_dict())
+    else:
+        screen.write(index.text + ("\n" if index.text and not index.text.endswith("\n") else ""))
+        screen.note(_report(index))
+    return OK
+
+
+def _budget(text: str) -> int | None:
+    if text == "none":
+        return None
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _report(index: Index) -> str:
+    listed = len(index.kept) + len(index.shortened)
+    parts = [f"{index.tokens} tokens for {listed} skills"]
+    if index.shortened:
+        parts.append(f"{len(index.shortened)} of them shortened")
+    if index.omitted:
+        parts.append(f"{len(index.omitted)} left out (--json says why)")
+    return ", ".join(parts)

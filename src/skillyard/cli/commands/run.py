@@ -1,0 +1,95 @@
+"""`skillyard run`: run a skill's script in the sandbox and show what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillyard.cli.consent import require_consent
+from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.opening import open_catalog
+from skillyard.cli.outcome import draw_run
+
+if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `run` takes."""
+    parser.add_argument("name", help="the skill's name or id")
+    parser.add_argument(
+        "--input",
+        default="{}",
+        metavar="JSON",
+        help="the parameters: a JSON object, @FILE to read one, or - for standard input",
+    )
+    parser.add_argument(
+        "--context", default="{}", metavar="JSON", help='who asks, for example {"userId": "u1"}; written like --input'
+    )
+    parser.add_argument("--entry", metavar="PATH", help="the script to run, when it is not the one the skill declares")
+    parser.add_argument(
+        "--timeout", type=_milliseconds, metavar="TIME", help="at most this long: 5, 5s or 500ms; never more than configured"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run it; 1 when the run did not succeed."""
+    import asyncio  # 30 ms: only this command waits for a process
+
+    screen: Screen = arguments.screen
+    parameters = _json_object("--input", arguments.input)
+    context = _json_object("--context", arguments.context)
+    catalog = open_catalog(arguments)
+    skill = catalog.get(arguments.name)
+    digest = require_consent(catalog, skill, screen)
+    outcome = asyncio.run(
+        catalog.run(skill, parameters, context=context, entry=arguments.entry, timeout_ms=arguments.timeout, digest=digest)
+    )
+    if screen.as_json:
+        screen.data(outcome.to_dict())
+    else:
+        draw_run(screen, skill.name, outcome)
+    return OK if outcome.error is None else FAILURE
+
+
+def _json_object(option: str, given: str) -> dict[str, Any]:
+    """The JSON object in the text itself, in a file (`@path`) or on standard input (`-`)."""
+    if given == "-":
+        text = sys.stdin.read()
+    elif given.startswith("@"):
+        text = _file_text(option, given[1:])
+    else:
+        text = given
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageProblem(
+            f"{option} is not JSON: {error}", hint=f"""for example {option} '{{"text": "hello"}}', or {option} @input.json"""
+        ) from None
+    if not isinstance(value, dict):
+        raise UsageProblem(
+            f"{option} must be a JSON object, not {type(value).__name__}",
+            hint=f"""for example {option} '{{"text": "hello"}}'""",
+        )
+    return value
+
+
+def _file_text(option: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise UsageProblem(f"{option} @{path} cannot be read: {error}", hint="name a file with a JSON object") from None
+
+
+def _milliseconds(text: str) -> int:
+    """`5` and `5s` as 5000, `500ms` as 500."""
+    number, unit = (text[:-2], 1) if text.endswith("ms") else (text.removesuffix("s"), 1000)
+    milliseconds = int(float(number) * unit)
+    if not 1 <= milliseconds <= 600_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1ms to 600s")
+    return milliseconds

@@ -1,0 +1,90 @@
+"""Asking the person at the terminal where a rule says `ask`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.questions import ask
+from skillyard.errors import PermissionDenied
+from skillyard.text import sanitize, shorten, single_line
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.cli.screen import Screen
+    from skillyard.library import Catalog
+    from skillyard.permissions import ApprovalAnswer, ApprovalRequest
+
+_SHOWN: Final = 20  # files
+
+__all__ = ["ConsoleApprover", "require_consent"]
+
+
+def require_consent(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
+    """Return when the rules of the configuration, or the person they say to ask, let the skill be used.
+
+    Gives the content digest the consent is about when someone had to be asked.
+
+    Raises:
+        PermissionDenied: a rule denies it.
+        ApprovalRejected: the person said no, or there is nobody to ask.
+    """
+    if not catalog.configuration.permissions:
+        return None
+    ruling = catalog.rules().rule(skill)
+    if ruling.permission == "deny":
+        raise PermissionDenied(
+            f"the rule {ruling.pattern!r} denies the skill {single_line(skill.name)!r}",
+            hint=f"the rule is in {_where(catalog)}",
+        )
+    return _ask(catalog, skill, screen) if ruling.permission == "ask" else None
+
+
+def _where(catalog: Catalog) -> str:
+    configuration = catalog.configuration
+    return " or ".join(file for file in (configuration.user_file, configuration.file) if file) or "the configuration"
+
+
+def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str:
+    import asyncio  # only for who is asked
+
+    from skillyard.permissions import Approvals
+
+    approver = ConsoleApprover(skill) if screen.interactive else None
+    approvals = Approvals(approver, workspace=catalog.project_root)
+    digest = skill.digest()
+    asyncio.run(approvals.require(skill, session="cli"))
+    return digest
+
+
+class ConsoleApprover:
+    """Shows what a skill is and asks whether it may be used; silence is no."""
+
+    def __init__(self, skill: Skill | None = None) -> None:
+        self._skill = skill
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Put the question on standard error and read the answer from standard input."""
+        import asyncio
+
+        from skillyard.permissions import ApprovalAnswer
+
+        sys.stderr.write("\n".join(sanitize(line) for line in self._story(request)) + "\n")
+        word = await asyncio.to_thread(ask, "Use it? [y]es once, [w]orkspace: until it changes, [N]o")
+        if word in ("y", "yes", "o", "once"):
+            return ApprovalAnswer("once")
+        if word in ("w", "workspace"):
+            return ApprovalAnswer("workspace")
+        return ApprovalAnswer("reject", "the person at the terminal said no")
+
+    def _story(self, request: ApprovalRequest) -> list[str]:
+        """What a person should know before they agree: what it says, where it is, what it holds."""
+        lines = [
+            f"The skill {single_line(request.skill_name)!r} needs your consent.",
+            shorten(single_line(request.description), 400),
+            f"  folder    {single_line(request.directory)}",
+            f"  digest    {request.digest}",
+        ]
+        files = self._skill.files() if self._skill else ()
+        lines += [f"  {file.type:8}  {single_line(file.name)} ({file.size:,} bytes)" for file in files[:_SHOWN]]
+        return lines + ([f"  and {len(files) - _SHOWN} more files"] if len(files) > _SHOWN else [])

@@ -1,0 +1,146 @@
+"""Look at everything Skillyard needs on this machine, and say of each thing whether it is there and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from skillyard._version import __version__
+from skillyard.catalog import home_directory
+from skillyard.cli.opening import discover
+from skillyard.errors import SkillyardError
+from skillyard.sandbox import can_start, probe_all
+
+if TYPE_CHECKING:
+    import argparse
+
+    from skillyard.catalog import Root
+    from skillyard.library import Catalog
+
+__all__ = ["Finding", "examine"]
+
+_PATIENCE: Final = 10  # seconds for a program to tell its version
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: `error` means that something needed is broken, `warning` that something optional is."""
+
+    name: str
+    status: Literal["ok", "warning", "error"]
+    detail: str
+    fix: str | None = None
+
+    def to_dict(self) -> dict[str, str | None]:
+        """The finding as plain data."""
+        return asdict(self)
+
+
+def examine(arguments: argparse.Namespace) -> list[Finding]:
+    """Everything, in the order a person would ask; one broken thing never keeps the others from being looked at."""
+    findings = [_python(), _skillyard(), _home()]
+    try:
+        catalog = discover(arguments, roots=arguments.root)
+    except SkillyardError as error:
+        findings.append(Finding("configuration", "error", error.message, error.hint))
+    else:
+        findings += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
+    return [*findings, *_sandboxes(), *_programs()]
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    return Finding("python", "ok", f"{version} at {sys.executable}")
+
+
+def _skillyard() -> Finding:
+    return Finding("skillyard", "ok", f"{__version__} on {platform.system()} {platform.release()} {platform.machine()}")
+
+
+def _home() -> Finding:
+    """Whether the folder for settings, the cache and installed skills can be written."""
+    home = Path(home_directory())
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding("home", "error", f"{home} cannot be written", "set SKILLYARD_HOME to a folder you own")
+    cached = sum(file.stat().st_size for file in home.joinpath("cache").rglob("*") if file.is_file())
+    return Finding("home", "ok", f"{home} (cache {cached:,} bytes)")
+
+
+def _configuration(catalog: Catalog) -> Finding:
+    files = [file for file in (catalog.configuration.file, catalog.configuration.user_file) if file and Path(file).exists()]
+    return Finding("configuration", "ok", ", ".join(files) or "none, so the defaults hold")
+
+
+def _policy(catalog: Catalog) -> Iterator[Finding]:
+    """Whether the tables that other rooms read can be understood."""
+    for name, read in (("permissions", catalog.rules), ("sandbox settings", catalog.executor)):
+        try:
+            read()
+        except SkillyardError as error:
+            yield Finding(name, "error", error.message, error.hint)
+
+
+def _root(catalog: Catalog, root: Root) -> Finding:
+    mine = [skill for skill in catalog.all() if skill.root.path == root.path]
+    unusable = sum(skill.status == "broken" for skill in mine)
+    counts = f"{len(mine)} skills" + (f", {unusable} broken" if unusable else "")
+    detail = f"{root.path}: {counts if root.status in ('ok', 'truncated') else root.status}"
+    if root.reason:
+        detail += f" ({root.reason})"
+    if root.status in ("ok", "missing"):
+        return Finding(f"root {root.source}", "ok", detail, "skillyard check " + root.path if unusable else None)
+    return Finding(f"root {root.source}", "warning", detail, root.reason)
+
+
+def _sandboxes() -> Iterator[Finding]:
+    """One strong sandbox is enough; none is an error."""
+    probes = probe_all()
+    holds = any(probe.ok for probe in probes)
+    for probe in probes:
+        facts = ", ".join(f"{name} {value}" for name, value in probe.facts.items())
+        detail = "holds" if probe.ok else probe.reason
+        status: Literal["ok", "warning", "error"] = "ok" if probe.ok else "warning" if holds else "error"
+        yield Finding(
+            f"sandbox {probe.backend}",
+            status,
+            f"{detail} ({facts})" if facts else detail,
+            None if probe.ok else "; ".join(probe.remedies) or None,
+        )
+
+
+def _programs() -> Iterator[Finding]:
+    yield _runs("python", "execute.py", "install the system's python3")
+    yield _runs("shell", "execute.sh", "install bash")
+    yield _program("node", "" if can_start("execute.mjs") else "; skills in JavaScript do not run in this version")
+    yield _program("git", "")
+
+
+def _runs(language: str, entry: str, fix: str) -> Finding:
+    """Whether a skill whose script is in that language finds its interpreter."""
+    if can_start(entry):
+        return Finding(f"{language} skills", "ok", "can run")
+    return Finding(f"{language} skills", "error", "cannot run: no interpreter that a sandbox may use", fix)
+
+
+def _program(name: str, remark: str) -> Finding:
+    path = shutil.which(name)
+    if path is None:
+        return Finding(name, "warning", f"not found{remark}", f"install {name} if you need it")
+    return Finding(name, "ok", f"{_version(path)} at {path}{remark}")
+
+
+def _version(path: str) -> str:
+    """The first line of what the program says about itself."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_PATIENCE, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return "present, but it does not answer"
+    return (done.stdout or done.stderr).strip().partition("\n")[0] or "present"

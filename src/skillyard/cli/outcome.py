@@ -1,0 +1,83 @@
+"""A run drawn for people: what came out, the steps on the way, what was suggested, which limits held."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skillyard.cli.screen import Screen
+    from skillyard.execution import Run
+
+__all__ = ["draw_run"]
+
+_CELL: Final = 80  # characters of a value in a table
+_LOG_LINES: Final = 20
+
+
+def draw_run(screen: Screen, name: str, run: Run) -> None:
+    """Draw the run in sections; only those that hold something."""
+    screen.line(f"{name}: {_verdict(run)}", style="ok" if run.error is None else "error")
+    if run.error is not None:
+        screen.line(f"{run.error.code}: {run.error.message.partition(chr(10))[0]}", indent=2)
+    if run.output is not None:
+        screen.heading("Output")
+        screen.line(run.output if isinstance(run.output, str) else _pretty(run.output), indent=2)
+    if run.steps:
+        screen.heading("Steps")
+        screen.table(
+            (
+                (step.step_id, step.step_name, f"{step.duration:,.1f} ms", _cell(step.error or step.output))
+                for step in run.steps
+            ),
+            indent=2,
+        )
+    if run.memory_writes:
+        screen.heading("Suggested memories")
+        screen.table(
+            (
+                (write.type, f"{write.owner_type} {write.owner_id}", f"importance {write.importance:g}", _cell(write.content))
+                for write in run.memory_writes
+            ),
+            indent=2,
+        )
+    _draw_log(screen, run)
+    for warning in run.warnings:
+        screen.note(f"warning: {warning}")
+    if run.limits:
+        screen.heading("Limits")
+        screen.table(_limits(run), indent=2)
+
+
+def _verdict(run: Run) -> str:
+    if run.isolation == "none":
+        return f"{run.status}, nothing was started"
+    return f"{run.status} after {run.duration_ms:,} ms in {run.isolation}"
+
+
+def _limits(run: Run) -> Iterator[tuple[str, str, str]]:
+    for limit in run.limits:
+        yield limit.name, _cell(limit.value), f"enforced by {limit.by}" if limit.enforced else f"NOT enforced: {limit.by}"
+
+
+def _draw_log(screen: Screen, run: Run) -> None:
+    """What the script wrote to standard error, and when it failed also to standard output; the end of it."""
+    logs = {"Standard error": run.stderr, "Standard output": run.stdout if run.error else ""}
+    for title, text in logs.items():
+        lines = text.strip().splitlines()
+        if lines:
+            screen.heading(title if len(lines) <= _LOG_LINES else f"{title} (the last {_LOG_LINES} of {len(lines)} lines)")
+            screen.line("\n".join(lines[-_LOG_LINES:]), indent=2)
+
+
+def _pretty(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shorten(single_line(text), _CELL)

@@ -1,0 +1,157 @@
+"""Everything there is to say about one skill, gathered once, then shown as data or to people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import SkillUnusable
+from skillyard.text import shorten
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill, SkillFile
+    from skillyard.cli.screen import Screen
+    from skillyard.document import Document
+    from skillyard.library import Catalog
+    from skillyard.permissions import Ruling
+
+__all__ = ["Portrait", "draw_portrait", "take_portrait"]
+
+_SHOWN_ELSEWHERE: Final = frozenset({"name", "description", "input_schema", "inputSchema", "input-schema"})
+_LONGEST: Final = 200  # characters of one field
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """One skill with what is only known by reading it: its fields, files, namesakes, permission, and what of it can run."""
+
+    skill: Skill
+    document: Document | None
+    files: tuple[SkillFile, ...]
+    namesakes: tuple[Skill, ...]
+    ruling: Ruling
+    runs: bool
+
+    @property
+    def entry(self) -> str | None:
+        """The script the skill declares."""
+        return self.document.metadata.resources.entry if self.document else None
+
+    @property
+    def run_story(self) -> str:
+        """One sentence on whether and how it can run."""
+        if self.runs:
+            return f"yes, in the sandbox: {self.entry or 'the first script in scripts/'}"
+        if self.skill.status != "ok":
+            return f"no: it is {self.skill.status}"
+        if any(file.type == "script" for file in self.files):
+            return "no entry is declared; name a script with `skillyard run --entry PATH`"
+        return "no: it holds instructions, nothing to run"
+
+    def to_dict(self) -> dict[str, object]:
+        """The portrait as `show --json` gives it: the shape of `list` and more."""
+        skill = self.skill
+        return {
+            **skill.to_dict(),
+            "path": skill.path,
+            "root": skill.root.to_dict(),
+            "display_name": skill.display_name,
+            "version": skill.version,
+            "kind": skill.kind,
+            "allowed_tools": list(skill.allowed_tools),
+            "front_matter": dict(self.document.front_matter) if self.document else {},
+            "files": [{"name": file.name, "type": file.type, "size": file.size} for file in self.files],
+            "inventory": skill.inventory().to_dict(),
+            "digest": skill.digest(),
+            "namesakes": [{"id": other.id, "status": other.status, "directory": other.directory} for other in self.namesakes],
+            "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
+            "run": {"possible": self.runs, "entry": self.entry, "story": self.run_story},
+        }
+
+
+def take_portrait(catalog: Catalog, skill: Skill) -> Portrait:
+    """Look at the skill's folder now; a SKILL.md that cannot be read leaves its fields out."""
+    try:
+        document = skill.document()
+    except SkillUnusable:
+        document = None
+    return Portrait(
+        skill=skill,
+        document=document,
+        files=skill.files(),
+        namesakes=tuple(other for other in catalog.all() if other.slug == skill.slug and other.id != skill.id),
+        ruling=catalog.rules().rule(skill),
+        runs=skill.status == "ok" and catalog.executor().can_run(skill),
+    )
+
+
+def draw_portrait(screen: Screen, portrait: Portrait) -> None:
+    """Draw the portrait for people, in sections; only those that hold something."""
+    skill = portrait.skill
+    screen.line(f"{skill.name}  {skill.id}", style="bold")
+    screen.line(skill.description or "(no description)", indent=2)
+    screen.heading("State")
+    screen.table(((name, value) for name, value in _state(portrait) if value), indent=2)
+    if fields := tuple(_fields(portrait)):
+        screen.heading("Front matter")
+        screen.table(fields, indent=2)
+    if parameters := tuple(_parameters(portrait)):
+        screen.heading("Input")
+        screen.table(parameters, indent=2)
+    if portrait.files:
+        screen.heading("Files beside SKILL.md")
+        screen.table(((file.type, file.name, f"{file.size:,} bytes") for file in portrait.files), indent=2)
+    if skill.diagnostics:
+        screen.heading("Findings")
+        for diagnostic in skill.diagnostics:
+            screen.line(
+                f"{diagnostic.file}:{diagnostic.line} {diagnostic.severity} {diagnostic.rule}: {diagnostic.message}",
+                style=diagnostic.severity,
+                indent=2,
+            )
+            if diagnostic.fix:
+                screen.line(f"fix: {diagnostic.fix}", indent=6)
+
+
+def _state(portrait: Portrait) -> Iterator[tuple[str, str]]:
+    skill, ruling = portrait.skill, portrait.ruling
+    yield "status", skill.status + (f": {skill.reason}" if skill.reason else "")
+    yield "folder", skill.directory
+    yield "found in", f"{skill.root.path} ({skill.source})"
+    yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in portrait.namesakes)
+    yield "permission", ruling.permission + (f", by the rule {ruling.pattern}" if ruling.pattern else "")
+    yield "for models", "yes" if skill.model_invocable else "no: its author keeps it for people"
+    yield "can run", portrait.run_story
+
+
+def _fields(portrait: Portrait) -> Iterator[tuple[str, str]]:
+    """The other fields of the front matter, one level deep; what is deeper stays JSON."""
+    front_matter = portrait.document.front_matter if portrait.document else {}
+    for name, value in front_matter.items():
+        if name in _SHOWN_ELSEWHERE:
+            continue
+        if isinstance(value, Mapping) and not name.endswith(("schema", "Schema")):
+            yield from ((f"{name}.{key}", _text(inner)) for key, inner in value.items() if inner)
+        elif value:
+            yield name, _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return shorten(", ".join(value), _LONGEST)
+    return shorten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
+
+
+def _parameters(portrait: Portrait) -> Iterator[tuple[str, str, str, str]]:
+    """Name, type, need and meaning of each parameter that the input schema names."""
+    schema = portrait.document.metadata.input_schema if portrait.document else None
+    properties, required = (schema or {}).get("properties"), (schema or {}).get("required")
+    if not isinstance(properties, Mapping):
+        return
+    for name, shape in properties.items():
+        known = shape if isinstance(shape, Mapping) else {}
+        needed = isinstance(required, list | tuple) and name in required
+        default = f"default {_text(known['default'])}" if "default" in known else ""
+        yield name, _text(known.get("type", "any")), "required" if needed else default, _text(known.get("description", ""))

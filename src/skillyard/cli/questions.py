@@ -1,0 +1,21 @@
+"""Questions to the person at the terminal: asked on standard error, so that an answer on standard output stays clean."""
+
+from __future__ import annotations
+
+import sys
+
+from skillyard.text import single_line
+
+__all__ = ["ask", "confirm"]
+
+
+def ask(question: str) -> str:
+    """The person's answer without surrounding space, in lower case; empty when the input ended."""
+    sys.stderr.write(single_line(question) + " ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower()
+
+
+def confirm(question: str) -> bool:
+    """Whether the person said yes; anything else, and silence, is no."""
+    return ask(f"{question} [y/N]") in ("y", "yes")

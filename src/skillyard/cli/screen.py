@@ -1,0 +1,172 @@
+"""What a command says: data for programs, text and tables for people, notes beside them.
+
+Answers go to standard output, notes and errors to standard error. Everything for a terminal is sanitized first: names and
+descriptions are written by strangers. `rich` is imported only when something is drawn for people.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TextIO
+
+from skillyard.text import sanitize, single_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Screen", "wants_color"]
+
+_PIPE_WIDTH: Final = 100_000  # a pipe has no edge: nothing is cut or wrapped for a program that reads lines
+
+STYLES: Final = {
+    "ok": "green",
+    "disabled": "dim",
+    "denied": "yellow",
+    "shadowed": "dim",
+    "broken": "red",
+    "error": "red",
+    "warning": "yellow",
+    "info": "cyan",
+}
+
+
+def wants_color() -> bool:
+    """Whether the person allows colours: `NO_COLOR` unset or empty."""
+    return not os.environ.get("NO_COLOR")
+
+
+class Screen:
+    """Where one command writes; made from the common options."""
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False, color: bool = True) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self.color = color and wants_color()
+        self._console: Console | None = None
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person can be asked: both the question and the answer reach a terminal."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether answers are seen by a person."""
+        return sys.stdout.isatty()
+
+    def data(self, value: object) -> None:
+        """Write one JSON document; indented for a terminal, on one line for a program."""
+        if not self.is_terminal:
+            sys.stdout.write(json.dumps(value, default=str) + "\n")
+            return
+        text = json.dumps(value, default=str, indent=2, ensure_ascii=False)
+        # Escapes keep the truth of a text that would be dangerous to show.
+        sys.stdout.write((text if sanitize(text) == text else json.dumps(value, default=str, indent=2)) + "\n")
+
+    def write(self, text: str) -> None:
+        """Write a text as it is to a pipe or file, sanitized to a terminal; no line end is added."""
+        sys.stdout.write(sanitize(text) if self.is_terminal else text)
+
+    def raw(self, data: bytes) -> None:
+        """Write bytes as they are, for a pipe or file."""
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+
+    def line(self, text: str = "", *, style: str = "", indent: int = 0) -> None:
+        """Write one paragraph for people; a terminal wraps it."""
+        from rich.padding import Padding
+        from rich.text import Text
+
+        paragraph = Text(sanitize(text), style=self._style(style))
+        self._print(Padding(paragraph, (0, 0, 0, indent), expand=False) if indent else paragraph)
+
+    def table(
+        self, rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), stretch: int | None = None, indent: int = 0
+    ) -> None:
+        """Draw rows in aligned columns; a cell that is a status or severity gets its colour.
+
+        A terminal wraps the last column, or, when `stretch` is given, cuts that column to the width that is left.
+        """
+        from rich.cells import cell_len
+        from rich.padding import Padding
+        from rich.table import Table
+        from rich.text import Text
+
+        lines = [[single_line(cell) for cell in row] for row in rows]
+        if not lines:
+            return
+        widths = [max(map(cell_len, column)) for column in zip(header or lines[0], *lines, strict=True)]
+        limits = self._limits(widths, stretch, indent)
+        table = Table(box=None, show_header=bool(header), header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        for index in range(len(widths)):
+            wraps = stretch is None and index == len(widths) - 1
+            table.add_column(header[index] if header else "", no_wrap=not wraps, overflow="fold")
+        for line in lines:
+            cells = [Text(cell, style=STYLES.get(cell, "")) for cell in line]
+            for cell, limit in zip(cells, limits, strict=True):
+                cell.truncate(limit, overflow="ellipsis")
+            table.add_row(*cells)
+        self._print(Padding(table, (0, 0, 0, indent), expand=False) if indent else table)
+
+    def _limits(self, widths: Sequence[int], stretch: int | None, indent: int) -> list[int]:
+        """How wide each column may be: whole in a pipe; on a terminal at most two fifths, and for `stretch` what is left."""
+        if not self.is_terminal:
+            return list(widths)
+        screen = self.console.width - indent
+        last = len(widths) - 1
+        limits = [width if index == last else min(width, screen * 2 // 5) for index, width in enumerate(widths)]
+        if stretch is not None:
+            taken = sum(limits) - limits[stretch] + 2 * last
+            limits[stretch] = max(screen - taken - 1, 10)
+        return limits
+
+    def heading(self, text: str) -> None:
+        """Write the heading of a section, with an empty line before it."""
+        self.line()
+        self.line(text, style="bold")
+
+    def note(self, text: str) -> None:
+        """Write one line on standard error, unless notes are unwanted."""
+        if not self.quiet:
+            _write(sys.stderr, single_line(text) + "\n")
+
+    def failure(self, failure: dict[str, str]) -> None:
+        """Write an error: one line what, one line how to mend it; for programs also as JSON."""
+        if self.as_json:
+            self.data({"error": failure})
+        _write(sys.stderr, f"error: {single_line(failure['message'])}\nhint: {single_line(failure['hint'])}\n")
+
+    @property
+    def console(self) -> Console:
+        """Rich's console on standard output, made when first used."""
+        if self._console is None:
+            from rich.console import Console  # 60 ms: not for answers to programs
+
+            self._console = Console(
+                file=sys.stdout,
+                width=None if sys.stdout.isatty() else _PIPE_WIDTH,
+                color_system="auto" if self.color else None,
+                highlight=False,
+                markup=False,
+                emoji=False,
+            )
+        return self._console
+
+    def _style(self, style: str) -> str:
+        return STYLES.get(style, style)
+
+    def _print(self, drawable: object) -> None:
+        if self.console.is_terminal:
+            self.console.print(drawable)
+            return
+        with self.console.capture() as capture:
+            self.console.print(drawable)
+        sys.stdout.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    stream.flush()

@@ -1,0 +1,38 @@
+"""Every command: its module, its place in the overview and what it is for in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+__all__ = ["COMMANDS", "GROUPS", "Command"]
+
+
+class Command(NamedTuple):
+    """One command: the module in `skillyard.cli.commands` with `add_arguments` and `run`, its group, its one-line help."""
+
+    module: str
+    group: str
+    help: str
+
+
+GROUPS: Final = ("find and read", "write and check", "run", "this machine")
+
+COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
+    {
+        "list": Command("list", GROUPS[0], "every skill, also the broken and the shadowed ones, and why"),
+        "show": Command("show", GROUPS[0], "one skill: metadata, files, findings, where it came from, whether it can run"),
+        "search": Command("search", GROUPS[0], "the skills that fit a request, best first"),
+        "prompt": Command("prompt", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
+        "read": Command("read", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
+        "new": Command("new", GROUPS[1], "make a skill that passes every check"),
+        "check": Command("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
+        "enable": Command("switch", GROUPS[1], "offer a disabled skill to models again"),
+        "disable": Command("switch", GROUPS[1], "keep a skill but offer it to no model"),
+        "delete": Command("delete", GROUPS[1], "delete a user skill from the disk"),
+        "run": Command("run", GROUPS[2], "run a skill's script in the sandbox"),
+        "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
+        "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),
+    }
+)

@@ -1,0 +1,211 @@
+"""The catalog as a program uses it: what was found, told to a model, searched and run, in one object.
+
+::
+
+    catalog = Catalog.discover()
+    system = base_prompt + catalog.prompt(budget=2000).text
+    best = catalog.search("fill in a PDF form")[0].skill
+    outcome = await catalog.run("text-statistics", {"text": "One fish. Two fish."})
+
+Everything here is a short way to a room below: `prompt`, `search`, `permissions` and `execution` do the work.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from skillyard import catalog as room
+from skillyard.errors import PermissionDenied, SkillUnusable
+from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Self
+
+    from skillyard.catalog import Skill
+    from skillyard.document import Profile
+    from skillyard.execution import Executor, Run
+    from skillyard.permissions import Permission, Rules
+    from skillyard.prompt import Index, Style
+    from skillyard.search import Match
+
+__all__ = ["Catalog"]
+
+_RANKED: Final = 200  # more than a prompt has room for: what comes after these keeps the catalog's order
+
+
+class Catalog(room.Catalog):
+    """Every skill an agent can see, with the short ways to tell a model about them, to search them and to run them.
+
+    Rules of the configuration that deny a skill already hold: it has the status `denied` and is neither told, found nor run.
+    """
+
+    @classmethod
+    def discover(
+        cls,
+        *,
+        roots: Sequence[str | os.PathLike[str]] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        home: str | os.PathLike[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        profile: Profile | None = None,
+        cache: bool = True,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Self:
+        """Find the skills for work in the folder `cwd`; `roots` means exactly those folders (see `skillyard.catalog.Catalog`).
+
+        Raises:
+            InvalidConfiguration: a settings file cannot be understood.
+            UnreachableRule: a permission rule of the configuration can never apply.
+        """
+        found = super().discover(
+            roots=roots, cwd=cwd, home=home, environ=environ, profile=profile, cache=cache, progress=progress
+        )
+        return found.with_permissions(found.rules()) if found.configuration.permissions else found
+
+    def rules(self) -> Rules:
+        """The permission rules of the configuration; without any, everything is allowed."""
+        from skillyard.permissions import Rules
+
+        configuration = self.configuration
+        return Rules(configuration.permissions, match=configuration.permission_match)
+
+    def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
+        """This catalog with every skill that the rules deny marked `denied`."""
+        from skillyard.permissions import Rules, visible
+
+        return visible(self, permissions if isinstance(permissions, Rules) else Rules(permissions))
+
+    def prompt(
+        self,
+        budget: int | None = 2000,
+        style: Style = "compact",
+        *,
+        request: str | None = None,
+        named: Collection[str] = (),
+        pinned: Collection[str] = (),
+        description_chars: int | None = 200,
+    ) -> Index:
+        """The index for a system prompt: `text`, `tokens`, and what was `kept`, `shortened` and `omitted`.
+
+        At most `budget` tokens (None: no limit). Without a `request` the order is the catalog's, so that prompt caches hold;
+        with the text of a request the skills it names come first, then those that fit it best. `pinned` skills are listed
+        before the others.
+
+        Raises:
+            InvalidInput: unknown style, or a negative limit.
+        """
+        from skillyard.prompt import build_index
+
+        skills = list(self.all())
+        if request:
+            named = [*named, *_named_in(request, skills)]
+            skills = self._by_rank(request, skills)
+        return build_index(
+            skills,
+            style=style,
+            budget=budget,
+            description_chars=description_chars,
+            named=named,
+            pinned=pinned,
+            ranked=bool(request),
+            roots=self.roots,
+            project_root=self.project_root,
+        )
+
+    def search(self, text: str, limit: int = 10) -> list[Match]:
+        """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`."""
+        from skillyard.search import search_skills
+
+        return search_skills(tuple(self), text, limit=limit)
+
+    async def run(
+        self,
+        skill: Skill | str,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        context: Mapping[str, object] | None = None,
+        entry: str | None = None,
+        timeout_ms: int | None = None,
+        digest: str | None = None,
+    ) -> Run:
+        """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
+
+        With `digest` nothing runs but exactly that content. A script that fails is no exception: the run says so in `status`
+        and `error`.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            PermissionDenied: a rule denies the skill.
+            SkillUnusable: it is broken, disabled or shadowed.
+            NotExecutable: it has nothing that can run.
+            RuntimeUnavailable: this machine has no interpreter for the script.
+            SandboxUnavailable: no sandbox here can enforce its policy.
+        """
+        found = self.get(skill) if isinstance(skill, str) else skill
+        _require_usable(found)
+        return await self.executor(timeout_ms=timeout_ms).run(
+            found, parameters or {}, context=context, entry=entry, digest=digest
+        )
+
+    def executor(self, *, timeout_ms: int | None = None) -> Executor:
+        """What runs skills within the `[sandbox]` table of the configuration, and at most `timeout_ms` milliseconds each.
+
+        Raises:
+            InvalidPolicy: the table says something that cannot be meant.
+        """
+        from dataclasses import replace
+
+        from skillyard.execution import Executor
+        from skillyard.sandbox import Policy
+
+        settings = self.configuration.sandbox
+        ceiling = Policy.ceiling(settings)
+        if timeout_ms is not None:
+            ceiling = replace(ceiling, timeout_ms=min(timeout_ms, ceiling.timeout_ms))
+        backend = settings.get("backend")
+        return Executor(ceiling=ceiling, backend=backend if isinstance(backend, str) else None)
+
+    def _by_rank(self, request: str, skills: list[Skill]) -> list[Skill]:
+        best = [match.skill for match in self.search(request, limit=_RANKED)]
+        first = {skill.id for skill in best}
+        return best + [skill for skill in skills if skill.id not in first]
+
+
+def _named_in(request: str, skills: Sequence[Skill]) -> list[str]:
+    """The skills a request speaks of by name: `$pdf`, `/pdf` or `the pdf skill` always, a name of several words anywhere."""
+    text = f" {single_line(request).casefold()} "
+    words = set(re.findall(r"[$/@]([\w-]+)|([\w-]+) skill\b|\bskill ([\w-]+)|`([\w-]+)`", text))
+    marked = {word for found in words for word in found if word}
+    return [
+        skill.id
+        for skill in skills
+        if skill.name.casefold() in marked or skill.slug in marked or (_is_telling(skill.name) and _stands_in(skill.name, text))
+    ]
+
+
+def _is_telling(name: str) -> bool:
+    """Whether a name is too special to be in a sentence by chance."""
+    return len(name) >= 6 and any(mark in name for mark in "-_ ")
+
+
+def _stands_in(name: str, text: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name.casefold())}(?![\w-])", text) is not None
+
+
+def _require_usable(skill: Skill) -> None:
+    name = single_line(skill.name)
+    if skill.status == "denied":
+        raise PermissionDenied(
+            f"a rule denies the skill {name!r}", hint=skill.reason or "change the permissions of the configuration"
+        )
+    if skill.status != "ok":
+        reason = single_line(skill.reason or "")
+        raise SkillUnusable(
+            f"the skill {name!r} is {skill.status}" + (f": {reason}" if reason else ""),
+            hint=f"`skillyard show {skill.id}` tells more",
+            status=skill.status,
+            reason=skill.reason,
+        )

@@ -1,0 +1,145 @@
+"""`skillyard list`: every skill, also those no model is offered, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard import Catalog
+
+Call = Callable[..., Any]
+
+
+@pytest.mark.row("001-21", "004-9")
+def test_the_list_for_programs_has_its_promised_shape(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "good", description="Does good. Use when good is needed.")
+    make_skill(skills_root, "bad", raw=b"no front matter")
+    answer = call("list", "--root", skills_root, "--json")
+    assert answer.code == 0
+    assert set(answer.data) == {"skills", "roots"}
+    assert answer.data["roots"] == [{"path": str(skills_root), "source": "config", "status": "ok"}]
+    bad, good = answer.data["skills"]
+    assert good == {
+        "id": "config:good",
+        "name": "good",
+        "description": "Does good. Use when good is needed.",
+        "source": "config",
+        "directory": str(skills_root / "good"),
+        "status": "ok",
+        "reason": None,
+        "diagnostics": [],
+    }
+    assert bad["status"] == "broken"
+    assert bad["reason"]
+    assert set(bad["diagnostics"][0]) == {"rule", "severity", "message", "file", "line", "fix"}
+
+
+def test_the_ready_made_list_says_what_the_skills_themselves_say(call: Call, examples: Path) -> None:
+    catalog = Catalog.discover(roots=[examples])
+    data = call("list", "--root", examples, "--json").data
+    assert data == {"skills": [skill.to_dict() for skill in catalog.all()], "roots": [root.to_dict() for root in catalog.roots]}
+
+
+def test_roots_may_repeat_and_the_first_wins_a_name(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    make_skill(first, "twin")
+    make_skill(second, "twin")
+    winner, loser = call("list", "--root", first, "--root", second, "--json").data["skills"]
+    assert (winner["status"], winner["directory"]) == ("ok", str(first / "twin"))
+    assert (loser["status"], loser["directory"]) == ("shadowed", str(second / "twin"))
+    assert loser["id"] != winner["id"]
+    assert winner["id"] in loser["reason"] or str(first / "twin") in loser["reason"]
+
+
+@pytest.mark.row("001-19")
+def test_a_rule_of_the_configuration_marks_skills_denied(call: Call, project: Path, make_skill: Call) -> None:
+    (project / "skillyard.toml").write_text('[permissions.skills]\n"internal-*" = "deny"\n')
+    make_skill(project / ".agents/skills", "internal-pay")
+    make_skill(project / ".agents/skills", "public-pay")
+    skills = call("list", "--json").data["skills"]
+    assert {skill["name"]: skill["status"] for skill in skills} == {"internal-pay": "denied", "public-pay": "ok"}
+
+
+def test_people_see_one_line_a_skill_and_the_reason_of_what_is_broken(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "good", description="Does good.")
+    make_skill(skills_root, "bad", raw=b"\xff\xfe\x00broken")
+    answer = call("list", "--root", skills_root)
+    assert answer.code == 0
+    heading, bad, good = answer.out.splitlines()
+    assert heading.split() == ["NAME", "SOURCE", "STATUS", "DESCRIPTION"]
+    assert good.split() == ["good", "config", "ok", "Does", "good."]
+    assert bad.split()[:3] == ["bad", "config", "broken"]
+    assert answer.err == "2 skills in 1 root: 1 ok, 1 broken\n"
+
+
+def test_a_pipe_gets_whole_descriptions_and_a_terminal_cut_ones(
+    call: Call, on_terminal: Call, skills_root: Path, make_skill: Call
+) -> None:
+    make_skill(skills_root, "wordy", description="word " * 100 + "end")
+    assert call("list", "--root", skills_root).out.rstrip().endswith("end")
+    shown = on_terminal("list", "--root", skills_root, "--no-color")[1]
+    row = next(line for line in shown.splitlines() if line.startswith("wordy"))
+    assert row.rstrip().endswith("…")
+    assert len(row.rstrip()) <= 100
+
+
+def test_quiet_leaves_the_notes_out(call: Call, examples: Path) -> None:
+    assert call("list", "--root", examples, "-q").err == ""
+
+
+def test_a_status_can_be_asked_for(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "good")
+    make_skill(skills_root, "bad", raw=b"")
+    assert [skill["name"] for skill in call("list", "--root", skills_root, "--status", "broken", "--json").data["skills"]] == [
+        "bad"
+    ]
+    assert call("list", "--status", "wrong").code == 2
+
+
+def test_an_empty_list_says_where_it_looked_and_what_to_do(call: Call, skills_root: Path) -> None:
+    answer = call("list", "--root", skills_root)
+    assert (answer.code, answer.out) == (0, "")
+    assert str(skills_root) in answer.err
+    assert "skillyard new" in answer.err
+
+
+def test_a_root_that_is_not_there_is_said_aloud(call: Call, tmp_path: Path) -> None:
+    answer = call("list", "--root", tmp_path / "nowhere", "--json")
+    assert answer.data["roots"][0]["status"] == "missing"
+    assert f"warning: {tmp_path / 'nowhere'} missing" in answer.err
+
+
+def test_a_broken_settings_file_is_an_error_with_its_path(call: Call, project: Path) -> None:
+    (project / "skillyard.toml").write_text("[skills\n")
+    answer = call("list", "--json")
+    assert answer.code == 1
+    assert answer.data["error"]["code"] == "invalid_configuration"
+    assert "skillyard.toml" in answer.data["error"]["message"]
+
+
+def test_without_cache_nothing_is_kept(call: Call, home: Path, examples: Path) -> None:
+    call("list", "--root", examples, "--json", "--no-cache")
+    assert not list(home.rglob("*cache*/**/*"))
+    call("list", "--root", examples, "--json")
+    assert list(home.rglob("*cache*/**/*"))
+
+
+@pytest.mark.row("001-4", "001-23")
+def test_the_project_option_looks_from_another_folder(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    other = tmp_path / "other"
+    make_skill(other / ".claude/skills", "elsewhere")
+    below = other / "deep" / "down"
+    below.mkdir(parents=True)
+    (other / ".git").mkdir()
+    assert [skill["name"] for skill in call("list", "--project", below, "--json").data["skills"]] == ["elsewhere"]
+    assert call("list", "--project", tmp_path / "nowhere").code == 2
+
+
+def test_the_json_of_a_terminal_is_the_same_data(call: Call, on_terminal: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "zero", front_matter='name: zero\ndescription: "zero\\u200bwidth 技能"')
+    shown = on_terminal("list", "--root", skills_root, "--json", "--no-color")[1]
+    assert json.loads(shown) == call("list", "--root", skills_root, "--json").data

@@ -1,0 +1,183 @@
+"""The frame: dispatch, help, errors, exit codes, streams."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard.cli.commands import list as list_command
+from skillyard.cli.table import COMMANDS, GROUPS
+
+Call = Callable[..., Any]
+
+
+def test_no_command_shows_the_overview_and_is_wrong_usage(call: Call) -> None:
+    answer = call()
+    assert answer.code == 2
+    assert answer.out == ""
+    assert all(f"\n  {name} " in answer.err for name in COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("help",), ("--json", "--help")])
+def test_help_lists_every_command_with_its_sentence(call: Call, arguments: tuple[str, ...]) -> None:
+    answer = call(*arguments)
+    assert answer.code == 0
+    words = " ".join(answer.out.split())
+    assert all(command.help in words for command in COMMANDS.values())
+    assert all(f"{group}:" in answer.out for group in GROUPS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_and_takes_the_common_options(call: Call, name: str) -> None:
+    answer = call(name, "--help")
+    assert answer.code == 0
+    assert answer.out.startswith(f"usage: skillyard {name}")
+    assert all(
+        option in answer.out for option in ("--root PATH", "--project DIR", "--json", "--no-cache", "--no-color", "--quiet")
+    )
+    assert call("help", name).out == answer.out
+
+
+def test_every_command_has_a_module_with_its_two_functions() -> None:
+    for command in COMMANDS.values():
+        module = importlib.import_module(f"skillyard.cli.commands.{command.module}")
+        assert sorted(module.__all__) == ["add_arguments", "run"]
+
+
+def test_the_version_is_told(call: Call) -> None:
+    from skillyard import __version__
+
+    assert call("--version").out == f"skillyard {__version__}\n"
+
+
+def test_an_unknown_command_gets_the_nearest_one(call: Call) -> None:
+    answer = call("serch", "pdf")
+    assert answer.code == 2
+    assert answer.err == "error: there is no command 'serch'\nhint: did you mean `skillyard search`?\n"
+
+
+def test_an_unknown_option_points_to_the_help(call: Call) -> None:
+    answer = call("list", "--recursive")
+    assert answer.code == 2
+    assert answer.err == "error: unrecognized arguments: --recursive\nhint: see `skillyard list --help`\n"
+
+
+def test_options_are_never_guessed_from_their_beginning(call: Call) -> None:
+    assert call("list", "--js").code == 2
+
+
+def test_common_options_may_stand_before_the_command(call: Call, examples: Path, skills_root: Path) -> None:
+    before = call("--root", examples, "--json", "list", "--root", skills_root)
+    after = call("list", "--root", examples, "--root", skills_root, "--json")
+    assert before.code == 0
+    assert before.out == after.out
+    assert [root["path"] for root in before.data["roots"]] == [str(examples), str(skills_root)]
+
+
+def test_an_error_is_two_lines_and_with_json_also_data(call: Call, examples: Path) -> None:
+    answer = call("show", "pdf-minor", "--root", examples, "--json")
+    assert answer.code == 1
+    error = answer.data["error"]
+    assert error["code"] == "skill_not_found"
+    assert answer.err == f"error: {error['message']}\nhint: {error['hint']}\n"
+    assert "pdf-miner" in error["hint"]
+
+
+def test_a_defect_is_told_without_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_command, "open_catalog", lambda arguments: 1 // 0)
+    answer = call("list", "--json")
+    assert answer.code == 1
+    assert answer.data["error"]["code"] == "internal_error"
+    assert "ZeroDivisionError" in answer.data["error"]["message"]
+    assert "SKILLYARD_DEBUG=1" in answer.err
+
+
+def test_the_debug_variable_shows_where_a_defect_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skillyard.cli import main
+
+    monkeypatch.setattr(list_command, "open_catalog", lambda arguments: 1 // 0)
+    monkeypatch.setenv("SKILLYARD_DEBUG", "1")
+    assert main(["list"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_trouble_with_the_system_names_the_path(call: Call, examples: Path, tmp_path: Path) -> None:
+    answer = call("read", "pdf-miner", "--root", examples, "--output", tmp_path / "missing" / "file", "--json")
+    assert answer.code == 1
+    assert answer.data["error"]["code"] == "system_error"
+    assert str(tmp_path / "missing" / "file") in answer.data["error"]["message"]
+
+
+def test_ctrl_c_ends_quietly(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(list_command, "open_catalog", interrupted)
+    answer = call("list")
+    assert (answer.code, answer.out, answer.err) == (130, "", "")
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(examples: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "skillyard.cli", "list", "--json", "--root", str(examples)]
+    with os.fdopen(writing, "wb") as gone:
+        done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 141
+    assert done.stderr == b""
+
+
+def test_text_that_a_stream_cannot_encode_becomes_question_marks(process: Call, examples: Path) -> None:
+    done = process("show", "weather-query", "--root", examples, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "??" in done.stdout
+
+
+def test_help_imports_nothing_but_the_frame() -> None:
+    loaded = _modules("--help")
+    assert not {"rich", "yaml", "asyncio", "subprocess", "mcp", "pydantic"} & loaded
+    assert not any(name.startswith(("skillyard.catalog", "skillyard.document", "skillyard.cli.commands.")) for name in loaded)
+
+
+def test_a_list_for_programs_imports_only_what_it_needs(skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "plain")
+    loaded = _modules("list", "--json", "--root", str(skills_root))
+    assert (
+        not {"rich", "yaml", "asyncio", "subprocess", "mcp", "pydantic", "jsonschema_rs", "watchfiles", "platformdirs"} & loaded
+    )
+    assert [name for name in loaded if name.startswith("skillyard.cli.commands.")] == ["skillyard.cli.commands.list"]
+
+
+def _modules(*arguments: str) -> set[str]:
+    """The modules a call has imported when it is done."""
+    script = (
+        "import sys, io; from skillyard.cli import main; out, sys.stdout = sys.stdout, io.StringIO(); "
+        f"main({list(arguments)!r}); out.write('\\n'.join(sys.modules))"
+    )
+    return set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_a_terminal_gets_colours_and_no_color_takes_them_away(on_terminal: Call, examples: Path) -> None:
+    assert "\x1b[" in on_terminal("list", "--root", examples)[1]
+    assert "\x1b[" in on_terminal("list", "--help")[1]
+    assert "\x1b[" not in on_terminal("list", "--root", examples, "--no-color")[1]
+    assert "\x1b[" not in on_terminal("list", "--root", examples, env={"NO_COLOR": "1"})[1]
+    assert "\x1b[" not in on_terminal("list", "--help", env={"NO_COLOR": "1"})[1]
+
+
+def test_what_a_skill_says_cannot_drive_the_terminal(on_terminal: Call, skills_root: Path, make_skill: Call) -> None:
+    evil = 'name: evil\ndescription: "red \\e[31m bell \\a title \\e]0;owned\\a hidden \\u202e bidi"'
+    make_skill(skills_root, "evil", front_matter=evil, body="# Body \x1b[2J\x1b]0;owned\x07\n")
+    for command in (("list",), ("show", "evil"), ("read", "evil"), ("prompt",), ("list", "--json"), ("search", "red bell")):
+        shown = on_terminal(*command, "--root", skills_root, "--no-color")[1]
+        assert "red" in shown or "Body" in shown, command
+        assert not {"\x1b", "\x07", "\u202e"} & set(shown), command
