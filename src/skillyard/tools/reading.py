@@ -53,7 +53,7 @@ def _content(skill: Skill, path: str) -> FileContent:
     try:
         return skill.read_file(path, limit=_LIMIT)
     except FileMissing as error:
-        names = [file.name for file in skill.files()]
+        names = [skill.path.rpartition("/")[2], *(file.name for file in skill.files())]
         raise FileMissing(error.message, hint=_files_hint(path, names), **(error.details | {"files": names[:_NAMED]})) from None
 
 

@@ -40,7 +40,8 @@ class SkillTools:
     `permissions` maps patterns of skill names to `allow`, `ask` or `deny`; left out, those of the catalog's configuration hold.
     `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
     skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
-    configuration decides. `run_skills=False` takes `run_skill` away. `repeat` says what a second load of an unchanged skill in
+    configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. `run_skills=False` takes
+    `run_skill` away. `repeat` says what a second load of an unchanged skill in
     one session gives: a short `note`, or the `text` again (for doors that cannot tell conversations apart).
 
     ::
@@ -48,6 +49,11 @@ class SkillTools:
         tools = SkillTools(catalog, permissions={"internal-*": "deny", "deploy": "ask"})
         functions = tools.definitions("openai")
         result = await tools.call("skill", {"skill": "pdf"})
+
+    Raises:
+        InvalidInput: an unknown language or mode, or a permission that is none.
+        UnreachableRule: a permission rule can never apply.
+        InvalidPolicy: the configuration's `[sandbox]` says something that cannot be meant.
     """
 
     def __init__(
@@ -67,7 +73,7 @@ class SkillTools:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
         access = Access(catalog, _rules(catalog, permissions), _approvals(catalog, approver))
         mode = allowed_tools or catalog.configuration.allowed_tools
-        runner = _executor(executor) if run_skills else None
+        runner = (executor or _executor(catalog)) if run_skills else None
         self._bench = Bench(access, WORDINGS[language], mode, runner, repeat)
         self._session = session
         self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
@@ -174,19 +180,21 @@ def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | Non
     settings = catalog.configuration
     if permissions is not None:
         return Rules(permissions, match=settings.permission_match)
-    return Rules(settings.permissions, match=settings.permission_match)  # type: ignore[arg-type] # it checks the words
+    return Rules(settings.permissions, match=settings.permission_match)
 
 
 def _approvals(catalog: Catalog, approver: Approver | None) -> Approvals:
     return Approvals(approver, workspace=catalog.project_root)
 
 
-def _executor(executor: Executor | None) -> Executor:
-    if executor is not None:
-        return executor
-    from skillyard.execution import Executor as Default  # the sandbox is only loaded by who runs something
+def _executor(catalog: Catalog) -> Executor:
+    """What runs skills within the `[sandbox]` table of the configuration."""
+    from skillyard.execution import Executor  # the sandbox is only loaded by who may run something
+    from skillyard.sandbox import Policy
 
-    return Default()
+    settings = catalog.configuration.sandbox
+    backend = settings.get("backend")
+    return Executor(ceiling=Policy.ceiling(settings), backend=backend if isinstance(backend, str) else None)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:
