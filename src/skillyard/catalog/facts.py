@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Final
 
-from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE
+from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE, look
 from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
 from skillyard.paths import is_inside, slug
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skillyard.catalog.model import Facts, Found
     from skillyard.document import Profile
 
-__all__ = ["diagnostics_json", "facts_of_files", "legacy_header", "read_facts"]
+__all__ = ["diagnostics_json", "facts_of_files", "legacy_header", "look_and_read", "read_facts"]
 
 _FIRST_READ: Final = 4096
 _LONGEST_READ: Final = HEADER_LIMIT + 4096
@@ -32,6 +32,11 @@ _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.
 def facts_of_files(root: str, found: Iterable[Found], profile: Profile) -> list[Facts]:
     """What each file says, in the same order; never raises for a file, whatever is wrong with it."""
     return [read_facts(root, one, profile) for one in found]
+
+
+def look_and_read(root: str, folders: list[str], profile: Profile) -> list[tuple[Found, Facts] | None]:
+    """What is found in each folder and what it says, or None where there is no SKILL.md."""
+    return [found and (found, read_facts(root, found, profile)) for found in look(root, folders)]
 
 
 def read_facts(root: str, found: Found, profile: Profile) -> Facts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.cache import Snapshot, load_snapshot, save_snapshot
 from skillyard.catalog.model import Root
-from skillyard.catalog.walk import LEGACY_FILE, walk
+from skillyard.catalog.walk import LEGACY_FILE, look, walk
 
 if TYPE_CHECKING:
     from skillyard.catalog.model import Facts, Found
@@ -38,30 +38,62 @@ def scan_place(place: Place, precedence: int, *, profile: Profile, cache: str | 
     if place.refused:
         return Scan(Root(place.path, place.source, "refused", precedence, place.refused), [], [])
     read_at_ns = time.time_ns()
-    walked = walk(place.path, boundary=place.boundary, installed=place.installed, depth=place.depth)
+    known = load_snapshot(cache, place.path, profile) if cache else None
+    reader = None if known else _Reader(profile, progress)
+    walked = walk(
+        place.path,
+        boundary=place.boundary,
+        installed=place.installed,
+        depth=place.depth,
+        look=reader.look if reader else look,
+    )
     root = Root(place.path, place.source, walked.status, precedence, walked.reason)
     if not walked.found:
         return Scan(root, [], [])
-    known = load_snapshot(cache, place.path, profile) if cache else None
     if known and known.found == walked.found and not any(_may_differ(place.path, *pair) for pair in _doubtful(known)):
         return Scan(root, walked.found, known.facts)
-    facts = _read_new(place.path, walked.found, known, profile, progress)
+    remembered = reader.facts if reader else _unchanged(place.path, known)
+    facts = _with_new(place.path, walked.found, remembered, profile, progress)
     if cache:
         save_snapshot(cache, place.path, profile, Snapshot(walked.found, facts), read_at_ns=read_at_ns)
     return Scan(root, walked.found, facts)
 
 
-def _read_new(
-    root: str, found: list[Found], known: Snapshot | None, profile: Profile, progress: Progress | None
-) -> list[Facts]:
-    """What every file says; only those that are new or different are opened."""
-    from skillyard.catalog.sharing import read_all  # with it comes the document room, which an unchanged tree never needs
+class _Reader:
+    """Reads each file as soon as it is found: nothing is remembered of this root, so all of them are read."""
 
+    def __init__(self, profile: Profile, progress: Progress | None) -> None:
+        self.profile = profile
+        self.progress = progress
+        self.facts: dict[Found, Facts] = {}
+
+    def look(self, root: str, folders: list[str]) -> list[Found | None]:
+        """Look into the folders and keep what the files in them say."""
+        from skillyard.catalog.facts import look_and_read  # with it comes the document room, which a known tree never needs
+        from skillyard.catalog.sharing import share
+
+        looked = share(folders, lambda some: look_and_read(root, some, self.profile), progress=self.progress)
+        self.facts.update([pair for pair in looked if pair])
+        return [pair and pair[0] for pair in looked]
+
+
+def _unchanged(root: str, known: Snapshot | None) -> dict[Found, Facts]:
     if not known:
-        return read_all(root, found, profile, progress=progress)
-    remembered = {one: facts for one, facts in zip(known.found, known.facts, strict=True) if not _may_differ(root, one, facts)}
+        return {}
+    return {one: facts for one, facts in zip(known.found, known.facts, strict=True) if not _may_differ(root, one, facts)}
+
+
+def _with_new(
+    root: str, found: list[Found], remembered: dict[Found, Facts], profile: Profile, progress: Progress | None
+) -> list[Facts]:
+    """What every file says, in the order of `found`; only those that are not remembered are read."""
     new = [one for one in found if one not in remembered]
-    remembered.update(zip(new, read_all(root, new, profile, progress=progress), strict=True))
+    if new:
+        from skillyard.catalog.facts import facts_of_files
+        from skillyard.catalog.sharing import share
+
+        read = share(new, lambda some: facts_of_files(root, some, profile), progress=progress)
+        remembered.update(zip(new, read, strict=True))
     return [remembered[one] for one in found]
 
 

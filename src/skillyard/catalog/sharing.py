@@ -12,38 +12,41 @@ from __future__ import annotations
 import marshal
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, TypeVar
 
-from skillyard.catalog.facts import facts_of_files
-
-if TYPE_CHECKING:
-    from skillyard.catalog.model import Facts, Found
-    from skillyard.document import Profile
-
-__all__ = ["WORTH_SHARING", "read_all"]
+__all__ = ["WORTH_SHARING", "share"]
 
 WORTH_SHARING: Final = 1500
 """From this many files on, a second process saves more than it costs."""
 _PORTIONS: Final = 64
 _PIPE_SIZE: Final = 1024 * 1024
 
-Progress = Callable[[int, int], object]
-_Read = Callable[[int], "list[Facts]"]
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+_Work = Callable[[int], "list[Any]"]
 
 
-def read_all(root: str, found: list[Found], profile: Profile, *, progress: Progress | None = None) -> list[Facts]:
-    """What each file says, in the order of `found`; `progress(done, total)` is called now and then."""
-    size = -(-len(found) // _PORTIONS) or 1
+def share(
+    items: list[_Item],
+    work: Callable[[list[_Item]], list[_Result]],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[_Result]:
+    """The results of `work` for all items, in their order; it is given portions of the list, here or in a second process.
 
-    def read(portion: int) -> list[Facts]:
+    What `work` gives back must be plain values, which `marshal` can carry. `progress(done, total)` is called now and then.
+    """
+    size = -(-len(items) // _PORTIONS) or 1
+
+    def read(portion: int) -> list[_Result]:
         start = portion * size
         if progress:
-            progress(start, len(found))
-        return facts_of_files(root, found[start : start + size], profile)
+            progress(start, len(items))
+        return work(items[start : start + size])
 
-    portions = range(-(-len(found) // size))
-    done = _shared(portions, read) if len(found) >= WORTH_SHARING and _may_fork() else {}
-    return [facts for portion in portions for facts in (done[portion] if portion in done else read(portion))]
+    portions = range(-(-len(items) // size))
+    done = _shared(portions, read) if len(items) >= WORTH_SHARING and _may_fork() else {}
+    return [result for portion in portions for result in (done[portion] if portion in done else read(portion))]
 
 
 def _may_fork() -> bool:
@@ -54,7 +57,7 @@ def _may_fork() -> bool:
         return False  # not Linux: threads cannot be counted
 
 
-def _shared(portions: range, read: _Read) -> dict[int, list[Facts]]:
+def _shared(portions: range, read: _Work) -> dict[int, list[Any]]:
     """The portions that two processes read; those of a helper that failed are missing."""
     tickets, desk = os.pipe()
     os.write(desk, bytes(portions))
@@ -81,7 +84,7 @@ def _claimed(tickets: int) -> Iterator[int]:
 class _Helper:
     """A forked process that takes tickets and sends back what it read."""
 
-    def __init__(self, tickets: int, read: _Read) -> None:
+    def __init__(self, tickets: int, read: _Work) -> None:
         self.pipe, other_end = os.pipe()
         try:
             self.process = os.fork()
@@ -93,18 +96,18 @@ class _Helper:
             _work(other_end, tickets, read)
         os.close(other_end)
 
-    def result(self) -> dict[int, list[Facts]]:
+    def result(self) -> dict[int, list[Any]]:
         """What the helper read; nothing when it failed."""
         with os.fdopen(self.pipe, "rb") as pipe:
             data = pipe.read()
         _, status = os.waitpid(self.process, 0)
         if status != 0:
             return {}
-        done: dict[int, list[Facts]] = marshal.loads(data)  # noqa: S302 - sent by our own fork through a private pipe
+        done: dict[int, list[Any]] = marshal.loads(data)  # noqa: S302 - sent by our own fork through a private pipe
         return done
 
 
-def _work(pipe: int, tickets: int, read: _Read) -> None:
+def _work(pipe: int, tickets: int, read: _Work) -> None:
     """The life of the helper: it ends here, without running what the parent would run at its end."""
     code = 1
     try:

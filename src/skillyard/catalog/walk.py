@@ -1,13 +1,15 @@
 """Find every SKILL.md below one root: bounded, in one order, and never following a link in a circle.
 
 A folder with a SKILL.md is a skill and is not searched further. Hidden folders are skipped, and so are the folders in
-`NOT_SEARCHED`, unless they hold a SKILL.md themselves. Links to folders are followed after all real folders, so that a skill's
-real path comes first when both are below the root; a folder is entered once, whatever leads to it.
+`NOT_SEARCHED`, unless they hold a SKILL.md themselves. The search goes level by level, so that a skill further up comes first.
+Links to folders are followed after all real folders, so that a skill's real path comes first when both are below the root; a
+folder is entered once, whatever leads to it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ class Boundary(NamedTuple):
         return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in self.folders)
 
 
+Look = Callable[[str, list[str]], "list[Found | None]"]
+"""Looks into folders, given a root and paths relative to it: what is found in each, or None where there is no SKILL.md."""
+
+
 class Walked(NamedTuple):
     """What one root holds, in an order that depends on names alone, and whether all of it was seen."""
 
@@ -66,12 +72,32 @@ class Walked(NamedTuple):
     reason: str | None
 
 
-def walk(root: str, *, boundary: Boundary | None = None, installed: bool = False, depth: int = MAX_DEPTH) -> Walked:
+def look(root: str, folders: list[str]) -> list[Found | None]:
+    """The SKILL.md of each folder, found with one `lstat` each."""
+    found: list[Found | None] = []
+    lstat = os.lstat
+    for folder in folders:
+        try:
+            status = lstat(f"{root}/{folder}/SKILL.md")
+        except OSError:
+            found.append(None)
+            continue
+        mode = status.st_mode
+        if mode & _TYPE == _LINK:
+            status = _behind(f"{root}/{folder}/SKILL.md", status)
+        found.append((folder, SKILL_FILE, mode, status.st_size, status.st_mtime_ns, status.st_ino))
+    return found
+
+
+def walk(
+    root: str, *, boundary: Boundary | None = None, installed: bool = False, depth: int = MAX_DEPTH, look: Look = look
+) -> Walked:
     """Every skill at most `depth` folders below `root`, which may be a skill folder itself.
 
-    `installed` says that each child holds its version behind a `current` link, as the install room lays them out.
+    `installed` says that each child holds its version behind a `current` link, as the install room lays them out. `look` looks
+    into many folders at once; one that also reads the files saves asking for each file twice.
     """
-    walker = _Walker(root, boundary, depth)
+    walker = _Walker(root, boundary, depth, look)
     try:
         return walker.run(installed=installed)
     except FileNotFoundError:
@@ -82,57 +108,67 @@ def walk(root: str, *, boundary: Boundary | None = None, installed: bool = False
         return Walked([], "unreadable", f"it cannot be read: {error.strerror}")
 
 
-class _Full(Exception):
-    """A cap was reached; carries the sentence for the root."""
-
-
 class _Walker:
     """The state of one walk."""
 
-    def __init__(self, root: str, boundary: Boundary | None, max_depth: int) -> None:
+    def __init__(self, root: str, boundary: Boundary | None, max_depth: int, look: Look) -> None:
         self.root = root
-        self.max_depth = max_depth
         self.boundary = boundary
+        self.max_depth = max_depth
+        self.look = look
         self.found: list[Found] = []
         self.links: list[tuple[str, int]] = []
         self.entered: set[tuple[int, int]] = set()
         self.entries = 0
         self.unreadable = 0
+        self.full: str | None = None
 
     def run(self, *, installed: bool) -> Walked:
-        try:
-            if installed:
-                self._installed()
-            elif not self._take("", self.root):
-                self._enter("", 1, strict=True)
-                self._follow_links()
-        except _Full as full:
-            return Walked(self.found, "truncated", str(full))
+        if installed:
+            self._installed()
+        elif not self._take(""):
+            self._search(self._enter("", 1), 1)
+            self._follow_links()
+        if self.full:
+            return Walked(self.found, "truncated", f"{self.full}; skills beyond them are not listed")
         missed = f"{self.unreadable} folders below it cannot be read" if self.unreadable else None
         return Walked(self.found, "ok", missed)
 
-    def _enter(self, relative: str, depth: int, *, strict: bool = False) -> None:
-        """Look into one folder that is no skill; `depth` is the depth of its children."""
-        path = f"{self.root}/{relative}" if relative else self.root
+    def _search(self, folders: list[str], depth: int) -> None:
+        """Look into `folders`, which are `depth` below the root, then into those below the ones that are no skills."""
+        while folders:
+            below: list[str] = []
+            for folder, found in zip(folders, self.look(self.root, folders), strict=True):
+                if found:
+                    self.found.append(found)
+                elif depth < self.max_depth and folder.rpartition("/")[2] not in NOT_SEARCHED:
+                    below += self._try_enter(folder, depth + 1)
+            folders, depth = below, depth + 1
+
+    def _try_enter(self, folder: str, depth: int) -> list[str]:
         try:
-            status = os.stat(path)
-            if (status.st_dev, status.st_ino) in self.entered:
-                return
-            self.entered.add((status.st_dev, status.st_ino))
-            names, links, other = self._children(path)
+            return self._enter(folder, depth)
         except OSError:
-            if strict:
-                raise
             self.unreadable += 1
-            return
-        if other:
-            self._take(relative, path, other)
-            return
+            return []
+
+    def _enter(self, relative: str, depth: int) -> list[str]:
+        """The folders in one folder that is no skill, `depth` below the root; its links are kept for later."""
+        path = f"{self.root}/{relative}"
+        status = os.stat(path)
+        identity = status.st_dev, status.st_ino
+        if self.full or identity in self.entered:
+            return []
+        if len(self.entered) >= MAX_FOLDERS:
+            self.full = f"it has more than {MAX_FOLDERS} folders"
+            return []
+        self.entered.add(identity)
+        names, links, other = self._children(path)
+        if other and self._take(relative, other):
+            return []
         prefix = f"{relative}/" if relative else ""
         self.links += [(prefix + name, depth) for name in links]
-        for name in self._skills(path, prefix, names):
-            if depth < self.max_depth and name not in NOT_SEARCHED:
-                self._enter(prefix + name, depth + 1)
+        return [prefix + name for name in names]
 
     def _children(self, path: str) -> tuple[list[str], list[str], str | None]:
         """The folders and links in `path`, sorted, and a SKILL.md spelled in another case."""
@@ -150,41 +186,23 @@ class _Walker:
                     others.append(name)
                 elif entry.is_symlink() and name[0] != ".":
                     links.append(name)
-        self._count()
         names.sort()
-        return names, sorted(links), max(others, default=None)
-
-    def _count(self) -> None:
+        links.sort()
         if self.entries > MAX_ENTRIES:
-            raise _Full(f"it has more than {MAX_ENTRIES} entries; skills beyond them are not listed")
-        if len(self.entered) > MAX_FOLDERS:
-            raise _Full(f"it has more than {MAX_FOLDERS} folders; skills beyond them are not listed")
+            self.full = f"it has more than {MAX_ENTRIES} entries"
+            names, links = names[:MAX_ENTRIES], []
+        return names, links, max(others, default=None)
 
-    def _skills(self, path: str, prefix: str, names: list[str]) -> list[str]:
-        """Record the folders among `names` that are skills; give back the others."""
-        lstat, append, deeper = os.lstat, self.found.append, []
-        for name in names:
-            file = f"{path}/{name}/SKILL.md"
-            try:
-                status = lstat(file)
-            except OSError:
-                deeper.append(name)
-                continue
-            mode = status.st_mode
-            if mode & _TYPE == _LINK:
-                status = _behind(file, status)
-            append((prefix + name, SKILL_FILE, mode, status.st_size, status.st_mtime_ns, status.st_ino))
-        return deeper
-
-    def _take(self, relative: str, path: str, file: str = SKILL_FILE) -> bool:
-        """Record the folder at `path` if it has that file."""
+    def _take(self, relative: str, file: str = SKILL_FILE) -> bool:
+        """Record one folder if it has that file."""
+        path = f"{self.root}/{relative}/{file}" if relative else f"{self.root}/{file}"
         try:
-            status = os.lstat(f"{path}/{file}")
+            status = os.lstat(path)
         except OSError:
             return False
         mode = status.st_mode
         if mode & _TYPE == _LINK:
-            status = _behind(f"{path}/{file}", status)
+            status = _behind(path, status)
         self.found.append((relative, file, mode, status.st_size, status.st_mtime_ns, status.st_ino))
         return True
 
@@ -201,13 +219,12 @@ class _Walker:
                     self.found.append((relative, SKILL_FILE, OUTSIDE, 0, 0, 0))
             elif Boundary((target,)).holds(real_root):
                 continue  # it leads back up: everything there was seen, or is no business of this root
-            elif not self._take(relative, path) and depth < self.max_depth:
-                self._enter(relative, depth + 1)
+            elif not self._take(relative) and depth < self.max_depth:
+                self._search(self._try_enter(relative, depth + 1), depth + 1)
 
     def _installed(self) -> None:
         names, _, _ = self._children(self.root)
-        for name in names:
-            self._take(f"{name}/current", f"{self.root}/{name}/current")
+        self.found += [found for found in look(self.root, [f"{name}/current" for name in names]) if found]
 
 
 def _behind(file: str, link: os.stat_result) -> os.stat_result:
