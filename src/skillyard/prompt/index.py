@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Final, Protocol, TypedDict
 
 from skillyard.errors import InvalidInput
@@ -121,7 +120,7 @@ def build_index(
     everyone = list(skills)
     offered = [skill for skill in everyone if skill.status == "ok" and skill.model_invocable]
     hidden = [_hidden(skill) for skill in everyone if skill.status != "ok" or not skill.model_invocable]
-    frame = Frame(len(offered), tuple(_shown_roots(roots, project_root)))
+    frame = Frame(len(offered), tuple(_shown_roots(roots, project_root)) if style == "section" else ())
     if not offered:
         text = form.header(frame) if show_empty and style == "section" else ""
         return _fitting(text, budget, hidden)
@@ -230,6 +229,8 @@ def _shown_roots(roots: Sequence[str | PromptRoot], project_root: str | None) ->
 
 
 def _relative(path: str, project_root: str | None) -> str:
+    from pathlib import PurePath  # only the style `section` shows roots
+
     if project_root is not None and PurePath(path).is_relative_to(project_root):
         return str(PurePath(path).relative_to(project_root))
     return path
