@@ -1,20 +1,31 @@
-"""One SKILL.md: reading it whatever its state, checking it, mending it, writing it."""
+"""One SKILL.md: reading it whatever its state, checking it, mending it, writing it.
+
+What a list of skills needs is imported at once; the rest when it is first used, so that a list stays quick to start.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skillyard.document.diagnostic import Diagnostic, DiagnosticShape, Severity
-from skillyard.document.document import Document, check_document, parse_document
-from skillyard.document.limits import DOCUMENT_LIMIT, HEADER_LIMIT
-from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
-from skillyard.document.rule import PROFILES, Profile, Rule
-from skillyard.document.rules import RULES, diagnose
-from skillyard.document.sections import CodeBlock, Section
-from skillyard.document.summarize import summarize
+from skillyard.document.limits import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, NAME_LIMIT
+from skillyard.document.listing import summarize
 from skillyard.document.summary import NeedMore, Summary
 
+if TYPE_CHECKING:
+    from skillyard.document.document import Document, check_document, parse_document
+    from skillyard.document.fix import Fixed, fix_document
+    from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
+    from skillyard.document.rule import PROFILES, Profile, Rule
+    from skillyard.document.rules import RULES, diagnose
+    from skillyard.document.sections import CodeBlock, Section
+    from skillyard.document.write import new_document, set_front_matter
+
 __all__ = [
+    "DESCRIPTION_LIMIT",
     "DOCUMENT_LIMIT",
     "HEADER_LIMIT",
+    "NAME_LIMIT",
     "PROFILES",
     "RULES",
     "Abp",
@@ -22,6 +33,7 @@ __all__ = [
     "Diagnostic",
     "DiagnosticShape",
     "Document",
+    "Fixed",
     "Kind",
     "Metadata",
     "NeedMore",
@@ -36,6 +48,35 @@ __all__ = [
     "Triggers",
     "check_document",
     "diagnose",
+    "fix_document",
+    "new_document",
     "parse_document",
+    "set_front_matter",
     "summarize",
 ]
+
+_MODULES = {
+    "document": ("Document", "check_document", "parse_document"),
+    "fix": ("Fixed", "fix_document"),
+    "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
+    "rule": ("PROFILES", "Profile", "Rule"),
+    "rules": ("RULES", "diagnose"),
+    "sections": ("CodeBlock", "Section"),
+    "write": ("new_document", "set_front_matter"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value  # the next use finds it without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,6 +19,7 @@ _NAME_RULES: Final = (
         "The name is how people and models ask for the skill. The folder's name stands in for it where it must (row 003-2).",
         "add a line `name:` with the name of the folder",
         _REQUIRED,
+        fixable=True,
     ),
     Rule(
         "name-blank",
@@ -26,6 +27,7 @@ _NAME_RULES: Final = (
         "An empty name cannot be asked for. The folder's name stands in for it where it must.",
         "write the name of the folder after `name:`",
         _REQUIRED,
+        fixable=True,
     ),
     Rule(
         "name-not-text",

@@ -1,0 +1,142 @@
+"""Mending what can be mended without changing what the author meant.
+
+Each fix touches only its own line or field. A fix that would leave the file worse, or change any other field, is not made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from skillyard.document.diagnostic import Diagnostic
+from skillyard.document.document import check_document
+from skillyard.document.fences import find_fences
+from skillyard.document.limits import NAME_LIMIT
+from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
+from skillyard.document.precise import YamlProblem
+from skillyard.document.recovery import read_with_recovery
+from skillyard.document.rule import Profile
+from skillyard.document.rules import RULES
+from skillyard.document.spelling import split_tools
+from skillyard.document.write import set_front_matter
+from skillyard.errors import InvalidSkill
+from skillyard.paths import slug
+
+__all__ = ["Fixed", "fix_document"]
+
+_BOM: Final = "\ufeff"
+_NAME_RULES: Final = frozenset({"name-missing", "name-blank", "name-characters", "name-hyphens", "name-folder-mismatch"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The bytes of a mended file, and the findings that are gone from it."""
+
+    data: bytes
+    applied: tuple[Diagnostic, ...]
+
+
+def fix_document(data: bytes, *, file: str = "SKILL.md", directory_name: str = "", profile: Profile = "standard") -> Fixed:
+    """Apply the safe fixes for what the profile finds; everything else keeps its bytes, order and comments.
+
+    Notes (severity `info`) are left alone unless they are about style. Fixing a fixed file changes nothing.
+    """
+    before = check_document(data, file=file, directory_name=directory_name, profile=profile)
+    wanted = {found.rule for found in before if _is_wanted(found)}
+    if not wanted:
+        return Fixed(data, ())
+    mended = _mend(data, wanted, directory_name)
+    after = check_document(mended, file=file, directory_name=directory_name, profile=profile)
+    if mended == data or not _is_better(before, after):
+        return Fixed(data, ())
+    left = {found.rule for found in after}
+    return Fixed(mended, tuple(found for found in before if found.rule in wanted and found.rule not in left))
+
+
+def _is_wanted(found: Diagnostic) -> bool:
+    return RULES[found.rule].fixable and (found.severity != "info" or found.rule.startswith("style-"))
+
+
+def _is_better(before: tuple[Diagnostic, ...], after: tuple[Diagnostic, ...]) -> bool:
+    """Whether some findings are gone and no new kind of error came."""
+    errors = {found.rule for found in before if found.severity == "error"}
+    new = [found for found in after if found.severity == "error" and found.rule not in errors]
+    return len(after) < len(before) and not new
+
+
+def _mend(data: bytes, wanted: set[str], directory_name: str) -> bytes:
+    text = data.decode()  # a file that is not UTF-8 has no fixable finding
+    if "style-bom" in wanted:
+        text = text.removeprefix(_BOM)
+    text = _mend_fences(text, wanted)
+    if not wanted.isdisjoint({"yaml-unquoted-colon", "yaml-unquoted-value"}):
+        text = _mend_yaml(text)
+    for change in (_mended_name(text, wanted, directory_name), _mended_tools(text, wanted)):
+        try:
+            text = set_front_matter(text, change) if change else text
+        except InvalidSkill:  # written in a way that allows no edit of one field
+            continue
+    return text.encode()
+
+
+def _mend_fences(text: str, wanted: set[str]) -> str:
+    mark, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+    if "style-blank-start" in wanted:
+        text = text[text.index("---") :]
+    fences = find_fences((mark + text).encode())
+    head, closing, body = _parts(mark + text, fences.end, fences.body)
+    if "style-closing-dots" in wanted:
+        closing = closing.replace("...", "---", 1)
+    if "style-final-newline" in wanted:
+        closing += "\r\n" if "\r\n" in head else "\n"
+    return head + closing + body
+
+
+def _parts(text: str, end: int, body: int) -> tuple[str, str, str]:
+    data = text.encode()
+    return data[:end].decode(), data[end:body].decode(), data[body:].decode()
+
+
+def _mend_yaml(text: str) -> str:
+    data = text.encode()
+    fences = find_fences(data)
+    try:
+        header = read_with_recovery(data[fences.start : fences.end].decode()).text
+    except YamlProblem:
+        return text
+    return data[: fences.start].decode() + header + data[fences.end :].decode()
+
+
+def _mapping(text: str) -> Mapping | None:
+    data = text.encode()
+    fences = find_fences(data)
+    try:
+        return read_with_recovery(data[fences.start : fences.end].decode()).mapping
+    except YamlProblem:
+        return None
+
+
+def _mended_name(text: str, wanted: set[str], directory_name: str) -> dict[str, object]:
+    """The name to write: the folder's where that is a good name, else the written one with only its form changed."""
+    mapping = _mapping(text)
+    if mapping is None or wanted.isdisjoint(_NAME_RULES):
+        return {}
+    if slug(directory_name) == directory_name and len(directory_name) <= NAME_LIMIT:
+        return {"name": directory_name}
+    node = mapping.entries.get("name")
+    written = node.text.strip() if isinstance(node, Scalar) else ""
+    letters_stay = written.isascii() and any(char.isalnum() for char in written)
+    return {"name": slug(written)} if letters_stay and not wanted.isdisjoint({"name-characters", "name-hyphens"}) else {}
+
+
+def _mended_tools(text: str, wanted: set[str]) -> dict[str, object]:
+    """`allowed-tools` as one text, when the text reads back as the same tools."""
+    mapping = _mapping(text) if "allowed-tools-list" in wanted else None
+    node = mapping.entries.get("allowed-tools") if mapping else None
+    if not isinstance(node, Sequence) or not all(isinstance(item, Scalar) for item in node.items):
+        return {}
+    tools = [str(as_text(item)).strip() for item in node.items]
+    joined = " ".join(tools)
+    if "#" in text[: text.find("\n---")]:  # the list may hold comments, which one line could not keep
+        return {}
+    return {"allowed-tools": joined} if joined and list(split_tools(joined)) == tools else {}
