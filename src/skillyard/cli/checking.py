@@ -62,23 +62,30 @@ def find_targets(arguments: argparse.Namespace) -> tuple[list[Target], Profile]:
         UsageProblem: a path does not exist.
         SkillNotFound: there is no SKILL.md at or below a path.
     """
-    for path in arguments.paths:
-        if not os.path.lexists(path):
-            raise UsageProblem(f"there is nothing at {path}", hint="give a SKILL.md, a skill's folder or a folder of skills")
-    drafts = [path for path in arguments.paths if _is_draft(path)]
-    folders = {os.path.abspath(path): path for path in arguments.paths if path not in drafts}  # noqa: PTH100 # links stay links
-    catalog = discover(arguments, roots=list(folders.values()) if arguments.paths else arguments.root)
-    skills = catalog.all()
+    drafts, folders = _sorted_paths(arguments.paths)
+    catalog = discover(arguments, roots=list(folders) if arguments.paths else arguments.root)
     if arguments.paths:
-        _require_skills(catalog.roots, skills)
+        _require_skills(catalog.roots, catalog.all())
     profile: Profile = arguments.profile or catalog.configuration.profile
-    targets = [Target(_as_written(skill, folders), skill) for skill in skills]
+    skills = {skill.path: skill for skill in reversed(catalog.all())}  # once each, when one path is inside another
+    targets = [Target(_as_written(skill, folders), skill) for skill in reversed(skills.values())]
     return targets + [Target(path) for path in drafts], profile
 
 
-def _is_draft(path: str) -> bool:
-    """Whether it is a file that no catalog would find."""
-    return Path(path).is_file() and Path(path).name.lower() != "skill.md"
+def _sorted_paths(paths: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Files that no catalog would find, and folders: the absolute path of each and how it was written."""
+    drafts, folders = [], {}
+    for path in paths:
+        if not os.path.lexists(path):
+            raise UsageProblem(f"there is nothing at {path}", hint="give a SKILL.md, a skill's folder or a folder of skills")
+        written = Path(path)
+        if written.is_dir():
+            folders[os.path.abspath(path)] = path  # noqa: PTH100 # links stay as they were written
+        elif written.name.lower() == "skill.md":
+            folders[os.path.abspath(written.parent)] = str(written.parent)  # noqa: PTH100
+        else:
+            drafts.append(path)
+    return drafts, folders
 
 
 def _require_skills(roots: Sequence[Root], skills: Sequence[Skill]) -> None:

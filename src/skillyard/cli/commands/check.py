@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, get_args
+from collections import Counter
+from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.checking import Checked, check_target, find_targets
 from skillyard.cli.failures import FAILURE, OK
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.document import Diagnostic
+
+_MANY: Final = 20  # findings, beyond which a person wants to know what they are mostly about
 
 __all__ = ["add_arguments", "run"]
 
@@ -67,11 +70,15 @@ def _draw(screen: Screen, checked: Sequence[Checked], profile: Profile) -> None:
             _draw_finding(screen, one.path, diagnostic)
         if one.fixed or one.diagnostics:
             screen.line()
+    rules = Counter(found.rule for one in checked for found in one.diagnostics)
+    if rules.total() > _MANY:
+        screen.line("most frequent: " + ", ".join(f"{rule} {count}" for rule, count in rules.most_common(5)))
     summary = _summary(checked)
     counts = ", ".join(f"{summary[name]} {name}" for name in ("errors", "warnings"))
     fixed = sum(len(one.fixed) for one in checked)
+    noun = "file is" if len(checked) == 1 else "files are"
     screen.line(
-        f"{summary['ok']} of {summary['files']} files are fine under profile {profile}: {counts}"
+        f"{summary['ok']} of {summary['files']} {noun} fine under profile {profile}: {counts}"
         + (f", {fixed} fixed" if fixed else ""),
         style="ok" if summary["ok"] == summary["files"] else "error",
     )

@@ -1,0 +1,122 @@
+"""`skillyard check`: findings with file, line and a fix; the safe fixes applied on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+_COLON = "name: colon\ndescription: Use when: a colon is unquoted."
+
+
+@pytest.mark.row("002-17")
+def test_the_answer_for_programs_has_its_promised_shape(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "good")
+    make_skill(skills_root, "wrong", front_matter="name: Wrong Name\ndescription: Says something.")
+    answer = call("check", skills_root, "--profile", "spec", "--json")
+    assert answer.code == 1
+    assert set(answer.data) == {"files", "summary"}
+    good, wrong = answer.data["files"]
+    assert good == {"path": str(skills_root / "good/SKILL.md"), "ok": True, "diagnostics": []}
+    assert wrong["ok"] is False
+    assert all(set(found) == {"rule", "severity", "message", "file", "line", "fix"} for found in wrong["diagnostics"])
+    errors = sum(found["severity"] == "error" for found in wrong["diagnostics"])
+    warnings = sum(found["severity"] == "warning" for found in wrong["diagnostics"])
+    assert answer.data["summary"] == {"files": 2, "ok": 1, "errors": errors, "warnings": warnings}
+
+
+def test_people_see_file_and_line_rule_message_and_fix(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "wrong", front_matter="name: Wrong Name\ndescription: Says something.")
+    answer = call("check", skills_root, "--profile", "spec")
+    first, second = answer.out.splitlines()[:2]
+    assert first.startswith(f"{skills_root}/wrong/SKILL.md:2 error ")
+    assert second.startswith("    fix: ")
+    assert answer.out.splitlines()[-1].startswith("0 of 1 file ")
+
+
+@pytest.mark.parametrize("place", ["SKILL.md", "", ".."])
+def test_a_path_may_be_a_file_a_skill_or_a_tree(call: Call, skills_root: Path, make_skill: Call, place: str) -> None:
+    folder = make_skill(skills_root / "deep" / "er", "one")
+    files = call("check", folder / place, "--json").data["files"]
+    assert [Path(file["path"]).resolve() for file in files] == [folder / "SKILL.md"]
+
+
+def test_paths_come_back_as_they_were_written(call: Call, project: Path, make_skill: Call) -> None:
+    make_skill(project / "skills", "one")
+    assert call("check", "skills", "--json").data["files"][0]["path"] == "skills/one/SKILL.md"
+    assert call("check", "./skills/one", "--json").data["files"][0]["path"] == "skills/one/SKILL.md"
+    assert call("check", "skills/one/SKILL.md", "--json").data["files"][0]["path"] == "skills/one/SKILL.md"
+
+
+def test_a_draft_under_another_name_can_be_checked(call: Call, project: Path) -> None:
+    (project / "draft.md").write_text("---\nname: draft\ndescription: Not yet a skill.\n---\n\nBody.\n")
+    answer = call("check", "draft.md", "--json")
+    assert answer.code == 0
+    assert answer.data["files"][0]["path"] == "draft.md"
+
+
+def test_without_paths_the_roots_are_checked(call: Call, project: Path, make_skill: Call, skills_root: Path) -> None:
+    make_skill(project / ".agents/skills", "mine")
+    make_skill(skills_root, "other")
+    assert [Path(file["path"]).parent.name for file in call("check", "--json").data["files"]] == ["mine"]
+    assert [Path(file["path"]).parent.name for file in call("check", "--root", skills_root, "--json").data["files"]] == [
+        "other"
+    ]
+
+
+def test_the_configured_profile_holds_unless_another_is_named(call: Call, project: Path, make_skill: Call) -> None:
+    (project / "skillyard.toml").write_text('[skills]\nprofile = "spec"\n')
+    make_skill(project / ".agents/skills", "extra", front_matter="name: extra\ndescription: Has more.\nmodel: opus")
+    assert call("check").code == 1
+    assert call("check", "--profile", "minimal").code == 0
+
+
+def test_safe_fixes_are_applied_and_told(call: Call, skills_root: Path, make_skill: Call) -> None:
+    folder = make_skill(skills_root, "colon", front_matter=_COLON + "\n# a comment stays")
+    (folder / "SKILL.md").chmod(0o640)
+    answer = call("check", skills_root, "--fix", "--profile", "spec", "--json")
+    assert answer.code == 0
+    assert answer.data["files"][0]["fixed"]
+    text = (folder / "SKILL.md").read_text()
+    assert "# a comment stays" in text
+    assert (folder / "SKILL.md").stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in folder.iterdir()] == ["SKILL.md"]
+    again = call("check", skills_root, "--fix", "--profile", "spec")
+    assert "fixed" not in again.out
+    assert (folder / "SKILL.md").read_text() == text
+
+
+def test_a_fix_follows_a_linked_file_instead_of_replacing_the_link(call: Call, skills_root: Path, make_skill: Call) -> None:
+    folder = make_skill(skills_root, "colon", front_matter=_COLON)
+    (folder / "SKILL.md").rename(folder / "real.md")
+    (folder / "SKILL.md").symlink_to("real.md")
+    call("check", skills_root, "--fix", "--profile", "spec")
+    assert (folder / "SKILL.md").is_symlink()
+    assert "Use when: a colon" in (folder / "real.md").read_text()
+
+
+def test_files_that_cannot_be_read_are_findings_and_hide_nothing(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "good")
+    make_skill(skills_root, "latin", raw="---\nname: latin\ndescription: café\n---\n".encode("latin-1"))
+    make_skill(skills_root, "huge", body="x" * (2 * 1024 * 1024))
+    (skills_root / "folder" / "SKILL.md").mkdir(parents=True)
+    (skills_root / "dangling").mkdir()
+    (skills_root / "dangling" / "SKILL.md").symlink_to("nowhere")
+    data = call("check", skills_root, "--json").data
+    verdicts = {Path(file["path"]).parent.name: file["ok"] for file in data["files"]}
+    assert verdicts == {"good": True, "latin": False, "huge": False, "folder": False, "dangling": False}
+    assert all(found["fix"] for file in data["files"] for found in file["diagnostics"] if found["severity"] == "error")
+
+
+def test_a_folder_without_skills_is_a_failure_not_a_success(call: Call, skills_root: Path) -> None:
+    answer = call("check", skills_root, "--json")
+    assert answer.code == 1
+    assert answer.data["error"]["code"] == "skill_not_found"
+    assert "skillyard new" in answer.data["error"]["hint"]
+
+
+def test_a_path_that_is_not_there_is_wrong_usage(call: Call) -> None:
+    assert call("check", "nowhere").code == 2

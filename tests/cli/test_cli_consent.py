@@ -1,0 +1,56 @@
+"""Rules of the configuration at the terminal: denied, asked, remembered until the content changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def deploy(project: Path, make_skill: Call) -> Path:
+    """A skill that a rule says to ask about."""
+    (project / "skillyard.toml").write_text('[permissions.skills]\ndeploy = "ask"\n"secret-*" = "deny"\n')
+    return make_skill(project / ".agents/skills", "deploy", files={"scripts/execute.py": "print('ran')"})
+
+
+@pytest.mark.row("001-17")
+def test_a_denied_skill_is_neither_read_nor_run(call: Call, deploy: Path, make_skill: Call) -> None:
+    make_skill(deploy.parent, "secret-sauce", files={"scripts/execute.py": "print('ran')"})
+    for command in ("read", "run"):
+        answer = call(command, "secret-sauce", "--json")
+        assert answer.code == 1
+        assert answer.data["error"]["code"] == "permission_denied"
+        assert "skillyard.toml" in answer.data["error"]["hint"]
+
+
+@pytest.mark.row("001-18")
+def test_where_nobody_can_be_asked_the_answer_is_no(call: Call, deploy: Path) -> None:
+    for command in ("read", "run"):
+        answer = call(command, "deploy", "--json")
+        assert answer.code == 1
+        assert answer.data["error"]["code"] == "approval_rejected"
+
+
+@pytest.mark.row("001-18")
+def test_a_person_sees_what_is_inside_and_agrees_once(on_terminal: Call, deploy: Path) -> None:
+    code, shown = on_terminal("read", "deploy", answer="y\n")
+    assert code == 0
+    assert "scripts/execute.py" in shown
+    assert str(deploy) in shown
+    assert "name: deploy" in shown
+    assert on_terminal("read", "deploy", answer="\n")[0] == 1
+
+
+@pytest.mark.row("001-18")
+def test_consent_for_the_workspace_holds_until_the_content_changes(call: Call, on_terminal: Call, deploy: Path) -> None:
+    code, shown = on_terminal("run", "deploy", answer="w\n")
+    assert code == 0
+    assert "ran" in shown
+    assert call("run", "deploy").code == 0
+    (deploy / "scripts/execute.py").write_text("print('changed')")
+    assert call("run", "deploy").code == 1

@@ -1,0 +1,130 @@
+"""`skillyard run`: a script in the real sandbox, shown to people and to programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+_TEXT = '{"text": "One fish. Two fish."}'
+
+
+@pytest.mark.row("003-11")
+def test_the_answer_for_programs_has_its_promised_shape(call: Call, examples: Path) -> None:
+    answer = call("run", "text-statistics", "--root", examples, "--input", _TEXT, "--json")
+    assert answer.code == 0
+    assert set(answer.data) == {"run_id", "status", "output", "error", "steps", "memory_writes", "limits", "isolation"}
+    assert answer.data["status"] == "ok"
+    assert answer.data["output"]["words"] == 4
+    assert answer.data["error"] is None
+    assert answer.data["isolation"] != "none"
+    assert {"timeout_ms", "memory_mb", "network"} <= {limit["name"] for limit in answer.data["limits"] if limit["enforced"]}
+
+
+@pytest.mark.row("000-41", "000-45")
+def test_people_see_output_steps_memories_and_limits(call: Call, examples: Path) -> None:
+    given = '{"updates": {"city": "Oslo"}}'
+    answer = call("run", "user-profile-updater", "--root", examples, "--input", given, "--context", '{"userId": "ada"}')
+    assert answer.code == 0
+    assert answer.out.startswith("user-profile-updater: ok after ")
+    assert [line for line in answer.out.splitlines() if line and line[0] != " "][1:] == [
+        "Output",
+        "Steps",
+        "Suggested memories",
+        "Limits",
+    ]
+    assert '"city": "Oslo"' in answer.out
+    assert "验证更新" in answer.out
+    assert "user ada" in answer.out
+    assert "enforced by" in answer.out
+
+
+@pytest.mark.parametrize("how", ["text", "file", "stdin"])
+def test_parameters_come_from_the_text_a_file_or_standard_input(
+    process: Call, examples: Path, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "input.json").write_text(_TEXT)
+    given = {"text": _TEXT, "file": f"@{tmp_path}/input.json", "stdin": "-"}[how]
+    done = process("run", "text-statistics", "--root", examples, "--input", given, "--json", input=_TEXT)
+    assert json.loads(done.stdout)["output"]["words"] == 4
+
+
+@pytest.mark.parametrize("given", ["{", "[1]", "@nowhere.json", "3"])
+def test_parameters_that_are_no_object_are_wrong_usage(call: Call, examples: Path, given: str) -> None:
+    answer = call("run", "text-statistics", "--root", examples, "--input", given)
+    assert answer.code == 2
+    assert answer.err.startswith("error: --input ")
+    assert "hint: " in answer.err
+
+
+@pytest.mark.row("000-17")
+def test_parameters_that_do_not_fit_the_schema_start_nothing(call: Call, examples: Path) -> None:
+    answer = call("run", "text-statistics", "--root", examples, "--input", '{"txt": 1}')
+    assert answer.code == 1
+    assert "nothing was started" in answer.out
+    assert "VALIDATION_FAILED" in answer.out
+
+
+@pytest.mark.row("000-40")
+def test_a_script_that_fails_shows_its_error_output_and_no_traceback_of_ours(
+    call: Call, skills_root: Path, make_skill: Call
+) -> None:
+    script = "import sys\nprint('half way')\nsys.exit('no such table')\n"
+    make_skill(skills_root, "fails", files={"scripts/execute.py": script})
+    answer = call("run", "fails", "--root", skills_root)
+    assert answer.code == 1
+    assert "fails: error after " in answer.out
+    assert "no such table" in answer.out
+    assert "half way" in answer.out
+
+
+def test_another_script_can_be_named(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "two", files={"scripts/a.py": "print('a')", "scripts/b.sh": "echo b"})
+    assert call("run", "two", "--root", skills_root, "--json").data["error"]["code"] == "not_executable"
+    assert call("run", "two", "--root", skills_root, "--entry", "scripts/b.sh", "--json").data["output"] == "b"
+
+
+@pytest.mark.parametrize(("given", "milliseconds"), [("300ms", 300), ("0.3", 300), ("0.3s", 300)])
+def test_a_timeout_only_shortens(call: Call, skills_root: Path, make_skill: Call, given: str, milliseconds: int) -> None:
+    make_skill(skills_root, "slow", files={"scripts/execute.py": "import time\ntime.sleep(60)\n"})
+    data = call("run", "slow", "--root", skills_root, "--timeout", given, "--json").data
+    assert data["status"] == "timeout"
+    assert {limit["value"] for limit in data["limits"] if limit["name"] == "timeout_ms"} == {milliseconds}
+    assert call("run", "slow", "--root", skills_root, "--timeout", "never").code == 2
+
+
+def test_the_operators_limits_of_the_configuration_hold(call: Call, project: Path, examples: Path) -> None:
+    (project / "skillyard.toml").write_text("[sandbox]\ntimeout-ms = 1234\n")
+    data = call("run", "text-statistics", "--root", examples, "--input", _TEXT, "--json").data
+    assert {limit["value"] for limit in data["limits"] if limit["name"] == "timeout_ms"} == {1234}
+
+
+def test_a_skill_without_script_says_so(call: Call, examples: Path) -> None:
+    answer = call("run", "changelog-writer", "--root", examples)
+    assert answer.code == 1
+    assert answer.err.startswith("error: ")
+    assert "instructions" in answer.err
+
+
+@pytest.mark.parametrize("state", ["broken", "disabled", "shadowed"])
+def test_a_skill_that_is_not_ok_does_not_run(call: Call, home: Path, project: Path, make_skill: Call, state: str) -> None:
+    files = {"scripts/execute.py": "print('ran')"}
+    root = project / ".agents/skills"
+    name = "mine"
+    if state == "broken":
+        make_skill(root, "mine", raw=b"---\nname: mine\n---\n", files=files)
+    else:
+        make_skill(root, "mine", files=files)
+    if state == "shadowed":
+        make_skill(home / ".agents/skills", "mine", files=files)
+        name = "user:mine"
+    if state == "disabled":
+        assert call("disable", "mine").code == 0
+    answer = call("run", name, "--json")
+    assert answer.code == 1
+    assert answer.data["error"]["code"] == "skill_unusable"
+    assert state in answer.data["error"]["message"]

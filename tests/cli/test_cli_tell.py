@@ -1,0 +1,113 @@
+"""`prompt`, `search`, `doctor` and `mcp`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard import Catalog
+
+Call = Callable[..., Any]
+
+
+def test_the_prompt_is_the_librarys_own_text(call: Call, examples: Path) -> None:
+    index = Catalog.discover(roots=[examples]).prompt(budget=700, style="xml-index")
+    answer = call("prompt", "--root", examples, "--style", "xml-index", "--budget", "700")
+    assert (answer.code, answer.out.rstrip("\n")) == (0, index.text.rstrip("\n"))
+    assert f"{index.tokens} tokens" in answer.err
+
+
+def test_the_prompt_for_programs_has_its_promised_shape(call: Call, examples: Path) -> None:
+    data = call("prompt", "--root", examples, "--budget", "200", "--json").data
+    assert set(data) == {"text", "tokens", "kept", "shortened", "omitted"}
+    assert data["tokens"] <= 200
+    assert all(set(omission) == {"id", "reason"} for omission in data["omitted"])
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "many"])
+def test_a_budget_is_a_positive_number_or_none(call: Call, examples: Path, budget: str) -> None:
+    assert call("prompt", "--root", examples, f"--budget={budget}").code == 2
+    assert call("prompt", "--root", examples, "--budget", "none").code == 0
+
+
+def test_a_request_and_pins_decide_what_comes_first(call: Call, examples: Path) -> None:
+    fitting = call(
+        "prompt", "--root", examples, "--budget", "150", "--request", "will it rain in Lyon tomorrow?", "--json"
+    ).data
+    assert "config:weather-query" in [*fitting["kept"], *fitting["shortened"]][:2]
+    pinned = call("prompt", "--root", examples, "--budget", "150", "--pin", "text-statistics", "--json").data
+    assert "config:text-statistics" in pinned["kept"] + pinned["shortened"]
+
+
+@pytest.mark.row("D-15")
+def test_a_search_has_its_promised_shape_and_never_invents_a_match(call: Call, examples: Path) -> None:
+    data = call("search", "how many words has this text", "--root", examples, "--limit", "2", "--json").data
+    assert set(data) == {"matches"}
+    assert len(data["matches"]) <= 2
+    assert set(data["matches"][0]) == {"id", "name", "confidence", "matched"}
+    assert data["matches"][0]["id"] == "config:text-statistics"
+    nothing = call("search", "zzzz qqqq", "--root", examples)
+    assert (nothing.code, nothing.out) == (1, "")
+    assert call("search", "zzzz qqqq", "--root", examples, "--json").data == {"matches": []}
+
+
+def test_people_see_why_a_skill_matched(call: Call, examples: Path) -> None:
+    answer = call("search", "天气怎么样", "--root", examples)
+    assert answer.code == 0
+    assert answer.out.splitlines()[0].split()[:2] == ["FIT", "NAME"]
+    assert "weather-query" in answer.out
+
+
+def test_doctor_looks_at_everything_and_finds_this_machine_fit(call: Call, examples: Path) -> None:
+    answer = call("doctor", "--root", examples, "--json")
+    assert answer.code == 0
+    assert answer.data["ok"] is True
+    names = [check["name"] for check in answer.data["checks"]]
+    for name in (
+        "python",
+        "home",
+        "configuration",
+        "root config",
+        "sandbox bwrap",
+        "sandbox landlock",
+        "python skills",
+        "node",
+        "git",
+    ):
+        assert name in names
+    assert all(set(check) == {"name", "status", "detail", "fix"} for check in answer.data["checks"])
+
+
+def test_doctor_fails_on_what_is_needed_and_says_how_to_mend_it(call: Call, project: Path, examples: Path) -> None:
+    (project / "skillyard.toml").write_text("[sandbox]\ntimeout-ms = -5\n")
+    answer = call("doctor", "--root", examples)
+    assert answer.code == 1
+    assert "timeout_ms" in answer.out
+    assert "To mend" in answer.out
+    (project / "skillyard.toml").write_text("[skills\n")
+    assert call("doctor").code == 1
+
+
+def test_the_mcp_server_answers_over_standard_input_and_output(examples: Path) -> None:
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+    }
+    command = [sys.executable, "-m", "skillyard.cli", "mcp", "--root", str(examples), "--no-watch"]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(hello) + "\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    server.communicate(timeout=30)
+    assert answer["result"]["capabilities"]["tools"] is not None
+    assert server.returncode == 0
