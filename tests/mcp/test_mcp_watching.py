@@ -26,7 +26,6 @@ async def names(client: Client) -> list[str]:
 async def test_a_listening_client_is_told_when_a_skill_comes(command: Command, shop: Path, make_skill: Any) -> None:
     async with Client(command()) as client, client.listen(tools_list_changed=True, resources_list_changed=True) as events:
         assert "fresh" not in await names(client)
-        await anyio.sleep(0.5)  # the watcher needs a moment to take its place
         make_skill(shop, "fresh")
         with anyio.fail_after(20):
             async for event in events:
@@ -47,7 +46,6 @@ async def test_an_older_client_is_notified(command: Command, shop: Path, make_sk
 
     async with Client(command(), mode="legacy", message_handler=listen) as client:
         assert "fresh" not in await names(client)
-        await anyio.sleep(0.5)
         make_skill(shop, "fresh")
         with anyio.fail_after(20):
             await told.wait()

@@ -67,12 +67,13 @@ async def _skill(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResu
 def _read(bench: Bench, skill: Skill, consent: Consent) -> tuple[Document, tuple[str, ...]]:
     document = skill.document()
     bench.access.confirm(skill, consent)
-    if not document.usable:
+    if not document.usable:  # changed since it was listed, or broken behind the part that a list reads
+        reason = "; ".join(d.message for d in document.diagnostics if d.severity == "error")
         raise SkillUnusable(
-            f"The skill {single_line(skill.name)!r} cannot be read any more",
-            hint="its SKILL.md was changed since the skills were listed; call skills_list to look again",
+            f"The skill {single_line(skill.name)!r} cannot be used: {single_line(reason)}",
+            hint="use another skill, or tell the person in charge of the skills",
             status="broken",
-            reason="; ".join(d.message for d in document.diagnostics if d.severity == "error"),
+            reason=reason,
         )
     return document, tuple(file.name for file in skill.files())
 
