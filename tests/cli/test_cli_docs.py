@@ -1,0 +1,50 @@
+"""The page about the command line shows each command's help as it is today."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from skillyard.cli.table import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
+
+
+@pytest.fixture
+def generator() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts/generate_docs.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_every_help_on_the_page_is_todays(generator: ModuleType) -> None:
+    assert generator.generated(PAGE) == PAGE, "run `make docs`"
+
+
+def test_a_help_that_changed_would_be_noticed(generator: ModuleType) -> None:
+    assert generator.generated(PAGE.replace("usage: skillyard list", "usage: skillyard lost")) == PAGE
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_on_the_page(name: str) -> None:
+    assert f"<!-- skillyard {name} --help -->" in PAGE
+
+
+def test_the_shapes_that_programs_rely_on_are_on_the_page() -> None:
+    words = " ".join(PAGE.split())
+    for shape in (
+        '{"skills": [{"id", "name", "description", "source", "directory", "status", "reason", "diagnostics"}], "roots":',
+        '{"rule", "severity", "message", "file", "line", "fix"}',
+        '{"files": [{"path", "ok", "diagnostics"}], "summary": {"files", "ok", "errors", "warnings"}}',
+        '{"text", "tokens", "kept", "shortened", "omitted": [{"id", "reason"}]}',
+        '{"matches": [{"id", "name", "confidence", "matched"}]}',
+        '{"run_id", "status", "output", "error": {"code", "message"} | null, "steps", "memory_writes", "limits", "isolation"}',
+    ):
+        assert shape in words
