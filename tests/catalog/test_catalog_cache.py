@@ -31,13 +31,13 @@ def age(root: Path) -> None:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The SKILL.md files that were read."""
     names: list[str] = []
-    read = facts.read_facts
+    read = facts._summary
 
-    def counted(root: str, found: Any, profile: Any) -> Any:
-        names.append(found[0])
-        return read(root, found, profile)
+    def counted(descriptor: int, file: str, folder: str, profile: Any) -> Any:
+        names.append(folder)
+        return read(descriptor, file, folder, profile)
 
-    monkeypatch.setattr(facts, "read_facts", counted)
+    monkeypatch.setattr(facts, "_summary", counted)
     return names
 
 

@@ -35,14 +35,20 @@ def test_a_helper_reads_its_share_and_the_result_is_the_same(many: Path, monkeyp
 
 def test_a_helper_that_dies_costs_nothing_but_time(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = listing(many)
-    parent, read = os.getpid(), facts.read_facts
+    parent, read = os.getpid(), facts._summary
 
     def fatal(*arguments: Any) -> Any:
         if os.getpid() != parent:
             os.kill(os.getpid(), 9)
         return read(*arguments)
 
-    monkeypatch.setattr(facts, "read_facts", fatal)
+    monkeypatch.setattr(facts, "_summary", fatal)
+    assert listing(many) == expected
+
+
+def test_a_helper_that_runs_out_of_memory_leaves_the_rest_to_its_parent(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = listing(many)
+    monkeypatch.setattr(sharing, "_ROOM", 30)
     assert listing(many) == expected
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Final
 
-from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE, look
+from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE, SKILL_FILE, look
 from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
 from skillyard.paths import is_inside, slug
 
@@ -36,7 +36,36 @@ def facts_of_files(root: str, found: Iterable[Found], profile: Profile) -> list[
 
 def look_and_read(root: str, folders: list[str], profile: Profile) -> list[tuple[Found, Facts] | None]:
     """What is found in each folder and what it says, or None where there is no SKILL.md."""
-    return [found and (found, read_facts(root, found, profile)) for found in look(root, folders)]
+    return [_at_once(root, folder, profile) for folder in folders]
+
+
+def _at_once(root: str, relative: str, profile: Profile) -> tuple[Found, Facts] | None:
+    """Look into one folder by opening its SKILL.md, which says more than `lstat` for the same price."""
+    directory = f"{root}/{relative}"
+    try:
+        descriptor = os.open(f"{directory}/{SKILL_FILE}", _FLAGS)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return _step_by_step(root, relative, profile)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_mode & 0o170000 != stat.S_IFREG:
+            return _step_by_step(root, relative, profile)
+        folder = relative.rpartition("/")[2]
+        summary = _summary(descriptor, SKILL_FILE, folder, profile)
+    except OSError:
+        return _step_by_step(root, relative, profile)
+    finally:
+        os.close(descriptor)
+    found = (relative, SKILL_FILE, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
+    return found, _facts(summary, directory, SKILL_FILE, folder, profile)
+
+
+def _step_by_step(root: str, relative: str, profile: Profile) -> tuple[Found, Facts] | None:
+    """The same for a SKILL.md that is a link or cannot be read."""
+    (found,) = look(root, [relative])
+    return found and (found, read_facts(root, found, profile))
 
 
 def read_facts(root: str, found: Found, profile: Profile) -> Facts:
@@ -45,14 +74,20 @@ def read_facts(root: str, found: Found, profile: Profile) -> Facts:
     directory = f"{root}/{relative}" if relative else root
     folder = _folder_name(directory)
     try:
-        if mode & 0o170000 == stat.S_IFREG:
-            summary = _summary(f"{directory}/{file}", file, folder, profile)
-        else:
-            summary = _summary(_real_file(directory, file, mode), file, folder, profile)
+        path = f"{directory}/{file}" if mode & 0o170000 == stat.S_IFREG else _real_file(directory, file, mode)
+        descriptor = os.open(path, _FLAGS)
+        try:
+            summary = _summary(descriptor, file, folder, profile)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         summary = _unreadable(file, folder, f"{file} cannot be read: {error.strerror}", "check the file's permissions")
     except _NotAFileError as error:
         summary = _unreadable(file, folder, str(error), error.fix)
+    return _facts(summary, directory, file, folder, profile)
+
+
+def _facts(summary: Summary, directory: str, file: str, folder: str, profile: Profile) -> Facts:
     if not summary.usable:
         summary = _with_legacy_metadata(summary, directory, file, folder, profile)
     return _pack(summary, folder)
@@ -90,17 +125,13 @@ def _real_file(directory: str, file: str, mode: int) -> str:
     return path
 
 
-def _summary(path: str, file: str, folder: str, profile: Profile) -> Summary:
-    descriptor = os.open(path, _FLAGS)
+def _summary(descriptor: int, file: str, folder: str, profile: Profile) -> Summary:
+    data = os.read(descriptor, _FIRST_READ)
+    complete = len(data) < _FIRST_READ
     try:
-        data = os.read(descriptor, _FIRST_READ)
-        complete = len(data) < _FIRST_READ
-        try:
-            return summarize(data, file=file, directory_name=folder, profile=profile, complete=complete)
-        except NeedMore:
-            data += os.read(descriptor, _LONGEST_READ - len(data))
-    finally:
-        os.close(descriptor)
+        return summarize(data, file=file, directory_name=folder, profile=profile, complete=complete)
+    except NeedMore:
+        data += os.read(descriptor, _LONGEST_READ - len(data))
     return summarize(data, file=file, directory_name=folder, profile=profile)
 
 

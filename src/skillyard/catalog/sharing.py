@@ -1,10 +1,9 @@
-"""Read many SKILL.md files with a second process, when that is quicker and safe.
+"""Do one kind of work on many items with a second process, when that is quicker and safe.
 
 From some thousand files on two processes read them: the second is a fork, which starts in a few milliseconds with everything
-imported, and sends what it read back through a pipe. The files are dealt out in portions, so that neither waits for the
-other: a pipe holds one byte for each portion, and who takes the byte reads the portion. A process with more than one thread
-is never forked (a lock held by another thread would stay locked in the copy), and whatever goes wrong, the files are read
-here.
+imported, and leaves what it read in memory that both share. The files are dealt out in portions, so that neither waits for the
+other: a pipe holds one byte for each portion, and who takes the byte reads the portion. A process with more than one thread is
+never forked (a lock held by another thread would stay locked in the copy), and whatever goes wrong, the work is done here.
 """
 
 from __future__ import annotations
@@ -12,14 +11,18 @@ from __future__ import annotations
 import marshal
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 __all__ = ["WORTH_SHARING", "share"]
 
 WORTH_SHARING: Final = 1500
 """From this many files on, a second process saves more than it costs."""
 _PORTIONS: Final = 64
-_PIPE_SIZE: Final = 1024 * 1024
+_ROOM: Final = 16 * 1024
+"""Bytes of shared memory for each item: only what is written to is ever taken from the machine."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -45,7 +48,7 @@ def share(
         return work(items[start : start + size])
 
     portions = range(-(-len(items) // size))
-    done = _shared(portions, read) if len(items) >= WORTH_SHARING and _may_fork() else {}
+    done = _shared(portions, read, len(items) * _ROOM) if len(items) >= WORTH_SHARING and _may_fork() else {}
     return [result for portion in portions for result in (done[portion] if portion in done else read(portion))]
 
 
@@ -57,14 +60,14 @@ def _may_fork() -> bool:
         return False  # not Linux: threads cannot be counted
 
 
-def _shared(portions: range, read: _Work) -> dict[int, list[Any]]:
+def _shared(portions: range, read: _Work, room: int) -> dict[int, list[Any]]:
     """The portions that two processes read; those of a helper that failed are missing."""
     tickets, desk = os.pipe()
     os.write(desk, bytes(portions))
     os.close(desk)
     try:
-        helper = _Helper(tickets, read)
-    except OSError:  # no more processes
+        helper = _Helper(tickets, read, room)
+    except OSError:  # no more processes, or no memory
         os.close(tickets)
         return {}
     try:
@@ -82,40 +85,41 @@ def _claimed(tickets: int) -> Iterator[int]:
 
 
 class _Helper:
-    """A forked process that takes tickets and sends back what it read."""
+    """A forked process that takes tickets and leaves what it read in shared memory."""
 
-    def __init__(self, tickets: int, read: _Work) -> None:
-        self.pipe, other_end = os.pipe()
-        try:
-            self.process = os.fork()
-        except OSError:
-            os.close(self.pipe)
-            os.close(other_end)
-            raise
+    def __init__(self, tickets: int, read: _Work, room: int) -> None:
+        from mmap import mmap  # few scans are long enough to need it
+
+        self.memory = mmap(-1, room)
+        self.process = os.fork()
         if self.process == 0:
-            _work(other_end, tickets, read)
-        os.close(other_end)
+            _work(self.memory, tickets, read)
 
     def result(self) -> dict[int, list[Any]]:
         """What the helper read; nothing when it failed."""
-        with os.fdopen(self.pipe, "rb") as pipe:
-            data = pipe.read()
         _, status = os.waitpid(self.process, 0)
-        if status != 0:
-            return {}
-        done: dict[int, list[Any]] = marshal.loads(data)  # noqa: S302 - sent by our own fork through a private pipe
+        done: dict[int, list[Any]] = {}
+        if status == 0:
+            while length := int.from_bytes(self.memory.read(8), "big"):
+                portion, results = marshal.loads(self.memory.read(length))  # noqa: S302 - written by our own fork
+                done[portion] = results
+        self.memory.close()
         return done
 
 
-def _work(pipe: int, tickets: int, read: _Work) -> None:
-    """The life of the helper: it ends here, without running what the parent would run at its end."""
+def _work(memory: mmap, tickets: int, read: _Work) -> None:
+    """The life of the helper: it ends here, without running what the parent would run at its end.
+
+    Each portion is written as its length in 8 bytes and its bytes; the zeros of untouched memory are the end. When the memory
+    is full the helper ends with what fits, and the parent reads the rest.
+    """
     code = 1
     try:
-        import fcntl
-
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
-        with os.fdopen(pipe, "wb") as stream:
-            stream.write(marshal.dumps({portion: read(portion) for portion in _claimed(tickets)}))
+        for portion in _claimed(tickets):
+            data = marshal.dumps((portion, read(portion)))
+            if memory.tell() + len(data) + 16 > len(memory):
+                break
+            memory.write(len(data).to_bytes(8, "big") + data)
         code = 0
     finally:
         os._exit(code)
