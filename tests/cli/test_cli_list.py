@@ -109,8 +109,24 @@ def test_an_empty_list_says_where_it_looked_and_what_to_do(call: Call, skills_ro
 
 def test_a_root_that_is_not_there_is_said_aloud(call: Call, tmp_path: Path) -> None:
     answer = call("list", "--root", tmp_path / "nowhere", "--json")
+    assert answer.code == 1
     assert answer.data["roots"][0]["status"] == "missing"
     assert f"warning: {tmp_path / 'nowhere'} missing" in answer.err
+
+
+def test_a_root_without_a_name_is_wrong_usage(call: Call) -> None:
+    assert call("list", "--root", "").code == 2
+
+
+def test_a_shadowed_skill_goes_by_the_id_that_other_commands_take(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    make_skill(tmp_path / "first", "twin")
+    make_skill(tmp_path / "second", "twin")
+    roots = ("--root", tmp_path / "first", "--root", tmp_path / "second")
+    names = [line.split()[0] for line in call("list", *roots).out.splitlines()[1:]]
+    assert [call("show", name, *roots, "--json").data["directory"] for name in names] == [
+        str(tmp_path / "first/twin"),
+        str(tmp_path / "second/twin"),
+    ]
 
 
 def test_a_broken_settings_file_is_an_error_with_its_path(call: Call, project: Path) -> None:

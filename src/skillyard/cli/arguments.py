@@ -11,7 +11,7 @@ from skillyard.cli.failures import UsageProblem
 from skillyard.cli.screen import wants_color
 from skillyard.cli.table import COMMANDS, GROUPS
 
-__all__ = ["LeadingParser", "Parser", "add_common_options", "command_parser", "leading_parser", "overview"]
+__all__ = ["LeadingParser", "Parser", "add_common_options", "command_parser", "leading_parser", "overview", "positive"]
 
 _ABOUT = "Find agent skills, check them, tell any model about them, run their scripts in a sandbox."
 _AFTER = "`skillyard COMMAND --help` explains a command. Exit codes: 0 fine, 1 findings or failure, 2 wrong usage."
@@ -81,6 +81,17 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress on standard error")
     group.add_argument("--version", action="version", version=f"skillyard {__version__}", help="show the version and leave")
     group.add_argument("-h", "--help", action="help", help="show this help and leave")
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, for `type=` of an option.
+
+    Raises:
+        argparse.ArgumentTypeError: anything else.
+    """
+    if text.isascii() and text.isdigit() and int(text[:18]) > 0:
+        return int(text[:18])
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
 
 
 def command_parser(name: str) -> Parser:

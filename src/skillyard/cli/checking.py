@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import UsageProblem
 from skillyard.cli.opening import discover
-from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, fix_document
-from skillyard.errors import SkillNotFound, SkillyardError
+from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
+from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
 
 if TYPE_CHECKING:
     import argparse
@@ -109,7 +109,7 @@ def check_target(target: Target, *, profile: Profile, fix: bool = False) -> Chec
     try:
         data = _read(target)
     except (SkillyardError, OSError) as error:
-        return Checked(target.path, _unreadable(target, error))
+        return Checked(target.path, _unreadable(target, error, profile))
     file, directory_name, files = _surroundings(target)
     applied: tuple[Diagnostic, ...] = ()
     if fix:
@@ -135,13 +135,14 @@ def _surroundings(target: Target) -> tuple[str, str, Sequence[str] | None]:
     return Path(target.skill.path).name, Path(target.skill.directory).name, [file.name for file in target.skill.files()]
 
 
-def _unreadable(target: Target, error: Exception) -> tuple[Diagnostic, ...]:
-    """What the catalog found out about a file that cannot be read as one."""
+def _unreadable(target: Target, error: Exception, profile: Profile) -> tuple[Diagnostic, ...]:
+    """What the catalog found out about a file that cannot be read as one, else what kept it from being read."""
     known = target.skill.diagnostics if target.skill else ()
     if any(diagnostic.severity == _ERROR for diagnostic in known):
         return known
+    rule = "file-too-large" if isinstance(error, FileTooLarge) else "file-unreadable"
     message = error.message if isinstance(error, SkillyardError) else str(error)
-    return (*known, Diagnostic("file-unreadable", _ERROR, message, Path(target.path).name, fix="make it a readable text file"))
+    return (*known, diagnose(rule, file=Path(target.path).name, message=message, profile=profile))
 
 
 def _replace(target: Target, data: bytes) -> None:

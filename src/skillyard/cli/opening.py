@@ -28,11 +28,14 @@ def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None) -> C
     project = arguments.project
     if project is not None:
         _require_folder(project)
+    if roots is not None and not all(root.strip() for root in roots):
+        raise UsageProblem("a root without a name", hint="name a folder of skills")
     with ScanProgress(screen) as progress:
         catalog = Catalog.discover(roots=roots, cwd=project, cache=not arguments.no_cache, progress=progress)
     for root in catalog.roots:
         if root.reason and (roots or root.status not in ("ok", "missing")):
-            screen.note(f"warning: {root.path} {root.status}: {root.reason}")
+            state = "" if root.status == "ok" else f" {root.status}"
+            screen.note(f"warning: {root.path}{state}: {root.reason}")
     return catalog
 
 

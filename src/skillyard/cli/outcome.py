@@ -66,7 +66,10 @@ def _limits(run: Run) -> Iterator[tuple[str, str, str]]:
 
 def _draw_log(screen: Screen, run: Run) -> None:
     """What the script wrote to standard error, and when it failed also to standard output; the end of it."""
-    logs = {"Standard error": run.stderr, "Standard output": run.stdout if run.error else ""}
+    logs = {
+        "Standard error": run.stderr,
+        "Standard output": run.stdout if run.error and run.stdout.strip() != run.output else "",
+    }
     for title, text in logs.items():
         lines = text.strip().splitlines()
         if lines:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillUnusable
+from skillyard.sandbox import can_start
 from skillyard.text import shorten
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ class Portrait:
             return f"yes, in the sandbox: {self.entry or 'the first script in scripts/'}"
         if self.skill.status != "ok":
             return f"no: it is {self.skill.status}"
-        if any(file.type == "script" for file in self.files):
-            return "no entry is declared; name a script with `skillyard run --entry PATH`"
+        if script := next(
+            (file.name for file in self.files if file.name.startswith("scripts/") and can_start(file.name)), None
+        ):
+            return f"not by itself: name a script, as in `skillyard run {self.skill.name} --entry {script}`"
         return "no: it holds instructions, nothing to run"
 
     def to_dict(self) -> dict[str, object]:

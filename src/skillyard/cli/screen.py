@@ -17,7 +17,7 @@ from skillyard.text import sanitize, single_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Screen", "wants_color"]
+__all__ = ["Screen", "counted", "wants_color"]
 
 _PIPE_WIDTH: Final = 100_000  # a pipe has no edge: nothing is cut or wrapped for a program that reads lines
 
@@ -36,6 +36,11 @@ STYLES: Final = {
 def wants_color() -> bool:
     """Whether the person allows colours: `NO_COLOR` unset or empty."""
     return not os.environ.get("NO_COLOR")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`: a number with its noun, for people."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 class Screen:

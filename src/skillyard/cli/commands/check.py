@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from skillyard.cli.checking import Checked, check_target, find_targets
 from skillyard.cli.failures import FAILURE, OK
 from skillyard.cli.progress import ScanProgress
+from skillyard.cli.screen import counted
 from skillyard.document import Profile
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _draw(screen: Screen, checked: Sequence[Checked], profile: Profile) -> None:
     if rules.total() > _MANY:
         screen.line("most frequent: " + ", ".join(f"{rule} {count}" for rule, count in rules.most_common(5)))
     summary = _summary(checked)
-    counts = ", ".join(f"{summary[name]} {name}" for name in ("errors", "warnings"))
+    counts = f"{counted(summary['errors'], 'error')}, {counted(summary['warnings'], 'warning')}"
     fixed = sum(len(one.fixed) for one in checked)
     noun = "file is" if len(checked) == 1 else "files are"
     screen.line(

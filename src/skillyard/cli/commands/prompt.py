@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, get_args
 
+from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK
 from skillyard.cli.opening import open_catalog
+from skillyard.cli.screen import counted
 from skillyard.prompt import Style
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--description-chars",
-        type=int,
+        type=positive,
         default=200,
         metavar="N",
         help="cut each description after N characters (default: %(default)s)",
@@ -60,19 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _budget(text: str) -> int | None:
-    if text == "none":
-        return None
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    return None if text == "none" else positive(text)
 
 
 def _report(index: Index) -> str:
     listed = len(index.kept) + len(index.shortened)
-    parts = [f"{index.tokens} tokens for {listed} skills"]
+    parts = [f"{index.tokens:,} tokens for {counted(listed, 'skill')}"]
     if index.shortened:
-        parts.append(f"{len(index.shortened)} of them shortened")
+        parts.append(f"{len(index.shortened):,} of them shortened")
     if index.omitted:
-        parts.append(f"{len(index.omitted)} left out (--json says why)")
+        parts.append(f"{len(index.omitted):,} left out (--json says why)")
     return ", ".join(parts)

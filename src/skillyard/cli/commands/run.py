@@ -54,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         screen.data(outcome.to_dict())
     else:
         draw_run(screen, skill.name, outcome)
+        if outcome.error is not None and outcome.error.code == "VALIDATION_FAILED":
+            screen.note(f"hint: `skillyard show {skill.id}` tells what input it takes")
     return OK if outcome.error is None else FAILURE
 
 

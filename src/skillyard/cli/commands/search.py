@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from skillyard.cli.arguments import positive
 from skillyard.cli.failures import FAILURE, OK
 from skillyard.cli.opening import open_catalog
+from skillyard.text import shorten
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
+    from skillyard.search import Match
+
+_WORDS: Final = 32  # characters
 
 __all__ = ["add_arguments", "run"]
 
@@ -17,7 +22,9 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `search` takes."""
     parser.add_argument("query", help="a request in plain words, as a user would write it")
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="at most this many matches (default: %(default)s)")
+    parser.add_argument(
+        "--limit", type=positive, default=10, metavar="N", help="at most this many matches (default: %(default)s)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,8 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
         screen.note(f"none of {len(catalog)} skills fits; try other words")
         return FAILURE
     screen.table(
-        ((f"{match.confidence:.2f}", match.skill.name, ", ".join(match.matched), match.skill.description) for match in matches),
+        ((f"{match.confidence:.2f}", match.skill.name, _words(match), match.skill.description) for match in matches),
         header=("FIT", "NAME", "BECAUSE OF", "DESCRIPTION"),
         stretch=3,
     )
     return OK
+
+
+def _words(match: Match) -> str:
+    """The words of the skill that fit, each once, whatever field they are in."""
+    return shorten(", ".join(dict.fromkeys(found.partition(":")[2] for found in match.matched)), _WORDS)
