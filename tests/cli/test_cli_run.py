@@ -128,3 +128,11 @@ def test_a_skill_that_is_not_ok_does_not_run(call: Call, home: Path, project: Pa
     assert answer.code == 1
     assert answer.data["error"]["code"] == "skill_unusable"
     assert state in answer.data["error"]["message"]
+
+
+def test_output_is_spread_only_where_a_line_is_too_short(call: Call, skills_root: Path, make_skill: Call) -> None:
+    script = "import json\nprint(json.dumps({'short': [1, 2, {'a': 'b'}], 'long': ['x' * 60, 'y' * 60]}))\n"
+    make_skill(skills_root, "shapes", files={"scripts/execute.py": script})
+    lines = call("run", "shapes", "--root", skills_root).out.splitlines()
+    assert '    "short": [1, 2, {"a": "b"}],' in lines
+    assert f'      "{"x" * 60}",' in lines

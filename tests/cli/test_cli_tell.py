@@ -53,7 +53,7 @@ def test_a_search_has_its_promised_shape_and_never_invents_a_match(call: Call, e
     assert set(data["matches"][0]) == {"id", "name", "confidence", "matched"}
     assert data["matches"][0]["id"] == "config:text-statistics"
     nothing = call("search", "zzzz qqqq", "--root", examples)
-    assert (nothing.code, nothing.out) == (1, "")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "none of 9 skills fits; try other words\n")
     assert call("search", "zzzz qqqq", "--root", examples, "--json").data == {"matches": []}
 
 

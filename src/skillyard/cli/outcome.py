@@ -17,6 +17,7 @@ __all__ = ["draw_run"]
 
 _CELL: Final = 80  # characters of a value in a table
 _LOG_LINES: Final = 20
+_LINE: Final = 88  # characters of JSON on one line
 
 
 def draw_run(screen: Screen, name: str, run: Run) -> None:
@@ -77,8 +78,18 @@ def _draw_log(screen: Screen, run: Run) -> None:
             screen.line("\n".join(lines[-_LOG_LINES:]), indent=2)
 
 
-def _pretty(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+def _pretty(value: object, indent: int = 0) -> str:
+    """JSON for reading: what fits on a line stays on it, the rest is spread, one member a line."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + indent <= _LINE or not isinstance(value, dict | list):
+        return flat
+    if isinstance(value, dict):
+        members = [f"{json.dumps(key, ensure_ascii=False)}: {_pretty(inner, indent + 2)}" for key, inner in value.items()]
+    else:
+        members = [_pretty(inner, indent + 2) for inner in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    inside = ",\n".join(" " * (indent + 2) + member for member in members)
+    return f"{opening}\n{inside}\n{' ' * indent}{closing}"
 
 
 def _cell(value: object) -> str:

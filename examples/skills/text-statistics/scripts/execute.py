@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-WORD = re.compile(rf"\b(?:[A-Za-z]\.){{2,}}|\d+(?:[.,]\d+)+|[^\W_{CJK}]+(?:['’\-][^\W_{CJK}]+)*")
+WORD = re.compile(rf"\d+(?:[.,]\d+)+|[^\W_{CJK}]+(?:['’.\-][^\W_{CJK}]+)*")
 CJK_CHARACTER = re.compile(f"[{CJK}]")
 SENTENCE_END = re.compile(r"(?<!\b\w)[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+[”’」』）]*")
 PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")

@@ -6,8 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.arguments import positive
-from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.failures import OK
 from skillyard.cli.opening import open_catalog
+from skillyard.cli.screen import counted
 from skillyard.text import shorten
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
         screen.data({"matches": [match.to_dict() for match in matches]})
         return OK
     if not matches:
-        screen.note(f"none of {len(catalog)} skills fits; try other words")
-        return FAILURE
+        screen.note(f"none of {counted(len(catalog), 'skill')} fits; try other words")
+        return OK
     screen.table(
         ((f"{match.confidence:.2f}", match.skill.name, _words(match), match.skill.description) for match in matches),
         header=("FIT", "NAME", "BECAUSE OF", "DESCRIPTION"),
