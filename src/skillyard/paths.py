@@ -18,6 +18,7 @@ __all__ = ["is_inside", "open_inside", "read_inside", "safe_relative", "slug"]
 
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9]+")
+_SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -104,6 +105,8 @@ def slug(name: str, fallback: str = "") -> str:
     Letters outside ASCII are folded where Unicode knows how (`Café` → `cafe`). A name that leaves nothing takes the slug of
     `fallback` (the folder's name), then `skill-<8 hex digits>` of the name's hash, so that no two names share one by accident.
     """
+    if _SLUG.fullmatch(name):
+        return name
     for candidate in (name, fallback):
         folded = candidate if candidate.isascii() else _without_marks(candidate)
         if result := _NOT_SLUG.sub("-", folded.lower()).strip("-"):
