@@ -31,7 +31,7 @@ def check_body(document: Document, findings: Findings) -> None:
         message = f"the instructions have {words:,} words, more than {_WORD_LIMIT:,}"
         findings.add("body-too-long", line=document.body_line, message=message)
     metadata = document.metadata
-    if metadata.kind_declared and metadata.resources.entry is None and metadata.kind in ("direct", "preprocessor", "internal"):
+    if metadata.runs_a_script and metadata.resources.entry is None:
         code = next((block for block in document.code_blocks if block.language in _CODE), None)
         if code:
             findings.add("code-in-body", line=code.line)

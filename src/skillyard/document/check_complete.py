@@ -32,11 +32,7 @@ def check_complete(metadata: Metadata, fields: FieldReader, findings: Findings) 
         if name not in metadata.declared:
             fix = f"add `{name}:`" + ("; `permissions` is its older form" if name == "security" else "")
             findings.add("field-required", line=fields.mapping.line, message=f"`{name}` is missing", fix=fix)
-    if (
-        "resources" in metadata.declared
-        and metadata.resources.entry is None
-        and metadata.kind not in ("service", "distributed", "static")
-    ):
+    if "resources" in metadata.declared and metadata.resources.entry is None and metadata.runs_a_script:
         message = "`resources.entry` is missing, so nothing can be run"
         findings.add(
             "field-required",
@@ -60,7 +56,7 @@ def _check_schema(schema: Mapping[str, object] | None, name: str, fields: FieldR
     try:
         jsonschema_rs.validator_for(dict(schema), retriever=_refuse)
     except Exception as error:
-        reason = str(error).partition("\n")[0][:120]
+        reason = str(error).partition("\n")[0][:240]
         findings.add("schema-invalid", line=fields.line(name), message=f"`{fields.written(name)}` is not JSON Schema: {reason}")
 
 

@@ -20,6 +20,5 @@ def check_files(metadata: Metadata, fields: FieldReader, findings: Findings, fil
     for path in (resources.entry, *resources.helpers, *resources.references, *resources.assets):
         if path and path not in files and not any(file.startswith(path + "/") for file in files):
             findings.add("resource-missing", line=line, message=f"the file `{path[:120]}` is not there")
-    runs_a_script = metadata.kind_declared and metadata.kind in ("direct", "preprocessor", "internal")
-    if (runs_a_script or resources.entry) and not any(file.startswith("scripts/") for file in files):
+    if (metadata.runs_a_script or resources.entry) and not any(file.startswith("scripts/") for file in files):
         findings.add("scripts-missing", line=fields.line("type"))

@@ -32,6 +32,8 @@ class Document:
     """One parsed SKILL.md."""
 
     file: str
+    directory_name: str
+    """The name of the skill's folder; empty when it was not given."""
     text: str
     """The whole file as text, without byte order mark."""
     front_matter: MappingLike[str, object]
@@ -50,7 +52,7 @@ class Document:
     @property
     def skill_id(self) -> str:
         """A storage-safe id: the declared `skill_id`, else the name as a slug, else the folder's (row 003-3)."""
-        return slug(self.metadata.skill_id or self.metadata.name)
+        return slug(self.metadata.skill_id or self.metadata.name, self.directory_name)
 
 
 def parse_document(data: bytes, *, file: str = "SKILL.md", directory_name: str = "", profile: Profile = "standard") -> Document:
@@ -102,6 +104,7 @@ def _read(opened: Opened, findings: Findings, directory_name: str) -> Document:
     sections, code_blocks = read_body(opened.body, first_line=opened.body_line)
     return Document(
         file=findings.file,
+        directory_name=directory_name,
         text=opened.text,
         front_matter=cast("dict[str, object]", as_text(opened.mapping)),
         metadata=metadata,

@@ -109,7 +109,7 @@ class FieldReader:
         right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
         if right_type and isinstance(value, (int, float)) and low <= value <= high:
             return value
-        self.wrong(name, f"a {'whole ' if whole else ''}number from {low:g} to {high:g}")
+        self.wrong(name, f"a {'whole ' if whole else ''}number from {low:,} to {high:,}")
         return None
 
     def words(self, name: str, *, commas: bool = True) -> tuple[str, ...]:

@@ -154,7 +154,12 @@ class Metadata:
     @property
     def has_entry(self) -> bool:
         """Whether the skill declares something to run."""
-        return self.resources.entry is not None or ("type" in self.declared and self.kind_declared)
+        return self.resources.entry is not None or self.kind_declared
+
+    @property
+    def runs_a_script(self) -> bool:
+        """Whether a `type` was written that runs a script of the skill's own (C-2)."""
+        return self.kind_declared and self.kind in ("direct", "preprocessor", "internal")
 
     @property
     def kind_declared(self) -> bool:
