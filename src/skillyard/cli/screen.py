@@ -12,14 +12,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
+from skillyard.cli.columns import aligned, cells, cut
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["Screen", "counted", "wants_color"]
-
-_PIPE_WIDTH: Final = 100_000  # a pipe has no edge: nothing is cut or wrapped for a program that reads lines
 
 STYLES: Final = {
     "ok": "green",
@@ -31,6 +30,7 @@ STYLES: Final = {
     "warning": "yellow",
     "info": "cyan",
 }
+_CODES: Final = {"green": 32, "yellow": 33, "red": 31, "cyan": 36, "dim": 2, "bold": 1}
 
 
 def wants_color() -> bool:
@@ -82,11 +82,14 @@ class Screen:
 
     def line(self, text: str = "", *, style: str = "", indent: int = 0) -> None:
         """Write one paragraph for people; a terminal wraps it."""
+        text = sanitize(text)
+        if not self.is_terminal:
+            self._write_lines(" " * indent + line for line in text.split("\n"))
+            return
         from rich.padding import Padding
         from rich.text import Text
 
-        paragraph = Text(sanitize(text), style=self._style(style))
-        self._print(Padding(paragraph, (0, 0, 0, indent), expand=False) if indent else paragraph)
+        self.console.print(Padding(Text(text, style=STYLES.get(style, style)), (0, 0, 0, indent), expand=False))
 
     def table(
         self, rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), stretch: int | None = None, indent: int = 0
@@ -95,38 +98,54 @@ class Screen:
 
         A terminal wraps the last column, or, when `stretch` is given, cuts that column to the width that is left.
         """
-        from rich.cells import cell_len
+        lines = [[single_line(cell) for cell in row] for row in rows]
+        if not lines:
+            return
+        everything = [list(header), *lines] if header else lines
+        widths = [max(map(cells, column)) for column in zip(*everything, strict=True)]
+        if self.is_terminal:
+            widths = self._fitted(widths, stretch, indent)
+        if self.is_terminal and stretch is None:
+            self._draw_wrapped(lines, widths, indent)
+            return
+        drawn = aligned(everything, widths)
+        if header:
+            self._write_lines([" " * indent + self._colored("".join(next(drawn)), "bold")])
+        self._write_lines(" " * indent + "".join(self._by_status(cell) for cell in line) for line in drawn)
+
+    def _fitted(self, widths: Sequence[int], stretch: int | None, indent: int) -> list[int]:
+        """How wide each column may be on this terminal: at most two fifths, and for `stretch` what is left."""
+        screen = self.console_width - indent
+        last = len(widths) - 1
+        fitted = [width if index == last else min(width, screen * 2 // 5) for index, width in enumerate(widths)]
+        if stretch is not None:
+            taken = sum(fitted) - fitted[stretch] + 2 * last
+            fitted[stretch] = max(screen - taken - 1, 10)
+        return fitted
+
+    def _draw_wrapped(self, lines: Sequence[Sequence[str]], widths: Sequence[int], indent: int) -> None:
         from rich.padding import Padding
         from rich.table import Table
         from rich.text import Text
 
-        lines = [[single_line(cell) for cell in row] for row in rows]
-        if not lines:
-            return
-        widths = [max(map(cell_len, column)) for column in zip(header or lines[0], *lines, strict=True)]
-        limits = self._limits(widths, stretch, indent)
-        table = Table(box=None, show_header=bool(header), header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         for index in range(len(widths)):
-            wraps = stretch is None and index == len(widths) - 1
-            table.add_column(header[index] if header else "", no_wrap=not wraps, overflow="fold")
+            table.add_column(no_wrap=index < len(widths) - 1, overflow="fold")
         for line in lines:
-            cells = [Text(cell, style=STYLES.get(cell, "")) for cell in line]
-            for cell, limit in zip(cells, limits, strict=True):
-                cell.truncate(limit, overflow="ellipsis")
-            table.add_row(*cells)
-        self._print(Padding(table, (0, 0, 0, indent), expand=False) if indent else table)
+            fitted = [*(cut(cell, width) for cell, width in zip(line[:-1], widths, strict=False)), line[-1]]
+            table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in fitted))
+        self.console.print(Padding(table, (0, 0, 0, indent), expand=False))
 
-    def _limits(self, widths: Sequence[int], stretch: int | None, indent: int) -> list[int]:
-        """How wide each column may be: whole in a pipe; on a terminal at most two fifths, and for `stretch` what is left."""
-        if not self.is_terminal:
-            return list(widths)
-        screen = self.console.width - indent
-        last = len(widths) - 1
-        limits = [width if index == last else min(width, screen * 2 // 5) for index, width in enumerate(widths)]
-        if stretch is not None:
-            taken = sum(limits) - limits[stretch] + 2 * last
-            limits[stretch] = max(screen - taken - 1, 10)
-        return limits
+    def _by_status(self, cell: str) -> str:
+        return self._colored(cell, STYLES.get(cell.rstrip(), ""))
+
+    def _colored(self, text: str, style: str) -> str:
+        if not (style and self.color and self.is_terminal):
+            return text
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+    def _write_lines(self, lines: Iterable[str]) -> None:
+        sys.stdout.writelines(line.rstrip() + "\n" for line in lines)
 
     def heading(self, text: str) -> None:
         """Write the heading of a section, with an empty line before it."""
@@ -145,31 +164,26 @@ class Screen:
         _write(sys.stderr, f"error: {single_line(failure['message'])}\nhint: {single_line(failure['hint'])}\n")
 
     @property
+    def console_width(self) -> int:
+        """The terminal's columns."""
+        from shutil import get_terminal_size  # with it come all archive formats: not for answers to programs
+
+        return get_terminal_size().columns
+
+    @property
     def console(self) -> Console:
-        """Rich's console on standard output, made when first used."""
+        """Rich's console on the terminal, made when first used."""
         if self._console is None:
-            from rich.console import Console  # 60 ms: not for answers to programs
+            from rich.console import Console  # 60 ms: only for what has to be wrapped
 
             self._console = Console(
                 file=sys.stdout,
-                width=None if sys.stdout.isatty() else _PIPE_WIDTH,
                 color_system="auto" if self.color else None,
                 highlight=False,
                 markup=False,
                 emoji=False,
             )
         return self._console
-
-    def _style(self, style: str) -> str:
-        return STYLES.get(style, style)
-
-    def _print(self, drawable: object) -> None:
-        if self.console.is_terminal:
-            self.console.print(drawable)
-            return
-        with self.console.capture() as capture:
-            self.console.print(drawable)
-        sys.stdout.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
 
 
 def _write(stream: TextIO, text: str) -> None:
