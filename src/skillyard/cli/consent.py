@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.questions import ask
-from skillyard.errors import PermissionDenied
+from skillyard.errors import ApprovalRejected, PermissionDenied
 from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def require_consent(catalog: Catalog, skill: Skill, screen: Screen) -> str | Non
 
 def _where(catalog: Catalog) -> str:
     configuration = catalog.configuration
-    return " or ".join(file for file in (configuration.user_file, configuration.file) if file) or "the configuration"
+    files = [file for file in (configuration.user_file, configuration.file) if file and Path(file).is_file()]
+    return " or ".join(files) or "the configuration"
 
 
 def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str:
@@ -53,7 +55,12 @@ def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str:
     approver = ConsoleApprover(skill) if screen.interactive else None
     approvals = Approvals(approver, workspace=catalog.project_root)
     digest = skill.digest()
-    asyncio.run(approvals.require(skill, session="cli"))
+    try:
+        asyncio.run(approvals.require(skill, session="cli"))
+    except ApprovalRejected as rejected:
+        if approver is None:
+            rejected.hint = "call this once at a terminal and answer `w`, or write an 'allow' rule for the skill"
+        raise
     return digest
 
 

@@ -81,10 +81,10 @@ class Screen:
         sys.stdout.buffer.write(data)
 
     def line(self, text: str = "", *, style: str = "", indent: int = 0) -> None:
-        """Write one paragraph for people; a terminal wraps it."""
+        """Write one paragraph for people; an indented one keeps its indent when a terminal wraps it."""
         text = sanitize(text)
-        if not self.is_terminal:
-            self._write_lines(" " * indent + line for line in text.split("\n"))
+        if not (self.is_terminal and indent):
+            self._write_lines(" " * indent + self._colored(line, STYLES.get(style, style)) for line in text.split("\n"))
             return
         from rich.padding import Padding
         from rich.text import Text

@@ -28,7 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     skill = catalog.get(arguments.name)
     if not arguments.yes:
         if screen.as_json or not screen.interactive:
-            raise UsageProblem("nobody can be asked whether to delete", hint=f"say it: skillyard delete {skill.id} --yes")
+            raise UsageProblem(
+                "nobody can be asked whether to delete", hint=f"without being asked: skillyard delete {skill.id} --yes"
+            )
         if not confirm(f"Delete {skill.directory} and everything in it?"):
             screen.note("nothing was deleted")
             return FAILURE
