@@ -39,7 +39,7 @@ _ETC: Final = {
 _MEBIBYTE: Final = 1024 * 1024
 _SCRATCH: Final = "/tmp"  # noqa: S108 # the run's own: new, empty and sized
 _SHARED: Final = "/dev/shm"  # noqa: S108 # the same
-_RUNNER: Final = "/opt/skillyard/runner.py"
+_RUNNER: Final = "/opt/skillyard/"
 REMEDIES: Final = (
     "install bubblewrap 0.8 or newer, for example: apt-get install bubblewrap",
     "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 (on Ubuntu: keep the AppArmor profile of bwrap)",
@@ -99,7 +99,12 @@ class BubblewrapBackend:
         if run.cgroup is None:
             limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
         inner = run.runtime.command(
-            f"/skill/{run.entry}", run.job.arguments, runner=_RUNNER, result=descriptors.result, limits=limits
+            f"/skill/{run.entry}",
+            run.job.arguments,
+            runner=_runner(run),
+            result=descriptors.result,
+            gate=descriptors.gate,
+            limits=limits,
         )
         options = "\0".join([*_options(run, descriptors.files), ""])
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]
@@ -123,11 +128,15 @@ def _options(run: Prepared, files: tuple[int, ...]) -> list[str]:
         "--dev", "/dev", "--size", str(16 * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
         "--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
         "--ro-bind", run.stage.tree, "/skill",
-        *(("--ro-bind", run.stage.runner, _RUNNER) if run.runtime.kind == "python" else ()),
+        *(("--ro-bind", run.stage.runner, _runner(run)) if run.runtime.kind == "python" else ()),
         *(("--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", "/workspace") if policy.filesystem == "read-write" else ()),
         "--chdir", "/workspace" if policy.filesystem == "read-write" else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),
     ]  # fmt: skip
+
+
+def _runner(run: Prepared) -> str:
+    return _RUNNER + Path(run.stage.runner).name
 
 
 def _environment(policy: Policy) -> list[str]:

@@ -44,10 +44,33 @@ class Cgroup:
         """How reports call it."""
         return f"cgroup{self.version}"
 
-    def add(self, pid: int) -> None:
-        """Move a process in; its children follow."""
-        for folder in self.folders:
-            _write(f"{folder}/cgroup.procs", str(pid))
+    def add(self, pid: int) -> bool:
+        """Move a process in, its later children follow; `False` when the kernel will not. One that is gone is no trouble."""
+        try:
+            for folder in self.folders:
+                _write(f"{folder}/cgroup.procs", str(pid))
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def watch_memory(self) -> int | None:
+        """A descriptor that can be read when the memory runs out; `None` where the kernel ends the whole group by itself."""
+        if self.version == 2:
+            return None
+        with contextlib.suppress(OSError):
+            event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            control = os.open(f"{self.folders[0]}/memory.oom_control", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _write(f"{self.folders[0]}/cgroup.event_control", f"{event} {control}")
+            except OSError:
+                os.close(event)
+                raise
+            finally:
+                os.close(control)
+            return event
+        return None
 
     def out_of_memory(self) -> bool:
         """Whether the kernel killed something in the group for its memory."""

@@ -27,6 +27,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "memory": "the run needed more than {policy.memory_mb} MiB of memory",
     "pids": "the run started more than {policy.pids} processes or threads",
     "output_limit": "the run wrote more than it may and was ended",
+    "unavailable": "the run could not be put under its limits and was not let go",
     "result_invalid": "the run wrote more than {policy.result_bytes} bytes to its result pipe",
 }
 
@@ -81,12 +82,12 @@ def _signal_number(returncode: int) -> int | None:
 
 
 def _verdict(ending: Ending, policy: Policy, number: int | None, stderr: bytes, result: bytes) -> _Verdict:
+    value, problem = _read(result, policy)
     if status := _limit_reached(ending, stderr):
-        return _Verdict(status, _SENTENCES[status].format(policy=policy))
+        return _Verdict(status, _SENTENCES[status].format(policy=policy), value)
     if number is not None:
         name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
-        return _Verdict("killed", f"the run was ended by {name}")
-    value, problem = _read(result, policy)
+        return _Verdict("killed", f"the run was ended by {name}", value)
     if ending.returncode != 0:
         return _Verdict("error", f"the script ended with exit code {ending.returncode}", value)
     if problem:

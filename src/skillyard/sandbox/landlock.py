@@ -8,11 +8,10 @@ files exist (names, sizes, times) though it cannot read or change them, and it s
 from __future__ import annotations
 
 import ctypes
-import json
+import marshal
 import os
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -22,7 +21,7 @@ from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
 from skillyard.sandbox.limits import common_limits
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import threads_of_user
-from skillyard.sandbox.running import Prepared, process_limits, run_job
+from skillyard.sandbox.running import Prepared, own_script, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for
 from skillyard.sandbox.supervisor import Command, Descriptors
 
@@ -37,6 +36,7 @@ _FILE_BITS: Final = 0b1_1000_0000_0000_0111  # the rights that exist for a singl
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
 _NEW_DEVICES: Final = 1 << 6 | 1 << 11
+_PLAIN: Final = 2  # a version of marshal that every Python reads
 _MEBIBYTE: Final = 1024 * 1024
 REMEDIES: Final = ("use Linux 6.2 or newer with Landlock enabled (lsm=…,landlock on the kernel's command line)",)
 
@@ -91,10 +91,10 @@ class LandlockBackend:
 
     def command(self, run: Prepared, descriptors: Descriptors) -> Command:
         """The launcher's command line and the configuration it reads from its control pipe."""
-        launcher = resources.files("skillyard.sandbox").joinpath("landlock_launcher.py")
-        own = runtime_for("launcher.py", as_other=False).program
-        argv = [own, "-I", "-S", "-B", str(launcher), str(descriptors.control)]
-        return Command(argv, json.dumps(_configuration(run, descriptors)).encode(), own_reaper=True)
+        own = runtime_for("launcher.py", as_other=False)
+        launcher = run.stage.add_file(*own_script("landlock_launcher", compiled=own.same_python))
+        argv = [own.program, "-I", "-S", "-B", launcher, str(descriptors.control)]
+        return Command(argv, marshal.dumps(_configuration(run, descriptors), _PLAIN), own_reaper=True)
 
 
 _PORTS_ONLY: Final = Unmet(
@@ -111,10 +111,13 @@ def landlock_version() -> int:
 
 def _configuration(run: Prepared, descriptors: Descriptors) -> dict[str, object]:
     policy, stage = run.policy, run.stage
-    inner = run.runtime.command(f"{stage.tree}/{run.entry}", run.job.arguments, runner=stage.runner, result=3, limits={})
+    inner = run.runtime.command(
+        f"{stage.tree}/{run.entry}", run.job.arguments, runner=stage.runner, result=3, gate=4, limits={}
+    )
     return {
         "parent": os.getpid(),
         "result": descriptors.result,
+        "gate": descriptors.gate,
         "filter": descriptors.files[0],
         "user": run.identity.uid if run.identity else None,
         "folder": stage.workspace if policy.filesystem == "read-write" else stage.tree,
@@ -148,7 +151,7 @@ def _rules(run: Prepared) -> list[tuple[str, int]]:
     """Which paths may be used how."""
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
     stage = run.stage
-    readable = (*_SYSTEM, *run.runtime.folders, stage.tree, stage.runner)
+    readable = (*_SYSTEM, *run.runtime.folders, stage.tree, *((stage.runner,) if stage.runner else ()))
     writable = (stage.scratch, stage.workspace)
     real = dict.fromkeys(os.path.realpath(path) for path in readable)
     rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]

@@ -1,19 +1,24 @@
 """Started by the `landlock` backend, outside any sandbox: restricts a child, starts the skill's program in it, ends its tree.
 
-`launcher.py CONTROL_FD` reads one JSON document from the control pipe. The parent stays outside the restrictions as the reaper
+`launcher.py CONTROL_FD` reads its configuration from the control pipe. The parent stays outside the restrictions as the reaper
 of everything the child leaves behind; it ends the tree when the child ends, on SIGTERM, and when its own parent dies. This file
-stands alone, so that it starts fast: it imports nothing of Skillyard.
+stands alone, so that it starts fast: it imports nothing of Skillyard, and the C modules below `signal` and `json`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import marshal
 import os
 import resource
-import signal
 import sys
-from collections.abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Mapping
+else:
+    import _signal as signal  # without the enumerations around it, which take longer than all else
 
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
@@ -88,11 +93,12 @@ def _restrict(config: Mapping[str, object], filter_bytes: bytes, parent: int) ->
 
 
 def _child(config: Mapping[str, object], parent: int) -> None:
-    filter_fd, result = int(config["filter"]), int(config["result"])  # type: ignore[call-overload]
+    numbers: list[int] = [config[name] for name in ("filter", "result", "gate")]  # type: ignore[misc]
+    filter_fd, result, gate = numbers
     filter_bytes = os.pread(filter_fd, 1 << 16, 0)
     os.close(filter_fd)
-    os.dup2(result, 3)
-    os.closerange(4, 65_536)
+    os.dup2(gate, os.dup2(result, 3) + 1)
+    os.closerange(5, 65_536)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     _restrict(config, filter_bytes, parent)
@@ -145,7 +151,7 @@ def _reap(child: int) -> int:
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == child:
-                code = os.waitstatus_to_exitcode(status)
+                code: int = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
             if pid == 0:
                 break
@@ -154,7 +160,7 @@ def _reap(child: int) -> int:
 def main() -> None:
     """Fork, restrict, run, wait, and leave nothing alive."""
     with os.fdopen(int(sys.argv[1]), "rb") as control:
-        config = json.loads(control.read())
+        config = marshal.loads(control.read())  # noqa: S302 # from our own parent
     signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
     _prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
     _prctl(_PR_SET_SUBREAPER, 1)

@@ -1,8 +1,10 @@
 """Started inside the sandbox by Python itself: sets the last limits, then runs a skill's Python entry.
 
-`runner.py RESULT_FD LIMITS ENTRY ARGUMENT...`. An entry that defines `execute` is called with the parameters, the context and
-the configuration from standard input, and what it returns goes to the result pipe. Any other entry runs as a plain script.
-This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8.
+`runner.py RESULT_FD GATE_FD LIMITS ENTRY ARGUMENT...`. An entry that defines `execute` is called with the parameters, the
+context and the configuration from standard input, and what it returns goes to the result pipe. Any other entry runs as a plain
+script.
+This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8. It is on the way of every run, so it
+imports next to nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +17,27 @@ if TYPE_CHECKING:  # the typing module costs more time than the whole rest of th
     from typing import Any
 
 _RESULT = 3
-_FUNCTION = ("FunctionDef", "AsyncFunctionDef")
 
 
-def _prepare(result: int, limits: str) -> None:
-    """Move the result pipe to its promised number and lower the limits (`NAME=number,...`)."""
+class _LateSite:
+    """Finds installed packages the first time something outside the standard library is imported.
+
+    Python is started without them, because looking for them takes a tenth of its start.
+    """
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+        """Add the site packages once, then look again."""
+        sys.meta_path.remove(cls)
+        import site
+        from importlib.machinery import PathFinder
+
+        site.main()
+        return PathFinder.find_spec(name, path, target)
+
+
+def _prepare(result: int, gate: int, limits: str) -> None:
+    """Move the result pipe to its promised number, lower the limits (`NAME=number,...`), wait until the gate opens."""
     if result != _RESULT:
         os.dup2(result, _RESULT)
         os.close(result)
@@ -29,17 +47,35 @@ def _prepare(result: int, limits: str) -> None:
         for item in limits.split(","):
             name, _, number = item.partition("=")
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
+    if gate >= 0:
+        if not os.read(gate, 1):
+            os._exit(1)  # nobody watches any more
+        os.close(gate)
 
 
-def _defines_execute(tree: Any) -> bool:
-    for node in tree.body:
-        kind = type(node).__name__
-        if kind in _FUNCTION and node.name == "execute":
+def _like_python() -> None:
+    """What Python has at its start and `-S` took away."""
+    import builtins
+
+    sys.meta_path.append(_LateSite)
+    for name in ("exit", "quit"):
+        setattr(builtins, name, sys.exit)
+
+
+def _defines_execute(code: Any) -> bool:
+    """Whether the module's own code binds the name `execute`: by `def`, by import or by assignment."""
+    if "execute" not in code.co_names:
+        return False
+    import opcode
+
+    wanted, store, extended, argument = code.co_names.index("execute"), opcode.opmap["STORE_NAME"], opcode.EXTENDED_ARG, 0
+    for operation, low in zip(code.co_code[::2], code.co_code[1::2]):  # noqa: B905 # Python 3.8 has no strict
+        argument = argument << 8 | low
+        if operation == extended:
+            continue
+        if operation == store and argument == wanted:
             return True
-        if kind == "ImportFrom" and any((name.asname or name.name) == "execute" for name in node.names):
-            return True
-        if kind == "Assign" and any(getattr(target, "id", "") == "execute" for target in node.targets):
-            return True
+        argument = 0
     return False
 
 
@@ -104,33 +140,32 @@ def _answer(data: bytes) -> None:
 
 
 def _run(entry: str) -> None:
-    import types
-
     with open(entry, "rb") as file:
-        tree: Any = compile(file.read(), entry, "exec", 0x400, dont_inherit=True)  # only the syntax tree
-    called = _defines_execute(tree)
+        code = compile(file.read(), entry, "exec", dont_inherit=True)
+    called = _defines_execute(code)
     name = "skill_entry" if called else "__main__"
-    module = types.ModuleType(name)
+    module = type(sys)(name)
     module.__file__ = entry
     sys.modules[name] = module
-    exec(compile(tree, entry, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 # this is what a runner does
+    exec(code, module.__dict__)  # noqa: S102 # this is what a runner does
     if called:
         _call(module.__dict__["execute"])
 
 
 def main() -> None:
     """Run the entry; an error in it is shown without the frames of this file."""
-    result, limits, entry = sys.argv[1:4]
-    _prepare(int(result), limits)
-    sys.argv[:] = [entry, *sys.argv[4:]]
+    result, gate, limits, entry = sys.argv[1:5]
+    _prepare(int(result), int(gate), limits)
+    _like_python()
+    sys.argv[:] = [entry, *sys.argv[5:]]
     sys.path[0] = os.path.dirname(entry)
     try:
         _run(entry)
     except Exception as error:
         import traceback
 
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        own, frames = main.__code__.co_filename, error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename == own:
             frames = frames.tb_next
         traceback.print_exception(type(error), error, frames)
         sys.exit(1)

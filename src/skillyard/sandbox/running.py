@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import marshal
 import os
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from importlib import resources
-from pathlib import Path
+from importlib.util import MAGIC_NUMBER
 from typing import Final, Protocol
 
 from skillyard.errors import InvalidInput, SandboxUnavailable
@@ -25,7 +26,7 @@ from skillyard.sandbox.staging import Stage, stage
 from skillyard.sandbox.supervisor import Command, Descriptors, Ending, supervise
 from skillyard.sandbox.syscalls import this_machine
 
-__all__ = ["Engine", "Prepared", "process_limits", "run_job"]
+__all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]
 
 _MEBIBYTE: Final = 1024 * 1024
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
@@ -147,14 +148,28 @@ def _cgroup(engine: Engine, policy: Policy) -> Cgroup | None:
     return make_cgroup(memory_bytes=policy.memory_bytes + engine.overhead_bytes, pids=policy.pids + engine.overhead_processes)
 
 
-def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Identity | None) -> Stage:
-    made = stage(job.tree, entry, whole=job.policy.filesystem != "none", identity=identity)
+def _copy(job: Job, entry: str, identity: Identity | None) -> Stage:
+    """The copy of the skill; what is to be verified is copied whole, whatever the run may see of it."""
+    whole = job.policy.filesystem != "none"
+    if job.verify is None:
+        return stage(job.tree, entry, whole=whole, complete=False, identity=identity)
+    made = stage(job.tree, entry, whole=True, complete=True, identity=identity)
     try:
-        if job.verify:
-            job.verify(made.tree)
+        job.verify(made.tree)
+        return made if whole else stage(made.tree, entry, whole=False, complete=True, identity=identity)
+    except BaseException:
+        whole = False
+        raise
+    finally:
+        if not whole:
+            made.remove()
+
+
+def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Identity | None) -> Stage:
+    made = _copy(job, entry, identity)
+    try:
         if runtime.kind == "python":
-            Path(made.runner).write_bytes(_runner_source())
-            Path(made.runner).chmod(0o444)
+            made.runner = made.add_file(*own_script("python_runner", compiled=runtime.same_python))
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
             if job.policy.filesystem == "read-write":
@@ -165,8 +180,14 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
     return made
 
 
-def _runner_source() -> bytes:
-    return resources.files("skillyard.sandbox").joinpath("python_runner.py").read_bytes()
+@lru_cache(maxsize=4)
+def own_script(name: str, *, compiled: bool) -> tuple[str, bytes]:
+    """The file name and content of a script of this room; compiled where the same Python will read it."""
+    source = resources.files("skillyard.sandbox").joinpath(f"{name}.py").read_bytes()
+    if not compiled:
+        return f"{name}.py", source
+    code = compile(source, f"{name}.py", "exec", dont_inherit=True)
+    return f"{name}.pyc", MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
 
 
 def _over_quota(run: Prepared) -> bool:

@@ -38,29 +38,39 @@ _LATER: Final = {".js", ".mjs", ".cjs", ".ts", ".mts", ".cts"}
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One interpreter: its kind, its path, and the folders it needs beside the system's own."""
+    """One interpreter: its kind, its path, and the folders it needs beside the system's own.
+
+    `same_python` says that it reads code compiled by this process's Python.
+    """
 
     kind: str
     program: str
     folders: tuple[str, ...] = ()
+    same_python: bool = False
 
     def command(
-        self, entry: str, arguments: Sequence[str], *, runner: str, result: int, limits: Mapping[str, int]
+        self, entry: str, arguments: Sequence[str], *, runner: str, result: int, gate: int, limits: Mapping[str, int]
     ) -> list[str]:
-        """The command line that runs `entry`, with the result pipe at the number `result` and `limits` still to be set."""
+        """The command line that runs `entry`.
+
+        It finds the result pipe at the number `result`, has still to set `limits`, and waits for one byte from `gate` (unless
+        that is -1) before the skill's first line runs.
+        """
         if self.kind == "python":
             text = ",".join(f"{name}={number}" for name, number in limits.items())
-            return [self.program, "-s", "-E", "-B", runner, str(result), text, entry, *arguments]
+            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, entry, *arguments]
         plain = [self.program, "--noprofile", "--norc"]
-        setup = _bash_setup(result, limits)
+        setup = _bash_setup(result, gate, limits)
         start = [*plain, "-c", f'{setup}exec {shlex.join(plain)} "$0" "$@"'] if setup else plain
         return [*start, entry, *arguments]
 
 
-def _bash_setup(result: int, limits: Mapping[str, int]) -> str:
+def _bash_setup(result: int, gate: int, limits: Mapping[str, int]) -> str:
     parts = [f"ulimit {_ULIMIT[name][0]} {-(-number // _ULIMIT[name][1])}; " for name, number in limits.items()]
     if result != _RESULT:
         parts.append(f"exec {_RESULT}>&{result} {result}>&-; ")
+    if gate >= 0:
+        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; exec {gate}<&-; ")
     return "".join(parts)
 
 
@@ -98,10 +108,11 @@ def _python(as_other: bool) -> Runtime:
     prefix = os.path.realpath(sys.base_prefix)
     own = f"{prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
     if Path(own).exists() and can_reach(own, as_other=as_other):
-        return Runtime("python", own, () if _is_system(prefix) else (prefix,))
+        return Runtime("python", own, () if _is_system(prefix) else (prefix,), same_python=True)
     for program in _SYSTEM_PYTHONS:
         if Path(program).exists() and can_reach(program, as_other=as_other):
-            return Runtime("python", program)
+            same = Path(program).resolve().name == Path(own).name
+            return Runtime("python", program, same_python=same and sys.implementation.name == "cpython")
     raise RuntimeUnavailable(
         "no Python that a sandbox may use was found",
         hint="install the system's python3, or make the folder of this Python readable to other users",

@@ -41,6 +41,8 @@ class Stage:
     """
 
     base: str
+    runner: str = ""
+    left_out: frozenset[str] = frozenset()
     skipped: list[str] = field(default_factory=list)
     entries: int = 0
     total: int = 0
@@ -51,11 +53,6 @@ class Stage:
         return f"{self.base}/skill"
 
     @property
-    def runner(self) -> str:
-        """The script that starts Python entries."""
-        return f"{self.base}/runner.py"
-
-    @property
     def scratch(self) -> str:
         """The run's temporary folder."""
         return f"{self.base}/scratch"
@@ -64,6 +61,13 @@ class Stage:
     def workspace(self) -> str:
         """The run's writable workspace."""
         return f"{self.base}/workspace"
+
+    def add_file(self, name: str, data: bytes) -> str:
+        """Put a file of ours beside the skill; its path."""
+        path = Path(self.base, name)
+        path.write_bytes(data)
+        path.chmod(0o444)
+        return str(path)
 
     def add_folder(self, path: str, owner: Identity | None) -> None:
         """Make a private folder that the run owns."""
@@ -90,9 +94,10 @@ class Stage:
             )
 
 
-def stage(tree: str, entry: str, *, whole: bool, identity: Identity | None) -> Stage:
+def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Identity | None) -> Stage:
     """Copy the skill at `tree` into a fresh temporary folder; only `entry` when not `whole`.
 
+    `.git` and caches of compiled code are left out, unless the copy must be `complete` because it is going to be compared.
     Links, devices and sockets are left out and named in `skipped`.
 
     Raises:
@@ -103,6 +108,7 @@ def stage(tree: str, entry: str, *, whole: bool, identity: Identity | None) -> S
     entry = safe_relative(entry)
     os.close(open_inside(_folder(tree), entry))
     made = Stage(tempfile.mkdtemp(prefix="skillyard-run-", dir=_parent(identity)))
+    made.left_out = frozenset() if complete else _LEFT_OUT
     try:
         if identity:
             Path(made.base).chmod(0o711)  # the run's user passes through and cannot list
@@ -140,7 +146,7 @@ def _copy_folder(made: Stage, source: int, target: int, prefix: str, depth: int)
             raise PathRefused(f"{prefix!r} is too deep", hint=f"a skill has at most {MAXIMUM_DEPTH} levels of folders")
         with os.scandir(source) as items:
             for item in items:
-                if item.name not in _LEFT_OUT:
+                if item.name not in made.left_out:
                     _copy_item(made, item, source, target, f"{prefix}{item.name}", depth)
     finally:
         os.close(source)

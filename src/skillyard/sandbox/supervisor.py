@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from skillyard.sandbox.cgroup import Cgroup
@@ -28,14 +30,19 @@ _CHUNK: Final = 1 << 16
 _DRAIN_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.025
+_SMALL_NUMBERS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """The numbers under which the started program finds its control pipe, the result pipe and files that exist in memory."""
+    """The numbers under which the started program finds its pipes and the files that exist in memory.
+
+    The skill's own program may start when one byte arrives at the gate.
+    """
 
     control: int
     result: int
+    gate: int
     files: tuple[int, ...]
 
 
@@ -106,13 +113,17 @@ class _Watch:
         self._writers: dict[int, memoryview] = {}
         self._timers: list[asyncio.TimerHandle] = []
         self._pidfd = -1
+        self._memory_event = -1
         self._started = 0.0
+        self._moving: asyncio.Future[bool] | None = None
 
     def start(self, make_command: Callable[[Descriptors], Command], stdin: bytes, files: Sequence[bytes]) -> None:
         """Start the process inside its cgroup and attach everything to the loop."""
         with contextlib.ExitStack() as theirs:
             ours, fds = _open_pipes(theirs)
-            descriptors = Descriptors(fds["control"], fds["result"], tuple(_memory_file(data, theirs) for data in files))
+            descriptors = Descriptors(
+                fds["control"], fds["result"], fds["gate"], tuple(_memory_file(data, theirs) for data in files)
+            )
             command = make_command(descriptors)
             self._readers = {ours[name] for name in ("stdout", "stderr", "result")}
             self._writers = {ours["stdin"]: memoryview(stdin)}
@@ -120,12 +131,11 @@ class _Watch:
             self._started = time.monotonic()
             try:
                 self._process = _spawn(command, fds, descriptors)
-                if self._cgroup:
-                    self._cgroup.add(self._process.pid)
                 os.write(ours["control"], command.control)
             finally:
                 os.close(ours["control"])
         self._attach(ours)
+        self._admit(ours["gate"])
 
     def _attach(self, ours: dict[str, int]) -> None:
         assert self._process is not None  # noqa: S101 # started just above
@@ -135,10 +145,33 @@ class _Watch:
         self._read(ours["stdout"], ending.stdout, policy.output_bytes, "output_limit")
         self._read(ours["stderr"], ending.stderr, policy.output_bytes, "output_limit")
         self._read(ours["result"], ending.result, policy.result_bytes, "result_invalid")
+        if self._cgroup and (event := self._cgroup.watch_memory()) is not None:
+            self._memory_event = event
+            self._loop.add_reader(event, self.stop, "memory")
         self._writable(ours["stdin"])
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
             self._later(_WATCH_SECONDS, self._look)
+
+    def _admit(self, gate: int) -> None:
+        """Open the gate as soon as the whole tree is in its cgroup.
+
+        Moving a process can take the kernel ten milliseconds, so it is done in a thread, while the sandbox and the interpreter
+        start.
+        """
+        if self._cgroup is None:
+            _open_gate(gate)
+            return
+        assert self._process is not None  # noqa: S101 # started just above
+        self._moving = self._loop.run_in_executor(None, _move_tree, self._cgroup, self._process.pid)
+        self._moving.add_done_callback(partial(self._admitted, gate))
+
+    def _admitted(self, gate: int, moving: asyncio.Future[bool]) -> None:
+        if not moving.cancelled() and moving.exception() is None and moving.result():
+            _open_gate(gate)
+        else:
+            os.close(gate)
+            self.stop("unavailable")
 
     def _read(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
         self._loop.add_reader(fd, self._readable, fd, buffer, cap, reason)
@@ -252,8 +285,13 @@ class _Watch:
         self._kill()
         while self._pidfd != -1:
             await asyncio.sleep(0.001)
+        if self._moving is not None:
+            await asyncio.wait([self._moving])
         for timer in self._timers:
             timer.cancel()
+        if self._memory_event != -1:
+            self._loop.remove_reader(self._memory_event)
+            os.close(self._memory_event)
         for fd in tuple(self._writers):
             self._drop_writer(fd)
         for fd in tuple(self._readers):
@@ -275,17 +313,57 @@ def _open_pipes(theirs: contextlib.ExitStack) -> tuple[dict[str, int], dict[str,
     """Our ends and the sandbox's ends of all pipes; the sandbox's ends are closed with `theirs`."""
     ours: dict[str, int] = {}
     fds: dict[str, int] = {}
-    for name, inward in (("stdin", True), ("control", True), ("stdout", False), ("stderr", False), ("result", False)):
+    for name, inward in (
+        ("stdin", True),
+        ("control", True),
+        ("gate", True),
+        ("stdout", False),
+        ("stderr", False),
+        ("result", False),
+    ):
         read, write = os.pipe2(os.O_CLOEXEC)
-        ours[name], fds[name] = (write, read) if inward else (read, write)
-        if name != "control":
+        ours[name], fds[name] = (write, _high(read)) if inward else (read, _high(write))
+        if name not in ("control", "gate"):
             os.set_blocking(ours[name], False)
         theirs.callback(os.close, fds[name])
     return ours, fds
 
 
+def _high(fd: int) -> int:
+    """The same file at a number that is out of the way of the small numbers with a meaning."""
+    if fd > _SMALL_NUMBERS:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SMALL_NUMBERS + 1)
+    finally:
+        os.close(fd)
+
+
+def _open_gate(gate: int) -> None:
+    try:
+        with contextlib.suppress(OSError):  # the run is over already
+            os.write(gate, b"1")
+    finally:
+        os.close(gate)
+
+
+def _move_tree(cgroup: Cgroup, pid: int) -> bool:
+    """Move a process and all below it; whether nothing is left outside.
+
+    A child that was forked before its parent was moved is seen by the next look, one that was forked after is inside already;
+    so a look that finds nobody new is the proof.
+    """
+    moved: set[int] = set()
+    while fresh := [other for other in (pid, *descendants(pid)) if other not in moved]:
+        for other in fresh:
+            if not cgroup.add(other):
+                return False
+        moved.update(fresh)
+    return True
+
+
 def _memory_file(data: bytes, theirs: contextlib.ExitStack) -> int:
-    fd = os.memfd_create("skillyard", os.MFD_CLOEXEC)
+    fd = _high(os.memfd_create("skillyard", os.MFD_CLOEXEC))
     theirs.callback(os.close, fd)
     os.write(fd, data)
     os.lseek(fd, 0, os.SEEK_SET)
@@ -303,7 +381,7 @@ def _spawn(command: Command, fds: dict[str, int], descriptors: Descriptors) -> s
         env={},
         cwd="/",
         close_fds=True,
-        pass_fds=(descriptors.control, descriptors.result, *descriptors.files),
+        pass_fds=(descriptors.control, descriptors.result, descriptors.gate, *descriptors.files),
         start_new_session=True,
         user=who.uid if who else None,
         group=who.gid if who else None,

@@ -1,0 +1,136 @@
+"""A hostile skill in one line: write its script, run it in each backend, look at what came back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from skillyard.sandbox import Job, Policy, Result, SandboxBackend, backends, running
+from skillyard.sandbox.syscalls import this_machine
+
+PRELUDE = (
+    f"""
+CALLS = {dict(this_machine().calls)}  # the numbers of this machine
+"""
+    + """
+import ctypes, errno, json, os, signal, socket, struct, subprocess, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+def attempt(call, *values):
+    try:
+        call(*values)
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error))
+    except Exception as error:
+        return type(error).__name__
+    return "done"
+
+def system_call(number, *values):
+    ctypes.set_errno(0)
+    answer = libc.syscall(ctypes.c_long(number), *values)
+    return "done" if answer >= 0 else errno.errorcode[ctypes.get_errno()]
+
+def write(path, data="x"):
+    with open(path, "w") as file:
+        file.write(data)
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+def answer(value):
+    with os.fdopen(3, "w") as pipe:
+        json.dump(value, pipe)
+"""
+)
+
+
+class RunScript(Protocol):
+    """Runs the text of a Python script as a skill."""
+
+    async def __call__(
+        self,
+        source: str,
+        *,
+        policy: Policy = ...,
+        files: Mapping[str, str] = ...,
+        stdin: bytes = ...,
+        arguments: tuple[str, ...] = ...,
+        entry: str = ...,
+    ) -> Result: ...
+
+
+@pytest.fixture(params=["bwrap", "landlock"])
+def backend(request: pytest.FixtureRequest) -> SandboxBackend:
+    """Each backend in turn; both must hold on the machine that runs the tests."""
+    found = next(item for item in backends() if item.name == request.param)
+    probe = found.probe()
+    assert probe.ok, probe.reason
+    return found
+
+
+@pytest.fixture(params=["counted", "uncounted"])
+def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With cgroups where there are some, and as on a machine where none can be made."""
+    if request.param == "uncounted":
+        monkeypatch.setattr(running, "make_cgroup", lambda **_: None)
+    return str(request.param)
+
+
+@pytest.fixture
+def skill_tree() -> Iterator[Path]:
+    """A skill's folder outside pytest's own private folders."""
+    folder = Path(tempfile.mkdtemp(prefix="skill-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def run_script(backend: SandboxBackend, skill_tree: Path) -> RunScript:
+    """Give a function that runs a script in the backend of this test."""
+
+    async def run(
+        source: str,
+        *,
+        policy: Policy | None = None,
+        files: Mapping[str, str] | None = None,
+        stdin: bytes = b"{}",
+        arguments: tuple[str, ...] = (),
+        entry: str = "scripts/main.py",
+    ) -> Result:
+        text = textwrap.dedent(source)
+        for relative, content in {entry: PRELUDE + text if entry.endswith(".py") else text, **(files or {})}.items():
+            target = skill_tree / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(content, encoding="utf-8")
+        return await backend.run(Job(str(skill_tree), entry, stdin, policy or Policy(timeout_ms=10_000), arguments))
+
+    return run
+
+
+def living(marker: str) -> list[int]:
+    """The processes that have `marker` on their command line, on the whole machine."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                command = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if marker.encode() in command:
+                found.append(int(folder.name))
+    return found
+
+
+@pytest.fixture
+def survivors() -> object:
+    """Give the function that lists processes by a word on their command line."""
+    return living

@@ -1,0 +1,71 @@
+"""Attacks on the network: with `none` there is none, and an allow-list is refused rather than half kept."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from skillyard.errors import SandboxUnavailable
+from skillyard.sandbox import Policy, SandboxBackend, choose_backend
+
+
+@pytest.mark.row("000-20", "D-14")
+async def test_nothing_can_be_reached(run_script) -> None:  # type: ignore[no-untyped-def]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.05)
+        result = await run_script(
+            f"""
+            def connect(family, address):
+                with socket.socket(family) as client:
+                    client.settimeout(1)
+                    client.connect(address)
+            started = time.monotonic()
+            found = [attempt(connect, socket.AF_INET, (host, port)) for host, port in
+                     (("127.0.0.1", {server.getsockname()[1]}), ("1.1.1.1", 53), ("169.254.169.254", 80))]
+            found.append(attempt(connect, socket.AF_INET6, ("::1", {server.getsockname()[1]})))
+            answer([found, attempt(socket.getaddrinfo, "example.com", 80), time.monotonic() - started])
+            """
+        )
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert result.status == "ok", result.stderr
+    found, lookup, _ = result.value
+    assert set(found) == {"EAFNOSUPPORT"}
+    assert lookup == "gaierror" or lookup != "done"
+
+
+async def test_no_family_of_sockets_can_be_made(run_script) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(
+        "answer({family: system_call(CALLS['socket'], family, kind, 0) for family in range(1, 46) for kind in (1, 2, 3)})"
+    )
+    assert set(result.value.values()) == {"EAFNOSUPPORT"}, result.value
+
+
+async def test_unix_sockets_and_re_connected_pairs_are_dead_ends(run_script) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(
+        """
+        pair = socket.socketpair()
+        pair[0].send(b"hello")
+        answer({
+            "pair": pair[1].recv(5).decode(), "datagram": attempt(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM),
+            "unix": attempt(socket.socket, socket.AF_UNIX),
+            "docker": os.path.exists("/run/docker.sock") and attempt(read, "/run/docker.sock"),
+        })
+        """
+    )
+    assert result.status == "ok", result.stderr
+    assert result.value["pair"] == "hello"
+    assert (result.value["datagram"], result.value["unix"]) == ("EAFNOSUPPORT", "EAFNOSUPPORT")
+    assert result.value["docker"] in (False, "EACCES", "ENXIO")
+
+
+def test_an_allow_list_is_refused_with_the_reason_and_a_way_out(backend: SandboxBackend) -> None:
+    policy = Policy(network="allowlist", network_allowlist=("api.example.com",))
+    (unmet,) = backend.supports(policy)
+    assert unmet.requirement == "network.allowlist"
+    with pytest.raises(SandboxUnavailable) as caught:
+        choose_backend(policy, backend.name)
+    assert caught.value.details["unmet"]
+    assert any("network" in remedy for remedy in caught.value.details["remedies"])  # type: ignore[union-attr, attr-defined]
+    assert backend.supports(Policy()) == []

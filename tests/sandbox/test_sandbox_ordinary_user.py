@@ -1,0 +1,163 @@
+"""The same promises for an ordinary user: no root, no cgroups, own files within reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import skillyard
+from skillyard.sandbox.runtimes import runtime_for
+
+USER = 61_234
+
+PROGRAM = r"""
+import asyncio, json, os, sys
+from pathlib import Path
+from skillyard.sandbox import Job, Policy, backends, running
+
+home = Path(os.environ["HOME"])
+secret = home / "secret.txt"
+secret.write_text("own-secret")
+tree = home / "skill"
+tree.mkdir()
+(tree / "files.py").write_text('''
+import json, os, errno
+def attempt(call, *values):
+    try:
+        call(*values)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+secret = json.loads(os.read(0, 4096))
+found = {
+    "read": attempt(lambda: open(secret).read()), "write": attempt(lambda: open(secret, "a")),
+    "chmod": attempt(os.chmod, secret, 0o777), "times": attempt(os.utime, secret, (1, 1)),
+    "attribute": attempt(os.setxattr, secret, b"user.x", b"y"), "owner": attempt(os.chown, secret, os.getuid(), os.getgid()),
+    "rename": attempt(os.rename, secret, secret + ".moved"), "remove": attempt(os.unlink, secret),
+    "truncate": attempt(os.truncate, secret, 0), "home": attempt(os.listdir, os.path.dirname(secret)),
+    "link": attempt(os.link, secret, os.environ["TMPDIR"] + "/hard"), "kill": attempt(os.kill, os.getppid(), 9),
+    "skill": attempt(os.chmod, __file__, 0o777),
+}
+os.write(3, json.dumps(found).encode())
+''')
+(tree / "memory.py").write_text("keep = []\nwhile True: keep.append(bytearray(4 << 20))")
+(tree / "sum.py").write_text('''
+import os, time
+for _ in range(6):
+    if os.fork() == 0:
+        keep = bytearray(b"x" * (24 << 20))
+        time.sleep(20)
+        os._exit(0)
+time.sleep(20)
+''')
+(tree / "forks.py").write_text('''
+import os, time
+made = 0
+try:
+    while made < 300:
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        made += 1
+except OSError:
+    pass
+os.write(3, str(made).encode())
+''')
+(tree / "daemon.py").write_text('''
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(20)
+    os._exit(0)
+''')
+(tree / "late.sh").write_text("sleep 20")
+
+async def main():
+    report = {}
+    for backend in backends():
+        probe = backend.probe()
+        if not probe.ok:
+            report[backend.name] = {"probe": probe.reason}
+            continue
+        async def run(entry, **policy):
+            chosen = Policy(**{"timeout_ms": 8000, **policy})
+            return await backend.run(Job(str(tree), entry, json.dumps(str(secret)).encode(), chosen))
+        files = await run("files.py")
+        report[backend.name] = {
+            "files": files.value, "files status": files.status, "stderr": files.stderr.decode(),
+            "memory": (await run("memory.py", memory_mb=64)).status,
+            "sum": (await run("sum.py", memory_mb=64)).status,
+            "forks": (await run("forks.py", pids=20)).value,
+            "daemon": (await run("daemon.py")).warnings,
+            "late": (await run("late.sh", timeout_ms=300)).status,
+            "secret": secret.read_text(),
+            "mode": secret.stat().st_mode & 0o777,
+        }
+    print(json.dumps(report))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    """A home for the user and a copy of the library that the user can read."""
+    folder = Path(tempfile.mkdtemp(prefix="ordinary-"))
+    folder.chmod(0o755)
+    package = Path(skillyard.__file__).parent
+    shutil.copytree(package, folder / "lib/skillyard", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (folder / "lib").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (folder / "lib").chmod(0o755)
+    (folder / "home").mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder / "home", USER, USER)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def as_user(ground: Path) -> dict[str, object]:
+    root = os.geteuid() == 0
+    python = runtime_for("x.py", as_other=True).program if root else sys.executable
+    answer = subprocess.run(
+        [python, "-c", PROGRAM],
+        env={
+            "HOME": str(ground / "home"),
+            "PYTHONPATH": str(ground / "lib"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": "/usr/bin:/bin",
+        },
+        capture_output=True,
+        cwd=ground,
+        timeout=60,
+        check=False,
+        **({"user": USER, "group": USER, "extra_groups": []} if root else {}),  # type: ignore[arg-type]
+    )
+    assert answer.returncode == 0, answer.stderr.decode()
+    return json.loads(answer.stdout)  # type: ignore[no-any-return]
+
+
+@pytest.mark.row("000-20", "D-14")
+def test_an_ordinary_user_is_as_safe_from_a_skill_as_root_is(ground: Path) -> None:
+    report = as_user(ground)
+    assert set(report) == {"bwrap", "landlock"}
+    for name, found in report.items():
+        assert isinstance(found, dict)
+        assert found.get("files status") == "ok", (name, found)
+        assert "done" not in {key: value for key, value in found["files"].items() if key != "kill"}.values(), (name, found)
+        assert (found["memory"], found["sum"], found["late"]) == ("memory", "memory", "timeout"), (name, found)
+        assert 0 < found["forks"] <= 20, (name, found)
+        assert found["daemon"] == []
+        assert found["secret"] == "own-secret"
+        assert found["mode"] & 0o077 == 0o044 & found["mode"]
+    metadata = {key: report["landlock"]["files"][key] for key in ("chmod", "times", "attribute", "owner")}  # type: ignore[index]
+    assert set(metadata.values()) == {"EPERM"}

@@ -1,0 +1,170 @@
+"""Attacks on memory, time and output: every limit holds, is reported, and the caller stays well."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import pytest
+
+from skillyard.errors import InvalidInput
+from skillyard.sandbox import Job, Policy, SandboxBackend
+
+SMALL = Policy(timeout_ms=8_000, memory_mb=64)
+
+
+@pytest.mark.row("000-20", "D-14")
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "keep = []\nwhile True:\n    keep.append(bytearray(4 << 20))",
+        "import mmap\nkeep = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): keep[at] = 1",
+    ],
+    ids=["objects", "shared mapping"],
+)
+async def test_memory_ends_at_its_limit(run_script, counting: str, attack: str) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(attack, policy=SMALL)
+    assert result.status == "memory", result
+    assert "64 MiB" in result.detail
+
+
+async def test_memory_is_counted_over_all_processes_of_a_run(run_script, counting: str) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(
+        """
+        for _ in range(6):
+            if os.fork() == 0:
+                keep = bytearray(os.urandom(1) * (24 << 20))
+                time.sleep(30)
+                os._exit(0)
+        codes = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(6)]
+        sys.exit(1 if any(codes) else 0)
+        """,
+        policy=SMALL,
+    )
+    assert result.status == "memory", result
+
+
+async def test_memory_outside_of_processes_is_bounded_too(run_script, counting: str) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(
+        """
+        def fill_memory_file():
+            file = os.memfd_create("x")
+            for _ in range(300):
+                os.write(file, b"x" * 1048576)
+        answer([attempt(fill_memory_file), system_call(CALLS["shmget"], 0, 300 << 20, 0o600)])
+        """,
+        policy=SMALL,
+    )
+    if result.status == "ok":
+        assert result.value[0] in ("ENOSYS", "EFBIG", "ENOMEM"), result.value
+    else:
+        assert result.status == "memory", result
+
+
+@pytest.mark.row("000-20")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while True: pass",
+        "time.sleep(60)",
+        "import re; re.match('(a+)+$', 'a' * 40 + 'b')",
+        "os.close(1); os.close(2); os.close(3); time.sleep(60)",
+        "time.time = lambda: 0; os.environ['TZ'] = 'X'; time.tzset(); time.sleep(60)",
+    ],
+    ids=["busy", "asleep", "regular expression", "closed streams", "other clock"],
+)
+async def test_time_ends_at_its_limit(run_script, script: str) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(script, policy=Policy(timeout_ms=300))
+    assert result.status == "timeout"
+    assert 300 <= result.duration_ms < 2_000
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while True: os.write(1, b'x' * 65536)",
+        "while True: os.write(2, b'line\\n' * 1000)",
+        "while True: os.write(1, b'x' * 4096); os.write(2, b'y' * 4096)",
+        "sys.stdout.write('x' * (64 << 20)); sys.stdout.flush()",
+    ],
+    ids=["output", "errors", "both", "one line"],
+)
+async def test_a_flood_of_output_is_cut_and_ended(run_script, script: str) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(script, policy=Policy(timeout_ms=8_000, output_bytes=100_000))
+    assert result.status == "output_limit"
+    assert max(len(result.stdout), len(result.stderr)) == 100_000
+
+
+async def test_a_result_over_its_limit_is_refused(run_script) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script("os.write(3, b'1' * 5000)", policy=Policy(result_bytes=1000))
+    assert result.status == "result_invalid"
+    endless = await run_script("while True: os.write(3, b' ' * 65536)", policy=Policy(timeout_ms=5_000))
+    assert endless.status == "result_invalid"
+
+
+async def test_input_that_is_never_read_blocks_nobody(run_script) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script("answer(1)", stdin=b"x" * (10 << 20))
+    assert (result.status, result.value) == ("ok", 1)
+    read = await run_script("answer(len(sys.stdin.buffer.read()))", stdin=b"x" * (10 << 20))
+    assert read.value == 10 << 20
+
+
+async def test_input_over_its_limit_is_refused_before_anything_starts(backend: SandboxBackend) -> None:
+    with pytest.raises(InvalidInput, match="input"):
+        await backend.run(Job("/nowhere", "main.py", b"x" * 20, Policy(input_bytes=10)))
+
+
+async def test_the_loop_stays_free_while_runs_go_on(run_script) -> None:  # type: ignore[no-untyped-def]
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.perf_counter() - before)
+
+    ticking = asyncio.create_task(tick())
+    result = await run_script("time.sleep(0.3)\nos.write(1, b'x' * 900_000)\nanswer(1)")
+    ticking.cancel()
+    assert result.status == "ok"
+    assert longest < 0.25  # far below the run's own length: nobody waited for it
+
+
+async def test_many_runs_at_once_wait_for_their_turn(backend: SandboxBackend, skill_tree) -> None:  # type: ignore[no-untyped-def]
+    (skill_tree / "main.sh").write_text("echo -n done\n", encoding="ascii")
+    results = await asyncio.gather(*(backend.run(Job(str(skill_tree), "main.sh")) for _ in range(24)))
+    assert {(result.status, result.stdout) for result in results} == {("ok", b"done")}
+
+
+@pytest.mark.row("000-20")
+async def test_every_limit_says_what_enforces_it(run_script, counting: str) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script("answer(1)", policy=Policy(timeout_ms=5_000, memory_mb=128))
+    limits = {limit.name: limit for limit in result.limits}
+    assert (limits["timeout_ms"].value, limits["timeout_ms"].by) == (5_000, "supervisor")
+    assert limits["memory_mb"].value == 128
+    assert all(limit.enforced and limit.by for limit in result.limits if limit.name != "file_metadata")
+    if counting == "uncounted":
+        assert "watchdog" in limits["memory_mb"].by
+    assert {"pids", "nofile", "file_size_mb", "tmp_mb", "output_bytes", "network", "filesystem"} <= set(limits)
+
+
+async def test_small_process_limits_are_set(run_script) -> None:  # type: ignore[no-untyped-def]
+    result = await run_script(
+        """
+        import resource
+        names = ("NOFILE", "FSIZE", "CORE", "STACK", "CPU")
+        answer({name: resource.getrlimit(getattr(resource, "RLIMIT_" + name))[1] for name in names})
+        """,
+        policy=Policy(timeout_ms=5_000, nofile=64, file_size_mb=2),
+    )
+    assert result.value == {"NOFILE": 64, "FSIZE": 2 << 20, "CORE": 0, "STACK": 8 << 20, "CPU": 6}
+
+
+async def test_no_descriptor_of_this_process_is_lost(run_script) -> None:  # type: ignore[no-untyped-def]
+    await run_script("answer(1)")
+    before = len(os.listdir("/proc/self/fd"))
+    for script in ("answer(1)", "os._exit(3)", "while True: os.write(1, b'x' * 65536)", "os.close(0)"):
+        await run_script(script, policy=Policy(timeout_ms=2_000, output_bytes=10_000), stdin=b"x" * 500_000)
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,137 @@
+"""Which backend runs a policy, and how a machine without any is told what to do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillyard.errors import InvalidInput, NotExecutable, RuntimeUnavailable, SandboxUnavailable
+from skillyard.sandbox import Job, Policy, Probe, Result, SandboxBackend, backends, choose_backend, landlock, probe_all, probing
+from skillyard.sandbox.bubblewrap import BubblewrapBackend
+from skillyard.sandbox.runtimes import can_start, runtime_for
+
+
+def test_the_strongest_backend_that_holds_is_chosen() -> None:
+    assert choose_backend(Policy()).name == "bwrap"
+    assert choose_backend(Policy(), "landlock").name == "landlock"
+    assert [probe.backend for probe in probe_all() if probe.ok] == ["bwrap", "landlock"]
+
+
+def test_without_bubblewrap_landlock_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillyard.sandbox.bubblewrap._PROGRAMS", ("/nowhere/bwrap",))
+    assert choose_backend(Policy()).name == "landlock"
+
+
+def test_without_anything_a_run_is_refused_with_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillyard.sandbox.bubblewrap._PROGRAMS", ("/nowhere/bwrap",))
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
+    with pytest.raises(SandboxUnavailable) as caught:
+        choose_backend(Policy())
+    assert {item["requirement"] for item in caught.value.details["unmet"]} == {"bwrap", "landlock"}  # type: ignore[index, attr-defined]
+    assert any("apt-get install bubblewrap" in remedy for remedy in caught.value.details["remedies"])  # type: ignore[attr-defined]
+    assert caught.value.hint
+
+
+def test_an_old_kernel_or_program_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 2)
+    assert "at least 3" in landlock.LandlockBackend().probe().reason
+    old = tmp_path / "bwrap"
+    old.write_text("#!/bin/sh\necho bubblewrap 0.4.1\n", encoding="ascii")
+    old.chmod(0o755)
+    probe = BubblewrapBackend(program=str(old)).probe()
+    assert (probe.ok, probe.facts["version"]) == (False, "0.4.1")
+
+
+def test_an_unknown_backend_is_the_callers_mistake() -> None:
+    with pytest.raises(InvalidInput, match="docker"):
+        choose_backend(Policy(), "docker")
+
+
+class Leaky:
+    """A backend that runs scripts without any sandbox."""
+
+    name = "leaky"
+    level = "none"
+
+    def __init__(self, **report: object) -> None:
+        self._report = report
+
+    def probe(self) -> Probe:
+        return probing.attack(self, binary=None, remedies=("mend it",), facts={})  # type: ignore[arg-type]
+
+    def supports(self, policy: Policy) -> list[object]:
+        return []
+
+    async def run(self, job: Job) -> Result:
+        targets = json.loads(job.stdin)
+        if self._report.get("overwrite"):
+            Path(targets["file"]).write_text("x", encoding="ascii")
+        value = {"succeeded": self._report.get("succeeded", []), "environment": self._report.get("environment", [])}
+        warnings = ("held",) if self._report.get("held") else ()
+        return Result("ok", 0, b"{}", value, b"", b"", 1, (), "leaky", "python", warnings=warnings)
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        ({"succeeded": ["reach the network"]}, "reach the network"),
+        ({"environment": ["PATH", "HOST_SECRET"]}, "HOST_SECRET"),
+        ({"held": True}, "leave a process behind"),
+        ({"overwrite": True}, "was changed"),
+    ],
+)
+def test_a_backend_that_lets_an_attack_through_is_broken(
+    monkeypatch: pytest.MonkeyPatch, report: dict[str, object], reason: str
+) -> None:
+    monkeypatch.setattr(probing, "_known", {})
+    probe = Leaky(**report).probe()
+    assert not probe.ok
+    assert reason in probe.reason
+    assert probe.remedies == ("mend it",)
+
+
+async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_known", {})
+    backend = choose_backend(Policy(), "bwrap")
+    (kept,) = (home / ".cache/skillyard").iterdir()
+    assert kept.stat().st_mode & 0o077 == 0
+
+    def never(_: SandboxBackend) -> str:
+        raise AssertionError("it was remembered")
+
+    monkeypatch.setattr(probing, "_known", {})
+    monkeypatch.setattr(probing, "_attack", never)
+    assert backend.probe().ok
+    kept.chmod(0o666)  # anyone could have written it now
+    monkeypatch.setattr(probing, "_known", {})
+    with pytest.raises(AssertionError):
+        backend.probe()
+
+
+def test_a_backend_that_does_not_hold_is_not_remembered_on_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_known", {})
+    assert not Leaky(held=True).probe().ok
+    assert not (home / ".cache/skillyard").exists()
+
+
+@pytest.mark.row("C-28")
+def test_an_entry_is_run_by_its_ending_and_javascript_is_refused_for_now() -> None:
+    assert runtime_for("a.py", as_other=True).kind == "python"
+    assert runtime_for("a.SH", as_other=True).kind == "bash"
+    for name in ("a.js", "a.ts", "a.mjs"):
+        with pytest.raises(RuntimeUnavailable) as caught:
+            runtime_for(name, as_other=True)
+        assert caught.value.hint
+        assert not can_start(name)
+    with pytest.raises(NotExecutable):
+        runtime_for("a.exe", as_other=True)
+    assert can_start("a.py")
+
+
+def test_every_backend_says_what_it_is() -> None:
+    assert [(item.name, item.level) for item in backends()] == [("bwrap", "namespace"), ("landlock", "lsm")]
+    shape = replace(probe_all()[0], remedies=("x",)).to_dict()
+    assert set(shape) == {"backend", "ok", "reason", "remedies", "facts"}
