@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from pathlib import Path
@@ -79,3 +80,23 @@ def test_no_process_and_no_descriptor_is_left_behind(many: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_the_garbage_collector_is_left_as_it_was(many: Path) -> None:
+    assert gc.isenabled()
+    listing(many)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    gc.disable()
+    try:
+        listing(many)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        listing(many)
+        assert gc.get_freeze_count() >= frozen - 1000
+    finally:
+        gc.unfreeze()

@@ -23,8 +23,13 @@ def listing_json(rows: Sequence[Row], roots: Sequence[Root]) -> str:
         f'"reason": {"null" if reason is None else quote(reason)}, "diagnostics": {facts[4]}}}'
         for skill_id, status, reason, index, found, facts in rows
     ]
-    listed = ",\n".join(skills)
-    return f'{{"skills": [\n{listed}\n], "roots": [{", ".join([_root(root) for root in roots])}]}}'
+    end = f'], "roots": [{", ".join([_root(root) for root in roots])}]}}'
+    if not skills:
+        return '{"skills": [' + end
+    # One join: every further step would copy some megabytes.
+    skills[0] = '{"skills": [\n' + skills[0]
+    skills[-1] = f"{skills[-1]}\n{end}"
+    return ",\n".join(skills)
 
 
 def _root(root: Root) -> str:

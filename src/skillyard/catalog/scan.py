@@ -52,7 +52,7 @@ def scan_place(place: Place, precedence: int, *, profile: Profile, cache: str | 
         return Scan(root, [], [])
     if known and known.found == walked.found and not any(_may_differ(place.path, *pair) for pair in _doubtful(known)):
         return Scan(root, walked.found, known.facts)
-    remembered = reader.facts if reader else _unchanged(place.path, known)
+    remembered = reader.facts if reader else _unchanged(place.path, known, walked.found)
     facts = _with_new(place.path, walked.found, remembered, profile, progress)
     if cache:
         save_snapshot(cache, place.path, profile, Snapshot(walked.found, facts), read_at_ns=read_at_ns)
@@ -65,7 +65,7 @@ class _Reader:
     def __init__(self, profile: Profile, progress: Progress | None) -> None:
         self.profile = profile
         self.progress = progress
-        self.facts: dict[Found, Facts] = {}
+        self.facts: dict[str, Facts] = {}
 
     def look(self, root: str, folders: list[str]) -> list[Found | None]:
         """Look into the folders and keep what the files in them say."""
@@ -73,28 +73,31 @@ class _Reader:
         from skillyard.catalog.sharing import share
 
         looked = share(folders, lambda some: look_and_read(root, some, self.profile), progress=self.progress)
-        self.facts.update([pair for pair in looked if pair])
+        self.facts.update([(pair[0][0], pair[1]) for pair in looked if pair])
         return [pair and pair[0] for pair in looked]
 
 
-def _unchanged(root: str, known: Snapshot | None) -> dict[Found, Facts]:
+def _unchanged(root: str, known: Snapshot | None, found: list[Found]) -> dict[str, Facts]:
+    """What is remembered of the files that are as they were, by folder."""
     if not known:
         return {}
-    return {one: facts for one, facts in zip(known.found, known.facts, strict=True) if not _may_differ(root, one, facts)}
+    current = set(found)
+    pairs = zip(known.found, known.facts, strict=True)
+    return {one[0]: facts for one, facts in pairs if one in current and not _may_differ(root, one, facts)}
 
 
 def _with_new(
-    root: str, found: list[Found], remembered: dict[Found, Facts], profile: Profile, progress: Progress | None
+    root: str, found: list[Found], remembered: dict[str, Facts], profile: Profile, progress: Progress | None
 ) -> list[Facts]:
     """What every file says, in the order of `found`; only those that are not remembered are read."""
-    new = [one for one in found if one not in remembered]
+    new = [one for one in found if one[0] not in remembered]
     if new:
         from skillyard.catalog.facts import facts_of_files
         from skillyard.catalog.sharing import share
 
         read = share(new, lambda some: facts_of_files(root, some, profile), progress=progress)
-        remembered.update(zip(new, read, strict=True))
-    return [remembered[one] for one in found]
+        remembered.update(zip([one[0] for one in new], read, strict=True))
+    return [remembered[one[0]] for one in found]
 
 
 def _doubtful(known: Snapshot) -> list[tuple[Found, Facts]]:
