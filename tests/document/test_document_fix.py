@@ -84,14 +84,17 @@ def test_a_name_is_only_changed_when_the_profile_minds_it() -> None:
     assert fix("---\nname: 天气 查询\ndescription: d\n---\n", folder="").applied == ()
 
 
+# fmt: off
 PIECES = st.sampled_from(
     [
         "\ufeff", "\n", "---\n", "---", "...\n", "name: PDF Miner\n", "name: pdf\n", "name:\n", "description: Use when: x\n",
-        "description: it's: 'q'\n", "description: d\n", "allowed-tools: [Read, 'Bash(a b)']\n", 
-        "allowed-tools:\n  - Read\n  # c\n", "# comment\n", "x: @y\n", "x: [a] [b]\n", "  more\n", "metadata: {a: {b: c}}\n", "body\n", "é", "\r\n",
-        "x: |\n  y: z\n",        "description: |\n  a: b\n  # c\n", "\t", "'", "x: &a b\n", "license: [MIT]\n",
+        "description: it's: 'q'\n", "description: d\n", "allowed-tools: [Read, 'Bash(a b)']\n",
+        "allowed-tools:\n  - Read\n  # c\n", "# comment\n", "x: @y\n", "x: [a] [b]\n", "  more\n",
+        "metadata: {a: {b: c}}\n", "body\n", "é", "\r\n", "x: |\n  y: z\n", "description: |\n  a: b\n  # c\n",
+        "\t", "'", "x: &a b\n", "license: [MIT]\n",
     ]
-)  # fmt: skip
+)
+# fmt: on
 
 
 @settings(max_examples=300)

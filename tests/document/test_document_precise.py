@@ -120,3 +120,21 @@ def test_several_values_are_mended_and_each_is_reported() -> None:
 def test_what_is_refused_for_safety_or_cannot_be_mended_stays_refused(text: str) -> None:
     with pytest.raises(YamlProblem):
         read_with_recovery(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: y: z\na" + " " * 60_000,
+        "a: x: y\n" * 8_000,
+        "a: [" + "x, " * 20_000,
+        "a: " + '"' * 60_000,
+        "a: " + "b: " * 20_000,
+        "a:\n" + "  - b: c: d\n" * 5_000,
+    ],
+)
+def test_a_text_made_to_be_slow_is_refused_or_read_at_once(text: str) -> None:
+    try:
+        assert read_with_recovery(text).repairs
+    except YamlProblem as problem:
+        assert problem.line >= 1

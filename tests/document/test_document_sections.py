@@ -64,3 +64,20 @@ def test_no_body_makes_the_reader_fail(body: str) -> None:
     sections, blocks = read_body(body)
     lines = len(body.splitlines())
     assert all(1 <= part.line <= lines for part in (*sections, *blocks))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "## x" + " " * 60_000 + "y",
+        "## " + "# " * 30_000,
+        "## x" + " #" * 30_000,
+        "```" + " " * 60_000 + "`",
+        "~~~" + " a" * 30_000,
+        "````\n```\n" * 8_000,
+        "".join("`" * length + "\n" for length in range(3, 350)),
+    ],
+)
+def test_a_body_made_to_be_slow_is_read_at_once(body: str) -> None:
+    sections, blocks = read_body(body)
+    assert sections or blocks or "`" in body

@@ -20,7 +20,7 @@ __all__ = ["Recovered", "Repair", "read_with_recovery"]
 _ATTEMPTS: Final = 12
 _RECOVERABLE: Final = frozenset({"yaml-syntax", "yaml-key-not-text"})
 _ENTRY: Final = re.compile(
-    r"""(?P<key>[ ]*(?:-[ ]+)?(?:"[^"]*"|'[^']*'|[^\s#"'\[\]{}:-][^:\r\n]*)[ ]*:[ \t]+)(?P<value>[^\s#|>].*)"""
+    r"""(?P<key>[ ]*(?:-[ ]+)?(?:"[^"]*"|'[^']*'|[^\s#"'\[\]{}:-][^:\r\n]*):[ \t]+)(?P<value>[^\s#|>].*)"""
 )
 
 

@@ -8,8 +8,9 @@ from typing import Final
 
 __all__ = ["CodeBlock", "Section", "read_body"]
 
-_HEADING: Final = re.compile(r" {0,3}(#{2,3})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{]*)[^`\r\n]*")
+# Neither pattern goes on to the end of the line: what follows is cut with string methods, which cannot be made slow.
+_HEADING: Final = re.compile(r" {0,3}(#{2,3})[ \t]")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,28 @@ def read_body(body: str, *, first_line: int = 1) -> tuple[tuple[Section, ...], t
     number = 0
     while number < len(lines):
         line = lines[number].rstrip("\r\n")
-        if fence := _FENCE.fullmatch(line):
+        if (fence := _FENCE.match(line)) and (fence[1][0] == "~" or "`" not in line[fence.end() :]):
             end = _closing_fence(lines, number + 1, fence[1])
-            blocks.append(CodeBlock(fence[2].lower(), "".join(lines[number + 1 : end]), first_line + number))
+            text = "".join(lines[number + 1 : end])
+            blocks.append(CodeBlock(_language(line[fence.end() :]), text, first_line + number))
             number = end
-        elif heading := _HEADING.fullmatch(line):
-            headings.append((number, len(heading[1]), heading[2].strip()))
+        elif heading := _HEADING.match(line):
+            headings.append((number, len(heading[1]), _title(line[heading.end() :])))
         number += 1
     return _sections(lines, headings, first_line), tuple(blocks)
+
+
+def _language(info: str) -> str:
+    """The first word behind a fence, without the braces some writers put around it."""
+    word = info.strip().partition(" ")[0].partition("\t")[0]
+    return word.partition("{")[0].lower()
+
+
+def _title(text: str) -> str:
+    """A heading's text without the `##` that may close it."""
+    title = text.strip()
+    bare = title.rstrip("#")
+    return bare.rstrip() if bare != title and bare[-1:] in ("", " ", "\t") else title
 
 
 def _closing_fence(lines: list[str], start: int, fence: str) -> int:
