@@ -30,12 +30,12 @@ def canary(skill_tree: Path) -> Path:
     path = skill_tree.parent / f"{skill_tree.name}-canary.txt"
     path.write_text("canary-bytes", encoding="ascii")
     path.chmod(0o666)
-    yield path  # type: ignore[misc]
+    yield path
     path.unlink()
 
 
 @pytest.mark.row("003-11", "D-13", "D-14")
-async def test_files_outside_cannot_be_read_by_any_way(run_script, canary: Path) -> None:  # type: ignore[no-untyped-def]
+async def test_files_outside_cannot_be_read_by_any_way(run_script, canary: Path) -> None:
     project = str(Path.cwd() / "pyproject.toml")
     result = await run_script(
         """
@@ -61,7 +61,7 @@ async def test_files_outside_cannot_be_read_by_any_way(run_script, canary: Path)
     assert b"canary-bytes" not in result.stdout + result.stderr
 
 
-async def test_the_skill_cannot_be_changed(run_script, skill_tree: Path) -> None:  # type: ignore[no-untyped-def]
+async def test_the_skill_cannot_be_changed(run_script, skill_tree: Path) -> None:
     (skill_tree / "data.txt").write_text("data", encoding="ascii")
     (skill_tree / "helper.py").write_text("VALUE = 1\n", encoding="ascii")
     (skill_tree / "SKILL.md").write_text("---\nname: x\ndescription: y\n---\n", encoding="ascii")
@@ -88,7 +88,7 @@ async def test_the_skill_cannot_be_changed(run_script, skill_tree: Path) -> None
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-async def test_nothing_of_the_system_can_be_written(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_nothing_of_the_system_can_be_written(run_script) -> None:
     result = await run_script(
         """
         places = ["/x", "/usr/x", "/bin/x", "/dev/x", "/etc/x", "/opt/x", "/proc/sys/kernel/hostname", "/proc/self/x",
@@ -100,7 +100,7 @@ async def test_nothing_of_the_system_can_be_written(run_script) -> None:  # type
     assert "done" not in result.value.values(), result.value
 
 
-async def test_devices_cannot_be_made_or_opened(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_devices_cannot_be_made_or_opened(run_script) -> None:
     result = await run_script(
         """
         import stat
@@ -118,7 +118,7 @@ async def test_devices_cannot_be_made_or_opened(run_script) -> None:  # type: ig
 
 
 @pytest.mark.row("000-36")
-async def test_only_the_three_streams_and_the_result_pipe_are_open(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_only_the_three_streams_and_the_result_pipe_are_open(run_script) -> None:
     left, right = socket.socketpair()
     with left, right, open("/etc/passwd") as file:
         os.set_inheritable(left.fileno(), True)
@@ -137,7 +137,7 @@ async def test_only_the_three_streams_and_the_result_pipe_are_open(run_script) -
     assert result.value == [0, 1, 2, 3]
 
 
-async def test_a_script_sees_the_same_descriptors_in_bash(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_a_script_sees_the_same_descriptors_in_bash(run_script) -> None:
     script = """
     exec 2>/dev/null
     for number in $(seq 0 300); do if : >&$number || : <&$number; then printf '%s ' $number; fi; done
@@ -151,7 +151,7 @@ async def test_a_script_sees_the_same_descriptors_in_bash(run_script) -> None:  
 
 
 @pytest.mark.parametrize("policy", [Policy(filesystem="none"), Policy(filesystem="read-only"), Policy(filesystem="read-write")])
-async def test_siblings_of_the_skill_are_not_visible(run_script, skill_tree: Path, policy: Policy) -> None:  # type: ignore[no-untyped-def]
+async def test_siblings_of_the_skill_are_not_visible(run_script, skill_tree: Path, policy: Policy) -> None:
     neighbour = skill_tree.parent / f"{skill_tree.name}-neighbour"
     neighbour.mkdir()
     (neighbour / "SKILL.md").write_text("neighbour", encoding="ascii")
@@ -174,7 +174,7 @@ async def test_siblings_of_the_skill_are_not_visible(run_script, skill_tree: Pat
 
 
 @pytest.mark.row("C-17")
-async def test_a_workspace_can_be_written_only_when_asked_for_and_is_new_each_time(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_a_workspace_can_be_written_only_when_asked_for_and_is_new_each_time(run_script) -> None:
     script = """
     before = os.listdir(".")
     answer({"before": before, "here": attempt(write, "made.txt"), "tmp": attempt(write, os.environ["TMPDIR"] + "/t")})
@@ -187,7 +187,7 @@ async def test_a_workspace_can_be_written_only_when_asked_for_and_is_new_each_ti
     assert result.value["tmp"] == "done"
 
 
-async def test_two_runs_share_nothing(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_two_runs_share_nothing(run_script) -> None:
     script = """
     import fcntl
     shared = [os.environ["TMPDIR"] + "/mailbox", "/tmp/mailbox", "/dev/shm/mailbox", "/var/tmp/mailbox"]
@@ -200,7 +200,7 @@ async def test_two_runs_share_nothing(run_script) -> None:  # type: ignore[no-un
     assert first.value["found"] == second.value["found"] == []
 
 
-async def test_filling_the_temporary_folder_stops_at_its_size(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_filling_the_temporary_folder_stops_at_its_size(run_script) -> None:
     result = await run_script(
         """
         block = b"x" * 1048576
@@ -216,7 +216,7 @@ async def test_filling_the_temporary_folder_stops_at_its_size(run_script) -> Non
     assert result.status != "error" or b"No space left" in result.stderr
 
 
-async def test_a_file_cannot_grow_over_its_limit(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_a_file_cannot_grow_over_its_limit(run_script) -> None:
     result = await run_script(
         """
         path = os.environ["TMPDIR"] + "/big"
@@ -229,7 +229,7 @@ async def test_a_file_cannot_grow_over_its_limit(run_script) -> None:  # type: i
     assert result.value == ["EFBIG", "EFBIG", "EFBIG"]
 
 
-async def test_what_a_run_sees_of_itself_names_no_value_and_no_host_path(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_what_a_run_sees_of_itself_names_no_value_and_no_host_path(run_script) -> None:
     result = await run_script(
         """
         seen = {}
@@ -288,7 +288,7 @@ async def test_an_entry_that_is_a_link_is_refused_and_other_links_are_left_out(
         await backend.run(Job(str(skill_tree), "nothing.py"))
 
 
-async def test_a_link_to_the_mount_points_of_the_sandbox_creates_nothing_on_the_host(run_script, skill_tree: Path) -> None:  # type: ignore[no-untyped-def]
+async def test_a_link_to_the_mount_points_of_the_sandbox_creates_nothing_on_the_host(run_script, skill_tree: Path) -> None:
     target = skill_tree.parent / f"{skill_tree.name}-planted"
     (skill_tree / "workspace").symlink_to(f"/oldroot{target}")
     (skill_tree / "tmp").symlink_to(f"/oldroot{target}")
@@ -297,7 +297,7 @@ async def test_a_link_to_the_mount_points_of_the_sandbox_creates_nothing_on_the_
     assert not target.exists()
 
 
-async def test_nothing_of_a_run_stays_on_the_disk(run_script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+async def test_nothing_of_a_run_stays_on_the_disk(run_script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import tempfile
 
     monkeypatch.setattr(tempfile, "tempdir", None)

@@ -41,7 +41,7 @@ def verdict(program: bytes, machine: Machine, number: int, *arguments: int, arch
 
 @pytest.fixture(params=[X86_64, AARCH64], ids=lambda machine: machine.name)
 def machine(request: pytest.FixtureRequest) -> Machine:
-    return request.param  # type: ignore[no-any-return]
+    return request.param
 
 
 @pytest.mark.parametrize("options", [FilterOptions(), EVERYTHING])

@@ -11,7 +11,7 @@ from skillyard.sandbox import Policy, SandboxBackend, choose_backend
 
 
 @pytest.mark.row("000-20", "D-14")
-async def test_nothing_can_be_reached(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_nothing_can_be_reached(run_script) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.05)
         result = await run_script(
@@ -35,14 +35,14 @@ async def test_nothing_can_be_reached(run_script) -> None:  # type: ignore[no-un
     assert lookup == "gaierror" or lookup != "done"
 
 
-async def test_no_family_of_sockets_can_be_made(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_no_family_of_sockets_can_be_made(run_script) -> None:
     result = await run_script(
         "answer({family: system_call(CALLS['socket'], family, kind, 0) for family in range(1, 46) for kind in (1, 2, 3)})"
     )
     assert set(result.value.values()) == {"EAFNOSUPPORT"}, result.value
 
 
-async def test_unix_sockets_and_re_connected_pairs_are_dead_ends(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_unix_sockets_and_re_connected_pairs_are_dead_ends(run_script) -> None:
     result = await run_script(
         """
         pair = socket.socketpair()
@@ -67,5 +67,5 @@ def test_an_allow_list_is_refused_with_the_reason_and_a_way_out(backend: Sandbox
     with pytest.raises(SandboxUnavailable) as caught:
         choose_backend(policy, backend.name)
     assert caught.value.details["unmet"]
-    assert any("network" in remedy for remedy in caught.value.details["remedies"])  # type: ignore[union-attr, attr-defined]
+    assert any("network" in remedy for remedy in caught.value.details["remedies"])
     assert backend.supports(Policy()) == []

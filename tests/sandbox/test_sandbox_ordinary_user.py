@@ -140,10 +140,10 @@ def as_user(ground: Path) -> dict[str, object]:
         cwd=ground,
         timeout=60,
         check=False,
-        **({"user": USER, "group": USER, "extra_groups": []} if root else {}),  # type: ignore[arg-type]
+        **({"user": USER, "group": USER, "extra_groups": []} if root else {}),
     )
     assert answer.returncode == 0, answer.stderr.decode()
-    return json.loads(answer.stdout)  # type: ignore[no-any-return]
+    return json.loads(answer.stdout)
 
 
 @pytest.mark.row("000-20", "D-14")
@@ -159,5 +159,5 @@ def test_an_ordinary_user_is_as_safe_from_a_skill_as_root_is(ground: Path) -> No
         assert found["daemon"] == []
         assert found["secret"] == "own-secret"
         assert found["mode"] & 0o077 == 0o044 & found["mode"]
-    metadata = {key: report["landlock"]["files"][key] for key in ("chmod", "times", "attribute", "owner")}  # type: ignore[index]
+    metadata = {key: report["landlock"]["files"][key] for key in ("chmod", "times", "attribute", "owner")}
     assert set(metadata.values()) == {"EPERM"}

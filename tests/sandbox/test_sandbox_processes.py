@@ -29,7 +29,7 @@ async def gone(survivors: Survivors, marker: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["processes", "threads"])
-async def test_a_fork_bomb_stops_at_its_limit(run_script, counting: str, kind: str) -> None:  # type: ignore[no-untyped-def]
+async def test_a_fork_bomb_stops_at_its_limit(run_script, counting: str, kind: str) -> None:
     script = {
         "processes": """
         made = 0
@@ -61,7 +61,7 @@ async def test_a_fork_bomb_stops_at_its_limit(run_script, counting: str, kind: s
         assert result.status == "pids" or not any(limit.by.startswith("cgroup") for limit in result.limits)
 
 
-async def test_an_endless_fork_bomb_ends_with_the_run(run_script, counting: str, survivors: Survivors) -> None:  # type: ignore[no-untyped-def]
+async def test_an_endless_fork_bomb_ends_with_the_run(run_script, counting: str, survivors: Survivors) -> None:
     marker = f"bomb-{uuid.uuid4().hex}"
     result = await run_script(
         "bomb() { bomb | bomb & }; bomb; sleep 30",
@@ -74,7 +74,7 @@ async def test_an_endless_fork_bomb_ends_with_the_run(run_script, counting: str,
 
 
 @pytest.mark.row("D-14")
-async def test_a_daemon_does_not_survive_and_does_not_hold_the_call(run_script, counting: str, survivors: Survivors) -> None:  # type: ignore[no-untyped-def]
+async def test_a_daemon_does_not_survive_and_does_not_hold_the_call(run_script, counting: str, survivors: Survivors) -> None:
     marker = f"daemon-{uuid.uuid4().hex}"
     started = time.monotonic()
     result = await run_script(
@@ -101,7 +101,7 @@ async def test_a_daemon_does_not_survive_and_does_not_hold_the_call(run_script, 
 async def test_a_run_that_ignores_signals_or_stops_itself_is_ended_at_its_time(
     run_script,
     counting: str,
-    survivors: Survivors,  # type: ignore[no-untyped-def]
+    survivors: Survivors,
 ) -> None:
     marker = f"stubborn-{uuid.uuid4().hex}"
     result = await run_script(
@@ -124,7 +124,7 @@ async def test_a_run_that_ignores_signals_or_stops_itself_is_ended_at_its_time(
     assert await gone(survivors, marker)
 
 
-async def test_signals_stay_inside(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_signals_stay_inside(run_script) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         result = await run_script(
@@ -147,12 +147,12 @@ async def test_signals_stay_inside(run_script) -> None:  # type: ignore[no-untyp
 
 
 @pytest.mark.row("D-14")
-async def test_dangerous_system_calls_fail(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_dangerous_system_calls_fail(run_script) -> None:
     names = (
         "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp unshare setns mount umount2 pivot_root chroot "
-        "io_uring_setup bpf perf_event_open userfaultfd keyctl add_key kexec_load init_module finit_module reboot swapon acct quotactl "
-        "syslog personality move_mount fsopen open_tree settimeofday clock_settime fanotify_init iopl mknodat setdomainname "
-        "process_madvise"
+        "io_uring_setup bpf perf_event_open userfaultfd keyctl add_key kexec_load init_module finit_module reboot "
+        "swapon acct quotactl syslog personality move_mount fsopen open_tree settimeofday clock_settime "
+        "fanotify_init iopl mknodat setdomainname process_madvise"
     )
     result = await run_script(
         f"""
@@ -168,7 +168,7 @@ async def test_dangerous_system_calls_fail(run_script) -> None:  # type: ignore[
     assert set(result.value.values()) == {"EPERM"}, result.value
 
 
-async def test_a_call_of_another_table_kills_the_run(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_a_call_of_another_table_kills_the_run(run_script) -> None:
     if platform.machine() != "x86_64":
         return  # only x86 has a second table that a program can reach
     result = await run_script("system_call(0x40000000 + 39)\nprint('alive')", policy=Policy(timeout_ms=3_000))
@@ -177,7 +177,7 @@ async def test_a_call_of_another_table_kills_the_run(run_script) -> None:  # typ
     assert b"alive" not in result.stdout
 
 
-async def test_no_right_can_be_gained(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_no_right_can_be_gained(run_script) -> None:
     result = await run_script(
         """
         try:
@@ -202,7 +202,7 @@ async def test_no_right_can_be_gained(run_script) -> None:  # type: ignore[no-un
     assert {value["setuid"], value["groups"], value["nice"], value["realtime"]} <= {"EPERM", "EACCES", "EINVAL"}
 
 
-async def test_there_is_no_terminal_to_type_into(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_there_is_no_terminal_to_type_into(run_script) -> None:
     result = await run_script(
         """
         import fcntl
@@ -213,7 +213,7 @@ async def test_there_is_no_terminal_to_type_into(run_script) -> None:  # type: i
     assert result.value[1:] == ["EPERM"] * 3
 
 
-async def test_code_in_memory_gets_no_further(run_script, counting: str) -> None:  # type: ignore[no-untyped-def]
+async def test_code_in_memory_gets_no_further(run_script, counting: str) -> None:
     result = await run_script(
         """
         try:
@@ -232,7 +232,7 @@ async def test_code_in_memory_gets_no_further(run_script, counting: str) -> None
 
 
 @pytest.mark.row("003-11")
-async def test_a_run_dies_with_its_supervisor(backend, skill_tree: Path, survivors: Survivors) -> None:  # type: ignore[no-untyped-def]
+async def test_a_run_dies_with_its_supervisor(backend, skill_tree: Path, survivors: Survivors) -> None:
     marker = f"orphan-{uuid.uuid4().hex}"
     (skill_tree / "main.py").write_text(
         "import os, time\nif os.fork() == 0:\n    os.setsid()\nprint('up', flush=True)\ntime.sleep(60)\n", encoding="utf-8"
@@ -256,7 +256,7 @@ asyncio.run(choose_backend(Policy(), {backend.name!r}).run(job))
     assert await gone(survivors, marker)
 
 
-async def test_a_cancelled_call_ends_its_run(run_script, survivors: Survivors) -> None:  # type: ignore[no-untyped-def]
+async def test_a_cancelled_call_ends_its_run(run_script, survivors: Survivors) -> None:
     marker = f"cancelled-{uuid.uuid4().hex}"
     call = asyncio.create_task(run_script("time.sleep(60)", policy=Policy(timeout_ms=60_000), arguments=(marker,)))
     while not survivors(marker):

@@ -23,13 +23,13 @@ SMALL = Policy(timeout_ms=8_000, memory_mb=64)
     ],
     ids=["objects", "shared mapping"],
 )
-async def test_memory_ends_at_its_limit(run_script, counting: str, attack: str) -> None:  # type: ignore[no-untyped-def]
+async def test_memory_ends_at_its_limit(run_script, counting: str, attack: str) -> None:
     result = await run_script(attack, policy=SMALL)
     assert result.status == "memory", result
     assert "64 MiB" in result.detail
 
 
-async def test_memory_is_counted_over_all_processes_of_a_run(run_script, counting: str) -> None:  # type: ignore[no-untyped-def]
+async def test_memory_is_counted_over_all_processes_of_a_run(run_script, counting: str) -> None:
     result = await run_script(
         """
         for _ in range(6):
@@ -45,7 +45,7 @@ async def test_memory_is_counted_over_all_processes_of_a_run(run_script, countin
     assert result.status == "memory", result
 
 
-async def test_memory_outside_of_processes_is_bounded_too(run_script, counting: str) -> None:  # type: ignore[no-untyped-def]
+async def test_memory_outside_of_processes_is_bounded_too(run_script, counting: str) -> None:
     result = await run_script(
         """
         def fill_memory_file():
@@ -74,7 +74,7 @@ async def test_memory_outside_of_processes_is_bounded_too(run_script, counting: 
     ],
     ids=["busy", "asleep", "regular expression", "closed streams", "other clock"],
 )
-async def test_time_ends_at_its_limit(run_script, script: str) -> None:  # type: ignore[no-untyped-def]
+async def test_time_ends_at_its_limit(run_script, script: str) -> None:
     result = await run_script(script, policy=Policy(timeout_ms=300))
     assert result.status == "timeout"
     assert 300 <= result.duration_ms < 2_000
@@ -90,20 +90,20 @@ async def test_time_ends_at_its_limit(run_script, script: str) -> None:  # type:
     ],
     ids=["output", "errors", "both", "one line"],
 )
-async def test_a_flood_of_output_is_cut_and_ended(run_script, script: str) -> None:  # type: ignore[no-untyped-def]
+async def test_a_flood_of_output_is_cut_and_ended(run_script, script: str) -> None:
     result = await run_script(script, policy=Policy(timeout_ms=8_000, output_bytes=100_000))
     assert result.status == "output_limit"
     assert max(len(result.stdout), len(result.stderr)) == 100_000
 
 
-async def test_a_result_over_its_limit_is_refused(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_a_result_over_its_limit_is_refused(run_script) -> None:
     result = await run_script("os.write(3, b'1' * 5000)", policy=Policy(result_bytes=1000))
     assert result.status == "result_invalid"
     endless = await run_script("while True: os.write(3, b' ' * 65536)", policy=Policy(timeout_ms=5_000))
     assert endless.status == "result_invalid"
 
 
-async def test_input_that_is_never_read_blocks_nobody(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_input_that_is_never_read_blocks_nobody(run_script) -> None:
     result = await run_script("answer(1)", stdin=b"x" * (10 << 20))
     assert (result.status, result.value) == ("ok", 1)
     read = await run_script("answer(len(sys.stdin.buffer.read()))", stdin=b"x" * (10 << 20))
@@ -115,7 +115,7 @@ async def test_input_over_its_limit_is_refused_before_anything_starts(backend: S
         await backend.run(Job("/nowhere", "main.py", b"x" * 20, Policy(input_bytes=10)))
 
 
-async def test_the_loop_stays_free_while_runs_go_on(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_the_loop_stays_free_while_runs_go_on(run_script) -> None:
     longest = 0.0
 
     async def tick() -> None:
@@ -132,14 +132,14 @@ async def test_the_loop_stays_free_while_runs_go_on(run_script) -> None:  # type
     assert longest < 0.25  # far below the run's own length: nobody waited for it
 
 
-async def test_many_runs_at_once_wait_for_their_turn(backend: SandboxBackend, skill_tree) -> None:  # type: ignore[no-untyped-def]
+async def test_many_runs_at_once_wait_for_their_turn(backend: SandboxBackend, skill_tree) -> None:
     (skill_tree / "main.sh").write_text("echo -n done\n", encoding="ascii")
     results = await asyncio.gather(*(backend.run(Job(str(skill_tree), "main.sh")) for _ in range(24)))
     assert {(result.status, result.stdout) for result in results} == {("ok", b"done")}
 
 
 @pytest.mark.row("000-20")
-async def test_every_limit_says_what_enforces_it(run_script, counting: str) -> None:  # type: ignore[no-untyped-def]
+async def test_every_limit_says_what_enforces_it(run_script, counting: str) -> None:
     result = await run_script("answer(1)", policy=Policy(timeout_ms=5_000, memory_mb=128))
     limits = {limit.name: limit for limit in result.limits}
     assert (limits["timeout_ms"].value, limits["timeout_ms"].by) == (5_000, "supervisor")
@@ -150,7 +150,7 @@ async def test_every_limit_says_what_enforces_it(run_script, counting: str) -> N
     assert {"pids", "nofile", "file_size_mb", "tmp_mb", "output_bytes", "network", "filesystem"} <= set(limits)
 
 
-async def test_small_process_limits_are_set(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_small_process_limits_are_set(run_script) -> None:
     result = await run_script(
         """
         import resource
@@ -162,7 +162,7 @@ async def test_small_process_limits_are_set(run_script) -> None:  # type: ignore
     assert result.value == {"NOFILE": 64, "FSIZE": 2 << 20, "CORE": 0, "STACK": 8 << 20, "CPU": 6}
 
 
-async def test_no_descriptor_of_this_process_is_lost(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_no_descriptor_of_this_process_is_lost(run_script) -> None:
     await run_script("answer(1)")
     before = len(os.listdir("/proc/self/fd"))
     for script in ("answer(1)", "os._exit(3)", "while True: os.write(1, b'x' * 65536)", "os.close(0)"):

@@ -10,7 +10,7 @@ from skillyard.sandbox import Policy
 
 
 @pytest.mark.row("000-20", "D-13")
-async def test_the_environment_holds_only_what_was_declared(run_script, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+async def test_the_environment_holds_only_what_was_declared(run_script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOST_SECRET", "canary-secret-value")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com")
     result = await run_script(
@@ -35,7 +35,7 @@ async def test_the_environment_holds_only_what_was_declared(run_script, monkeypa
     assert "canary-secret-value" not in str(others) + str(names)
 
 
-async def test_a_secret_that_was_given_does_not_come_back(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_a_secret_that_was_given_does_not_come_back(run_script) -> None:
     secret = "tok-4f9c2a7b1d"
     result = await run_script(
         """
@@ -56,7 +56,7 @@ async def test_a_secret_that_was_given_does_not_come_back(run_script) -> None:  
     assert result.value == {"token": "[redacted]", "note": "it is [redacted]"}
 
 
-async def test_values_are_not_on_any_command_line(run_script) -> None:  # type: ignore[no-untyped-def]
+async def test_values_are_not_on_any_command_line(run_script) -> None:
     import asyncio
     from pathlib import Path
 

@@ -30,8 +30,8 @@ def test_without_anything_a_run_is_refused_with_remedies(monkeypatch: pytest.Mon
     monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
     with pytest.raises(SandboxUnavailable) as caught:
         choose_backend(Policy())
-    assert {item["requirement"] for item in caught.value.details["unmet"]} == {"bwrap", "landlock"}  # type: ignore[index, attr-defined]
-    assert any("apt-get install bubblewrap" in remedy for remedy in caught.value.details["remedies"])  # type: ignore[attr-defined]
+    assert {item["requirement"] for item in caught.value.details["unmet"]} == {"bwrap", "landlock"}
+    assert any("apt-get install bubblewrap" in remedy for remedy in caught.value.details["remedies"])
     assert caught.value.hint
 
 
@@ -60,7 +60,7 @@ class Leaky:
         self._report = report
 
     def probe(self) -> Probe:
-        return probing.attack(self, binary=None, remedies=("mend it",), facts={})  # type: ignore[arg-type]
+        return probing.attack(self, binary=None, remedies=("mend it",), facts={})
 
     def supports(self, policy: Policy) -> list[object]:
         return []

@@ -107,7 +107,11 @@ def _call(execute: Any) -> None:
             return await value
 
         value = asyncio.run(wait())
-    _answer(json.dumps(_outcome(value), ensure_ascii=False, allow_nan=False, default=_plain).encode("utf-8"))
+    try:
+        data = json.dumps(_outcome(value), ensure_ascii=False, allow_nan=False, default=_plain).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        sys.exit(type(error).__name__ + ": execute returned a value that JSON cannot hold: " + str(error))
+    _answer(data)
 
 
 def _outcome(value: Any) -> Any:
@@ -129,7 +133,7 @@ def _plain(value: Any) -> Any:
             return getattr(value, method)()
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    raise TypeError("execute returned a value that JSON cannot hold: " + type(value).__name__)
+    raise TypeError(type(value).__name__)
 
 
 def _answer(data: bytes) -> None:

@@ -1,0 +1,43 @@
+"""Static skills give a file of their own, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillyard.errors import FileMissing, NotExecutable, PathRefused
+from skillyard.execution import Executor
+
+
+@pytest.mark.row("D-21")
+async def test_a_static_skill_gives_its_file(write_skill) -> None:
+    files = {"assets/data.json": '{"a": [1, 2]}', "assets/note.txt": "text"}
+    run = await Executor().run(write_skill(files, kind="static", config={"dataPath": "./assets/data.json"}), {})
+    assert (run.status, run.output, run.isolation) == ("ok", {"a": [1, 2]}, "none")
+    text = write_skill(files, kind="static", config={"dataFile": "assets/note.txt", "format": "text"})
+    assert (await Executor().run(text, {})).output == "text"
+    assert Executor().can_run(text)
+
+
+@pytest.mark.row("D-21")
+@pytest.mark.parametrize("path", ["../secret.json", "/etc/hostname", "assets/../../secret.json", "assets/link.json"])
+async def test_a_static_skill_reaches_nothing_outside(write_skill, path: str) -> None:
+    skill = write_skill({"assets/data.json": "{}"}, kind="static", config={"dataPath": path})
+    secret = Path(skill.directory).parent / "secret.json"
+    secret.write_text("{}", encoding="ascii")
+    Path(skill.directory, "assets/link.json").symlink_to(secret)
+    try:
+        with pytest.raises(PathRefused):
+            await Executor().run(skill, {})
+    finally:
+        secret.unlink()
+
+
+async def test_a_static_skill_without_a_usable_file_says_so(write_skill) -> None:
+    with pytest.raises(NotExecutable, match="dataPath"):
+        await Executor().run(write_skill({"x": ""}, kind="static"), {})
+    with pytest.raises(FileMissing):
+        await Executor().run(write_skill({"x": ""}, kind="static", config={"dataPath": "y.json"}), {})
+    with pytest.raises(NotExecutable, match="cannot be read"):
+        await Executor().run(write_skill({"x": "{"}, kind="static", config={"dataPath": "x"}), {})
