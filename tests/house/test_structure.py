@@ -45,10 +45,15 @@ def test_a_room_exports_all_its_public_names_once_and_sorted(room: str) -> None:
     module = importlib.import_module(f"skillyard.{room}")
     exported = list(module.__all__)
     assert exported == sorted(set(exported), key=exported.index)
-    assert sorted(exported) == exported or sorted(exported, key=str.lower) == exported
+    assert exported in (sorted(exported), sorted(exported, key=str.lower), sorted(exported, key=_constants_first))
     assert _public_names(module) <= set(exported)
     for name in exported:
         assert getattr(module, name) is not None
+
+
+def _constants_first(name: str) -> tuple[bool, bool, str]:
+    """The order the linter keeps: constants, then classes, then functions."""
+    return (not name.isupper(), not name[0].isupper(), name)
 
 
 def _public_names(module: ModuleType) -> set[str]:
