@@ -26,7 +26,7 @@ _ASCII: Final = bytes(range(128))
 _HIGH: Final = bytes(range(128, 256))
 _SIGN: Final = re.compile(r"[&!]")
 # Inside brackets the parsers differ in which signs may begin a word, and in what may stand behind a colon.
-_BRACKETS: Final = re.compile(r"[\[{,:](?:(?<=[\[{,])\s*[?:>|]|(?<=:)(?:[?,\]}]|[ ]*[:>|](?![-+0-9]*\n)))")
+_BRACKETS: Final = re.compile(r"[\[{,:](?:(?<=[\[{,])\s*[?:>|]|(?<=:)(?:[?,\]}]|[ ]*[:>|?](?![-+0-9]*\n)))")
 # The fast parser nests without limit on `- - - -` and would run out of stack; a short header cannot take it that far.
 _NESTED: Final = re.compile(r"(?:[-?:][ ]*){16}")
 _SAFE_LENGTH: Final = 1024
@@ -122,16 +122,16 @@ def _begins_a_value(text: str, at: int) -> bool:
 
 def _from_fields(raw: dict[str, object], escapes: bool) -> Summary | None:
     name, description = raw.get("name"), raw.get("description")
-    if name.__class__ is not str or description.__class__ is not str:
+    if not isinstance(name, str) or not isinstance(description, str):
         return None
-    name, description = str(name).strip(), str(description).strip()
+    name, description = name.strip(), description.strip()
     if not name or not description or len(description) > DESCRIPTION_LIMIT:
         return None
     if "/" in name or "\\" in name or name[0] in "~." or not name.isascii():
         return None
     if escapes and (sanitize(description) != description or sanitize(name) != name):
         return None
-    if _ONLY_TEXT.issuperset(map(type, raw.values())) and _RICH.isdisjoint(raw) and _ONLY_TEXT.issuperset(map(type, raw)):
+    if _RICH.isdisjoint(raw) and _ONLY_TEXT.issuperset(map(type, raw.values())) and _ONLY_TEXT.issuperset(map(type, raw)):
         return Summary(name, description) if len(raw) <= KEY_LIMIT else None
     fields = _used_fields(raw)
     if not fields:
