@@ -12,8 +12,7 @@ Everything here is a short way to a room below: `prompt`, `search`, `permissions
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from skillyard import catalog as room
 from skillyard.errors import PermissionDenied, SkillUnusable
@@ -29,11 +28,9 @@ if TYPE_CHECKING:
     from skillyard.execution import Executor, Run
     from skillyard.permissions import Permission, Rules
     from skillyard.prompt import Index, Style
-    from skillyard.search import Match
+    from skillyard.search import Match, SearchIndex
 
 __all__ = ["Catalog"]
-
-_RANKED: Final = 200  # more than a prompt has room for: what comes after these keeps the catalog's order
 
 
 class Catalog(room.Catalog):
@@ -41,6 +38,8 @@ class Catalog(room.Catalog):
 
     Rules of the configuration that deny a skill already hold: it has the status `denied` and is neither told, found nor run.
     """
+
+    _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
 
     @classmethod
     def discover(
@@ -97,29 +96,24 @@ class Catalog(room.Catalog):
         Raises:
             InvalidInput: unknown style, or a negative limit.
         """
-        from skillyard.prompt import build_index
+        from skillyard.prompt import write_index
 
-        skills = list(self.all())
-        if request:
-            named = [*named, *_named_in(request, skills)]
-            skills = self._by_rank(request, skills)
-        return build_index(
-            skills,
+        return write_index(
+            self,
             style=style,
             budget=budget,
             description_chars=description_chars,
+            request=request,
             named=named,
             pinned=pinned,
-            ranked=bool(request),
-            roots=self.roots,
-            project_root=self.project_root,
+            search_index=self._search_index() if request else None,
         )
 
     def search(self, text: str, limit: int = 10) -> list[Match]:
         """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`."""
         from skillyard.search import search_skills
 
-        return search_skills(tuple(self), text, limit=limit)
+        return search_skills(self._search_index(), text, limit=limit)
 
     async def run(
         self,
@@ -156,43 +150,18 @@ class Catalog(room.Catalog):
         Raises:
             InvalidPolicy: the table says something that cannot be meant.
         """
-        from dataclasses import replace
-
         from skillyard.execution import Executor
-        from skillyard.sandbox import Policy
 
-        settings = self.configuration.sandbox
-        ceiling = Policy.ceiling(settings)
-        if timeout_ms is not None:
-            ceiling = replace(ceiling, timeout_ms=min(timeout_ms, ceiling.timeout_ms))
-        backend = settings.get("backend")
-        return Executor(ceiling=ceiling, backend=backend if isinstance(backend, str) else None)
+        return Executor.from_settings(self.configuration.sandbox, timeout_ms=timeout_ms)
 
-    def _by_rank(self, request: str, skills: list[Skill]) -> list[Skill]:
-        best = [match.skill for match in self.search(request, limit=_RANKED)]
-        first = {skill.id for skill in best}
-        return best + [skill for skill in skills if skill.id not in first]
+    def _search_index(self) -> SearchIndex:
+        """The skills ready to be searched; made again only when they are others."""
+        from skillyard.search import SearchIndex
 
-
-def _named_in(request: str, skills: Sequence[Skill]) -> list[str]:
-    """The skills a request speaks of by name: `$pdf`, `/pdf` or `the pdf skill` always, a name of several words anywhere."""
-    text = f" {single_line(request).casefold()} "
-    words = set(re.findall(r"[$/@]([\w-]+)|([\w-]+) skill\b|\bskill ([\w-]+)|`([\w-]+)`", text))
-    marked = {word for found in words for word in found if word}
-    return [
-        skill.id
-        for skill in skills
-        if skill.name.casefold() in marked or skill.slug in marked or (_is_telling(skill.name) and _stands_in(skill.name, text))
-    ]
-
-
-def _is_telling(name: str) -> bool:
-    """Whether a name is too special to be in a sentence by chance."""
-    return len(name) >= 6 and any(mark in name for mark in "-_ ")
-
-
-def _stands_in(name: str, text: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(name.casefold())}(?![\w-])", text) is not None
+        skills = self.all()  # the same tuple until something has changed
+        if self._searched is None or self._searched[0] is not skills:
+            self._searched = (skills, SearchIndex(skills))
+        return self._searched[1]
 
 
 def _require_usable(skill: Skill) -> None:

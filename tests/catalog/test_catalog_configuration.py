@@ -144,3 +144,21 @@ def test_the_configured_profile_decides_what_is_broken(project: Path, make_skill
     (project / "skillyard.toml").write_text('[skills]\nprofile = "minimal"\n')
     assert Catalog.discover(cwd=project).get("bare").status == "ok"
     assert Catalog.discover(cwd=project, profile="standard").get("bare").status == "broken"
+
+
+def test_a_slip_in_the_name_of_a_table_is_refused_and_never_a_rule_that_does_not_hold(project: Path) -> None:
+    (project / "skillyard.toml").write_text('[permisions.skills]\n"internal-*" = "deny"\n')
+    with pytest.raises(InvalidConfiguration, match="permisions must be one of the tables skills, permissions"):
+        configuration(project)
+
+
+def test_a_project_can_tighten_but_not_loosen_what_its_user_set(project: Path, home: Path) -> None:
+    user = home / ".config/skillyard/skillyard.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text('[tools]\nallowed-tools = "advise"\n[sandbox]\nmemory-mb = 64\n')
+    (project / "skillyard.toml").write_text('[tools]\nallowed-tools = "off"\n[sandbox]\nmemory-mb = 4096\ntimeout-ms = 500\n')
+    found = configuration(project)
+    assert found.allowed_tools == "advise"
+    assert dict(found.sandbox) == {"memory-mb": 64, "timeout-ms": 500}
+    (project / "skillyard.toml").write_text('[tools]\nallowed-tools = "enforce"\n')
+    assert configuration(project).allowed_tools == "enforce"

@@ -161,3 +161,13 @@ def test_importing_the_package_imports_no_room() -> None:
     script = "import sys, skillyard; print('\\n'.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("skillyard")} == {"skillyard", "skillyard._version"}
+
+
+def test_search_sees_a_skill_that_appeared_since_the_last_request(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "pdf", description="Merge PDF files.")
+    catalog = Catalog.discover(roots=[skills_root])
+    assert [match.skill.name for match in catalog.search("merge PDF files")] == ["pdf"]
+    assert catalog.search("knit a jumper") == []
+    make_skill(skills_root, "knitting", description="Knit jumpers and socks.")
+    catalog.refresh()
+    assert [match.skill.name for match in catalog.search("knit a jumper")] == ["knitting"]

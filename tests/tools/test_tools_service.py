@@ -233,3 +233,14 @@ def test_the_tools_do_not_load_the_protocol_sdk() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.row("001-19")
+def test_the_index_of_the_tools_leaves_out_what_their_rules_deny(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "pdf")
+    make_skill(skills_root, "internal-payroll")
+    catalog = Catalog.discover(roots=[skills_root])
+    index = SkillTools(catalog, permissions={"internal-*": "deny"}).prompt(budget=500)
+    assert "pdf" in index.text
+    assert "payroll" not in index.text
+    assert [omission.id for omission in index.omitted] == ["config:internal-payroll"]

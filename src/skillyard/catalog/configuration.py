@@ -2,8 +2,9 @@
 
 The closest folder that has one of the three wins, from the working folder up to the git root (without one, as long as the
 folders belong to the user); in one folder `skillyard.toml` comes before `pyproject.toml` and `ship.json`. The user's own
-`skillyard.toml` (in `$XDG_CONFIG_HOME/skillyard`) adds its roots, gives what the project leaves open, and its permissions, when
-it has any, replace the project's: a project must not loosen what its user tightened.
+`skillyard.toml` (in `$XDG_CONFIG_HOME/skillyard`) adds its roots, gives what the project leaves open, and keeps the last
+word on safety: its permissions, when it has any, replace the project's, its sandbox settings win, and a project can make
+`allowed-tools` stricter but not looser.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _Table = Mapping[str, object]
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _SHIP: Final = "ship.json"
+_TABLES: Final = ("skills", "permissions", "tools", "sandbox")
+_STRICTNESS: Final = ("off", "advise", "enforce")
 _LARGEST: Final = 1024 * 1024
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -79,7 +82,13 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
     found = _checked(values, file, base)
     if base.permissions:
         found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
-    return found._replace(file=file, user_paths=base.user_paths, user_file=user_file)
+    return found._replace(
+        allowed_tools=max(found.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else found.allowed_tools,
+        sandbox=MappingProxyType({**found.sandbox, **base.sandbox}),
+        file=file,
+        user_paths=base.user_paths,
+        user_file=user_file,
+    )
 
 
 def _project_file(folder: str) -> tuple[str, _Table] | None:
@@ -144,6 +153,7 @@ def _bytes(path: str) -> bytes | None:
 def _checked(values: _Table, file: str, base: Configuration | None = None) -> Configuration:
     """The values of one file over `base`, every one checked."""
     reader = _Reader(file)
+    reader.refuse_unknown(values)
     base = base or Configuration()
     skills = reader.table(values, "skills", ("paths", "allow-external-paths", "prompt-section", "profile"))
     permissions = reader.table(values, "permissions", ("match", "skills"))
@@ -159,7 +169,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         permissions=reader.patterns(permissions),
         permission_match="last" if match == "last" else "first",
         allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
-        sandbox=MappingProxyType({**base.sandbox, **reader.table(values, "sandbox", None)}),
+        sandbox=MappingProxyType(reader.table(values, "sandbox", None)),
     )
 
 
@@ -173,6 +183,12 @@ class _Reader:
         return InvalidConfiguration(
             f"{self.file}: {key} must be {wanted}, not {value!r}", hint=f"change {key} in {self.file}", file=self.file, key=key
         )
+
+    def refuse_unknown(self, values: _Table) -> None:
+        """A table with a slip in its name would be a rule that does not hold."""
+        for name in values:
+            if name not in _TABLES:
+                raise self.wrong(name, f"one of the tables {', '.join(_TABLES)}", name)
 
     def table(self, values: _Table, name: str, known: tuple[str, ...] | None) -> dict[str, object]:
         """The table `name`, empty when absent; `known` lists the keys it may have."""

@@ -4,6 +4,6 @@
 --help` imports none of them, `skillyard list` only its own.
 """
 
-from skillyard.cli.program import main
+from skillyard.cli.program import console, main
 
-__all__ = ["main"]
+__all__ = ["console", "main"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.execution.entry import conventional_entry, find_entry
@@ -53,6 +53,19 @@ class Executor:
     def __init__(self, *, ceiling: Policy | None = None, backend: str | None = None) -> None:
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, object], *, timeout_ms: int | None = None) -> Self:
+        """An executor within the `[sandbox]` table of a configuration, and at most `timeout_ms` milliseconds for each run.
+
+        Raises:
+            InvalidPolicy: the table says something that cannot be meant.
+        """
+        ceiling = Policy.ceiling(settings)
+        if timeout_ms is not None:
+            ceiling = replace(ceiling, timeout_ms=min(timeout_ms, ceiling.timeout_ms))
+        backend = settings.get("backend")
+        return cls(ceiling=ceiling, backend=backend if isinstance(backend, str) else None)
 
     def can_run(self, skill: RunnableSkill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""

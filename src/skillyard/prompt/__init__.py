@@ -5,6 +5,7 @@ from __future__ import annotations
 from skillyard.prompt.facts import Instructions, PromptDocument, PromptFile, PromptInventory, PromptSkill
 from skillyard.prompt.forms import Style
 from skillyard.prompt.index import Index, IndexShape, Omission, PromptRoot, append_index, build_index
+from skillyard.prompt.request import write_index
 from skillyard.prompt.tokens import count_tokens
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "append_index",
     "build_index",
     "count_tokens",
+    "write_index",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput, SkillyardError
-from skillyard.permissions import AllowedTools, Approvals, Rules
+from skillyard.permissions import AllowedTools, Approvals, Rules, visible
+from skillyard.prompt import write_index
 from skillyard.text import single_line
 from skillyard.tools.access import Access
 from skillyard.tools.arguments import check, decode
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Catalog, Skill
     from skillyard.execution import Executor
     from skillyard.permissions import Approver, Mode, Permission
+    from skillyard.prompt import Index, Style
     from skillyard.tools.definition import Dialect, ToolDefinition
 
 __all__ = ["SkillTools"]
@@ -134,6 +136,29 @@ class SkillTools:
             _log.exception("the tool %s failed", name)
             return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
 
+    def prompt(
+        self,
+        budget: int | None = 2000,
+        style: Style = "compact",
+        *,
+        request: str | None = None,
+        pinned: Collection[str] = (),
+        description_chars: int | None = 200,
+    ) -> Index:
+        """The index for a system prompt, as `Catalog.prompt`, without the skills that the rules of these tools deny.
+
+        Raises:
+            InvalidInput: unknown style, or a negative limit.
+        """
+        return write_index(
+            visible(self.access.catalog, self.access.rules),
+            style=style,
+            budget=budget,
+            request=request,
+            pinned=pinned,
+            description_chars=description_chars,
+        )
+
     def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
         """Whether the host may let the model call `tool`; with `enforce`, by the skills this session has loaded.
 
@@ -188,13 +213,9 @@ def _approvals(catalog: Catalog, approver: Approver | None) -> Approvals:
 
 
 def _executor(catalog: Catalog) -> Executor:
-    """What runs skills within the `[sandbox]` table of the configuration."""
     from skillyard.execution import Executor  # the sandbox is only loaded by who may run something
-    from skillyard.sandbox import Policy
 
-    settings = catalog.configuration.sandbox
-    backend = settings.get("backend")
-    return Executor(ceiling=Policy.ceiling(settings), backend=backend if isinstance(backend, str) else None)
+    return Executor.from_settings(catalog.configuration.sandbox)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:
