@@ -41,7 +41,7 @@ def executor() -> Executor:
     ("source", "expected"),
     [
         ("def execute(parameters):\n    return parameters['x'] * 2", 42),
-        ("async def execute(p, context, config=None):\n    return [p['x'], context['userId'], config['unit']]", [21, "u1", "C"]),
+        ("async def execute(p, context, config):\n    return [p['x'], context['userId'], config['unit']]", [21, "u1", "C"]),
         ("def execute(parameters, *, context):\n    return context['userId']", "u1"),
         ("def execute(*values):\n    return len(values)", 3),
         ("def execute():\n    return 'nothing asked'", "nothing asked"),
@@ -177,7 +177,7 @@ async def test_a_schema_that_is_none_or_refers_elsewhere_is_a_warning(write_skil
         ("main.py", "import os\nos.write(int(os.environ['SKILL_RESULT_FD']), b'[\"pipe\"]')\nprint('a log')", ["pipe"]),
         ("main.py", "if __name__ == '__main__':\n    print('as main')", "as main"),
         ("main.py", "import sys\nexit() if 'x' else quit()", None),
-        ("main.sh", "echo '{\"output\": '$(cat | wc -c)', \"status\": \"success\"}' >&3", 33),
+        ("main.sh", "echo '{\"output\": '$(cat | wc -c)', \"status\": \"success\"}' >&3", 34),
         ("run.bash", "echo hello; echo problem >&2", "hello"),
     ],
 )  # fmt: skip

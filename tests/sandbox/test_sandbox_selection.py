@@ -135,3 +135,47 @@ def test_every_backend_says_what_it_is() -> None:
     assert [(item.name, item.level) for item in backends()] == [("bwrap", "namespace"), ("landlock", "lsm")]
     shape = replace(probe_all()[0], remedies=("x",)).to_dict()
     assert set(shape) == {"backend", "ok", "reason", "remedies", "facts"}
+
+
+async def test_a_run_that_cannot_be_put_under_its_limits_is_never_let_go(
+    monkeypatch: pytest.MonkeyPatch, skill_tree: Path
+) -> None:
+    class Stubborn:
+        name, version = "cgroup1", 1
+
+        def add(self, pid: int) -> bool:
+            return False
+
+        def watch_memory(self) -> None:
+            return None
+
+        def out_of_memory(self) -> bool:
+            return False
+
+        out_of_processes = out_of_memory
+
+        def kill(self) -> None:
+            return None
+
+        def remove(self) -> bool:
+            return True
+
+    monkeypatch.setattr("skillyard.sandbox.running.make_cgroup", lambda **_: Stubborn())
+    for name, text in (("main.py", "print('ran')"), ("main.sh", "echo ran")):
+        (skill_tree / name).write_text(text, encoding="ascii")
+        for backend in backends():
+            result = await backend.run(Job(str(skill_tree), name))
+            assert (result.status, result.stdout) == ("unavailable", b"")
+
+
+async def test_a_sandbox_that_does_not_start_is_not_the_skills_error(skill_tree: Path, tmp_path: Path) -> None:
+    (skill_tree / "main.py").write_text("print('ran')", encoding="ascii")
+    program = skill_tree / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: no permission to make namespaces' >&2\nexit 1\n", encoding="ascii")
+    program.chmod(0o755)
+    skill_tree.chmod(0o755)
+    result = await BubblewrapBackend(program=str(program)).run(Job(str(skill_tree), "main.py"))
+    assert result.status == "unavailable"
+    assert "no permission" in result.detail
+    with pytest.raises(SandboxUnavailable, match="could not be started"):
+        await BubblewrapBackend(program=str(tmp_path / "absent")).run(Job(str(skill_tree), "main.py"))

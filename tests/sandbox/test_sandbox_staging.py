@@ -161,3 +161,12 @@ async def test_a_skill_in_a_private_home_can_run(backend: SandboxBackend, tree: 
     (tree / "scripts/main.py").chmod(0o600)
     result = await backend.run(Job(str(tree), "scripts/main.py", policy=Policy()))
     assert (result.status, result.stdout) == ("ok", b"hello\n"), result.stderr
+
+
+def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tmp_path: Path) -> None:
+    gone, mine, foreign = (tmp_path / f"skillyard-run-{name}" for name in ("999999999-abc", f"{os.getpid()}-abc", "notes"))
+    for folder in (gone, mine, foreign):
+        (folder / "skill").mkdir(parents=True)
+    staging._sweep.cache_clear()
+    staging._sweep(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine.name, foreign.name])

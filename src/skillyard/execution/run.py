@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -97,4 +97,4 @@ def new_run_id() -> str:
     global _last  # the clock may stand still or step back; ids must not
     with _lock:
         _last = max(time.time_ns(), _last + 1)
-        return f"run_{_last:016x}{secrets.token_hex(5)}"
+        return f"run_{_last:016x}{os.urandom(5).hex()}"

@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import os
 import re
-import secrets
 import signal
 from dataclasses import dataclass, field
 from functools import cache
@@ -104,7 +103,7 @@ def make_cgroup(*, memory_bytes: int, pids: int) -> Cgroup | None:
 
 
 def _make(parents: CgroupParents, *, memory_bytes: int, pids: int) -> Cgroup | None:
-    name = f"{_PREFIX}{os.getpid()}-{next(_COUNTER)}-{secrets.token_hex(3)}"
+    name = f"{_PREFIX}{os.getpid()}-{next(_COUNTER)}-{os.urandom(3).hex()}"
     group = Cgroup(parents.version, tuple(dict.fromkeys((f"{parents.memory}/{name}", f"{parents.pids}/{name}"))))
     try:
         for folder in group.folders:

@@ -22,6 +22,7 @@ _FATAL: Final = {
     signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS,
 }  # fmt: skip
 _OUT_OF_MEMORY_WORDS: Final = (b"MemoryError", b"Cannot allocate memory", b"cannot allocate")
+_NOT_SET_UP: Final = (b"bwrap: ", b"skillyard: the sandbox could not be set up")
 _SENTENCES: Final[Mapping[str, str]] = {
     "timeout": "the run took longer than {policy.timeout_ms} ms and was ended",
     "memory": "the run needed more than {policy.memory_mb} MiB of memory",
@@ -85,6 +86,8 @@ def _verdict(ending: Ending, policy: Policy, number: int | None, stderr: bytes, 
     value, problem = _read(result, policy)
     if status := _limit_reached(ending, stderr):
         return _Verdict(status, _SENTENCES[status].format(policy=policy), value)
+    if ending.returncode != 0 and not ending.stdout and stderr.startswith(_NOT_SET_UP):
+        return _Verdict("unavailable", f"the sandbox did not start: {tail(stderr, limit=300)}")
     if number is not None:
         name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
         return _Verdict("killed", f"the run was ended by {name}", value)

@@ -7,7 +7,6 @@ a user number of its own that owns nothing.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ def pick_identity() -> Identity | None:
     """A user for the next run, or `None` when this process is not root and runs are its own user."""
     if os.geteuid() != 0:
         return None
-    number = _FIRST + secrets.randbelow(_COUNT)
+    number = _FIRST + int.from_bytes(os.urandom(4), "big") % _COUNT
     if _is_mapped(number):
         return Identity(number, number, single=True)
     return Identity(_NOBODY, _NOBODY, single=False)

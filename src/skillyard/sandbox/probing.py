@@ -16,7 +16,6 @@ import stat
 import tempfile
 import threading
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +57,7 @@ def _attack(backend: SandboxBackend) -> str:
             secret.chmod(0o666)  # only the sandbox stands between the run and this file
             tree = Path(folder, "skill")
             tree.mkdir()
-            source = resources.files("skillyard.sandbox").joinpath("canary.py").read_bytes()
+            source = Path(__file__).with_name("canary.py").read_bytes()
             (tree / "canary.py").write_bytes(source)
             targets = {"file": str(secret), "port": server.getsockname()[1]}
             job = Job(str(tree), "canary.py", json.dumps(targets).encode(), Policy(timeout_ms=5_000, memory_mb=128))

@@ -9,8 +9,8 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from importlib import resources
 from importlib.util import MAGIC_NUMBER
+from pathlib import Path
 from typing import Final, Protocol
 
 from skillyard.errors import InvalidInput, SandboxUnavailable
@@ -24,7 +24,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.staging import Stage, stage
 from skillyard.sandbox.supervisor import Command, Descriptors, Ending, supervise
-from skillyard.sandbox.syscalls import this_machine
+from skillyard.sandbox.syscalls import Machine, this_machine
 
 __all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]
 
@@ -106,14 +106,10 @@ async def _run(engine: Engine, run: Prepared) -> Result:
     machine = this_machine()
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
-    ending: Ending = await supervise(
-        partial(engine.command, run),
-        policy=run.policy,
-        stdin=run.job.stdin,
-        files=(build_filter(machine, engine.filter_options(counted=run.cgroup is not None)), *engine.files()),
-        cgroup=run.cgroup,
-        over_quota=partial(_over_quota, run) if engine.own_folders else None,
-    )
+    try:
+        ending = await _supervise(engine, run, machine)
+    except OSError as error:
+        raise SandboxUnavailable(f"the sandbox could not be started: {error}", hint="run `skillyard doctor`") from None
     return conclude(
         ending,
         run.policy,
@@ -121,6 +117,17 @@ async def _run(engine: Engine, run: Prepared) -> Result:
         isolation=engine.name,
         interpreter=run.runtime.program,
         warnings=_warnings(run, ending),
+    )
+
+
+async def _supervise(engine: Engine, run: Prepared, machine: Machine) -> Ending:
+    return await supervise(
+        partial(engine.command, run),
+        policy=run.policy,
+        stdin=run.job.stdin,
+        files=(build_filter(machine, engine.filter_options(counted=run.cgroup is not None)), *engine.files()),
+        cgroup=run.cgroup,
+        over_quota=partial(_over_quota, run) if engine.own_folders else None,
     )
 
 
@@ -183,7 +190,7 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
 @lru_cache(maxsize=4)
 def own_script(name: str, *, compiled: bool) -> tuple[str, bytes]:
     """The file name and content of a script of this room; compiled where the same Python will read it."""
-    source = resources.files("skillyard.sandbox").joinpath(f"{name}.py").read_bytes()
+    source = Path(__file__).with_name(f"{name}.py").read_bytes()
     if not compiled:
         return f"{name}.py", source
     code = compile(source, f"{name}.py", "exec", dont_inherit=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from skillyard.errors import InvalidInput, SandboxUnavailable
-from skillyard.sandbox.bubblewrap import BubblewrapBackend
 from skillyard.sandbox.job import Probe, SandboxBackend, Unmet
-from skillyard.sandbox.landlock import LandlockBackend
 from skillyard.sandbox.policy import Policy
 
 __all__ = ["backends", "choose_backend", "probe_all"]
@@ -13,6 +11,10 @@ __all__ = ["backends", "choose_backend", "probe_all"]
 
 def backends() -> tuple[SandboxBackend, ...]:
     """Every backend, strongest first."""
+    # They load asyncio and more, which nobody needs who only wants to know whether a skill could run.
+    from skillyard.sandbox.bubblewrap import BubblewrapBackend
+    from skillyard.sandbox.landlock import LandlockBackend
+
     return (BubblewrapBackend(), LandlockBackend())
 
 

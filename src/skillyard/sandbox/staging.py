@@ -7,11 +7,14 @@ lies in a private home.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import stat
 import tempfile
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -29,6 +32,7 @@ MAXIMUM_DEPTH: Final = 16
 _OWN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER: Final = _OWN_FOLDER | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PREFIX: Final = "skillyard-run-"
 _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 
 
@@ -107,7 +111,9 @@ def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Ident
     """
     entry = safe_relative(entry)
     os.close(open_inside(_folder(tree), entry))
-    made = Stage(tempfile.mkdtemp(prefix="skillyard-run-", dir=_parent(identity)))
+    parent = _parent(identity)
+    _sweep(parent)
+    made = Stage(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     made.left_out = frozenset() if complete else _LEFT_OUT
     try:
         if identity:
@@ -132,12 +138,23 @@ def _folder(tree: str) -> str:
     return tree
 
 
-def _parent(identity: Identity | None) -> str | None:
+def _parent(identity: Identity | None) -> str:
     """Where to make the folder: the usual place, or one the run's user can reach."""
     usual = tempfile.gettempdir()
     if identity is None or can_reach(usual, as_other=True):
         return usual
     return next((place for place in ("/tmp", "/var/tmp") if can_reach(place, as_other=True)), usual)  # noqa: S108 # mkdtemp follows
+
+
+@cache
+def _sweep(parent: str) -> None:
+    """Remove, once, what processes of this user that were killed have left behind."""
+    for name in os.listdir(parent):
+        match = re.fullmatch(rf"{_PREFIX}(\d+)-\w+", name)
+        if match and not Path(f"/proc/{match[1]}").exists():
+            with contextlib.suppress(OSError):
+                if os.lstat(f"{parent}/{name}").st_uid == os.geteuid():
+                    shutil.rmtree(f"{parent}/{name}", ignore_errors=True)
 
 
 def _copy_folder(made: Stage, source: int, target: int, prefix: str, depth: int) -> None:
