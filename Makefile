@@ -39,6 +39,7 @@ format: setup ## put the code in shape
 
 docs: setup ## write the generated parts of docs/ again, then run every block in it
 	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python scripts/draw_session.py
 	$(BIN)/python -m pytest tests/house/test_docs.py
 
 rows: setup ## which requirement rows have a test
