@@ -331,6 +331,14 @@ async def test_an_approved_skill_runs_only_as_it_was_approved(write_skill, execu
         await executor.run(changed, {}, digest=approved)
 
 
+def test_an_executor_follows_the_operators_settings() -> None:
+    executor = Executor.from_settings({"timeout-ms": 5_000, "backend": "landlock"}, timeout_ms=9_000)
+    assert (executor._ceiling.timeout_ms, executor._backend) == (5_000, "landlock")
+    assert Executor.from_settings({}, timeout_ms=100)._ceiling.timeout_ms == 100
+    with pytest.raises(InvalidPolicy):
+        Executor.from_settings({"timeout-ms": "long"})
+
+
 async def test_the_named_backend_is_the_one_used(write_skill) -> None:
     skill = write_skill("def execute(p):\n    return 1")
     assert (await Executor(backend="landlock").run(skill, {})).isolation == "landlock"

@@ -20,7 +20,7 @@ from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
 from skillyard.sandbox.limits import common_limits
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.running import Prepared, process_limits, run_job
-from skillyard.sandbox.supervisor import Command, Descriptors
+from skillyard.sandbox.spawning import Command, Descriptors
 
 __all__ = ["BubblewrapBackend"]
 

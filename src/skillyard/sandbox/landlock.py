@@ -23,7 +23,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import threads_of_user
 from skillyard.sandbox.running import Prepared, own_script, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for
-from skillyard.sandbox.supervisor import Command, Descriptors
+from skillyard.sandbox.spawning import Command, Descriptors
 
 __all__ = ["LandlockBackend", "landlock_version"]
 

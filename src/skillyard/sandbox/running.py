@@ -22,8 +22,9 @@ from skillyard.sandbox.identity import Identity, pick_identity
 from skillyard.sandbox.job import Job, Limit, Result
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.runtimes import Runtime, runtime_for
+from skillyard.sandbox.spawning import Command, Descriptors
 from skillyard.sandbox.staging import Stage, stage
-from skillyard.sandbox.supervisor import Command, Descriptors, Ending, supervise
+from skillyard.sandbox.supervisor import Ending, supervise
 from skillyard.sandbox.syscalls import Machine, this_machine
 
 __all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]

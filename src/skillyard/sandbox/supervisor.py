@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -19,44 +18,17 @@ from functools import partial
 from typing import Final
 
 from skillyard.sandbox.cgroup import Cgroup
-from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.job import Status
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
+from skillyard.sandbox.spawning import Command, Descriptors, Pipes, open_pipes, spawn
 
-__all__ = ["Command", "Descriptors", "Ending", "supervise"]
+__all__ = ["Ending", "supervise"]
 
 _CHUNK: Final = 1 << 16
 _DRAIN_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.025
-_SMALL_NUMBERS: Final = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptors:
-    """The numbers under which the started program finds its pipes and the files that exist in memory.
-
-    The skill's own program may start when one byte arrives at the gate.
-    """
-
-    control: int
-    result: int
-    gate: int
-    files: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """How to start a sandbox: its command line, what it reads first from its control pipe, and who it is.
-
-    With `own_reaper` the program itself ends its tree on SIGTERM; otherwise its death ends the tree.
-    """
-
-    argv: list[str]
-    control: bytes
-    user: Identity | None = None
-    own_reaper: bool = False
 
 
 @dataclass(slots=True)
@@ -118,37 +90,33 @@ class _Watch:
         self._moving: asyncio.Future[bool] | None = None
 
     def start(self, make_command: Callable[[Descriptors], Command], stdin: bytes, files: Sequence[bytes]) -> None:
-        """Start the process inside its cgroup and attach everything to the loop."""
-        with contextlib.ExitStack() as theirs:
-            ours, fds = _open_pipes(theirs)
-            descriptors = Descriptors(
-                fds["control"], fds["result"], fds["gate"], tuple(_memory_file(data, theirs) for data in files)
-            )
-            command = make_command(descriptors)
-            self._readers = {ours[name] for name in ("stdout", "stderr", "result")}
-            self._writers = {ours["stdin"]: memoryview(stdin)}
+        """Start the process and attach everything to the loop."""
+        pipes = open_pipes(files)
+        try:
+            command = make_command(pipes.descriptors)
             self._own_reaper = command.own_reaper
             self._started = time.monotonic()
-            try:
-                self._process = _spawn(command, fds, descriptors)
-                os.write(ours["control"], command.control)
-            finally:
-                os.close(ours["control"])
-        self._attach(ours)
-        self._admit(ours["gate"])
+            self._process = spawn(command, pipes)
+            pipes.close_theirs()
+            with os.fdopen(pipes.take("control"), "wb", buffering=0) as control, contextlib.suppress(BrokenPipeError):
+                control.write(command.control)
+            self._attach(pipes, stdin)
+            self._admit(pipes.take("gate"))
+        finally:
+            pipes.close()
 
-    def _attach(self, ours: dict[str, int]) -> None:
+    def _attach(self, pipes: Pipes, stdin: bytes) -> None:
         assert self._process is not None  # noqa: S101 # started just above
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._pidfd, self._exited)
         ending, policy = self.ending, self._policy
-        self._read(ours["stdout"], ending.stdout, policy.output_bytes, "output_limit")
-        self._read(ours["stderr"], ending.stderr, policy.output_bytes, "output_limit")
-        self._read(ours["result"], ending.result, policy.result_bytes, "result_invalid")
+        self._read(pipes.take("stdout"), ending.stdout, policy.output_bytes, "output_limit")
+        self._read(pipes.take("stderr"), ending.stderr, policy.output_bytes, "output_limit")
+        self._read(pipes.take("result"), ending.result, policy.result_bytes, "result_invalid")
+        self._write(pipes.take("stdin"), stdin)
         if self._cgroup and (event := self._cgroup.watch_memory()) is not None:
             self._memory_event = event
             self._loop.add_reader(event, self.stop, "memory")
-        self._writable(ours["stdin"])
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
             self._later(_WATCH_SECONDS, self._look)
@@ -174,6 +142,7 @@ class _Watch:
             self.stop("unavailable")
 
     def _read(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
+        self._readers.add(fd)
         self._loop.add_reader(fd, self._readable, fd, buffer, cap, reason)
 
     def _later(self, seconds: float, call: Callable[..., None], *values: object) -> None:
@@ -191,6 +160,10 @@ class _Watch:
         buffer += data[: max(room, 0)]
         if len(data) > room:
             self.stop(reason)
+
+    def _write(self, fd: int, data: bytes) -> None:
+        self._writers[fd] = memoryview(data)
+        self._writable(fd)
 
     def _drop_reader(self, fd: int) -> None:
         if fd in self._readers:
@@ -309,36 +282,6 @@ class _Watch:
             await asyncio.sleep(min(0.0005 * 2**attempt, 0.05))
 
 
-def _open_pipes(theirs: contextlib.ExitStack) -> tuple[dict[str, int], dict[str, int]]:
-    """Our ends and the sandbox's ends of all pipes; the sandbox's ends are closed with `theirs`."""
-    ours: dict[str, int] = {}
-    fds: dict[str, int] = {}
-    for name, inward in (
-        ("stdin", True),
-        ("control", True),
-        ("gate", True),
-        ("stdout", False),
-        ("stderr", False),
-        ("result", False),
-    ):
-        read, write = os.pipe2(os.O_CLOEXEC)
-        ours[name], fds[name] = (write, _high(read)) if inward else (read, _high(write))
-        if name not in ("control", "gate"):
-            os.set_blocking(ours[name], False)
-        theirs.callback(os.close, fds[name])
-    return ours, fds
-
-
-def _high(fd: int) -> int:
-    """The same file at a number that is out of the way of the small numbers with a meaning."""
-    if fd > _SMALL_NUMBERS:
-        return fd
-    try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SMALL_NUMBERS + 1)
-    finally:
-        os.close(fd)
-
-
 def _open_gate(gate: int) -> None:
     try:
         with contextlib.suppress(OSError):  # the run is over already
@@ -360,30 +303,3 @@ def _move_tree(cgroup: Cgroup, pid: int) -> bool:
                 return False
         moved.update(fresh)
     return True
-
-
-def _memory_file(data: bytes, theirs: contextlib.ExitStack) -> int:
-    fd = _high(os.memfd_create("skillyard", os.MFD_CLOEXEC))
-    theirs.callback(os.close, fd)
-    os.write(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def _spawn(command: Command, fds: dict[str, int], descriptors: Descriptors) -> subprocess.Popen[bytes]:
-    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else."""
-    who = command.user
-    return subprocess.Popen(  # noqa: S603 # an absolute, trusted program; no shell
-        command.argv,
-        stdin=fds["stdin"],
-        stdout=fds["stdout"],
-        stderr=fds["stderr"],
-        env={},
-        cwd="/",
-        close_fds=True,
-        pass_fds=(descriptors.control, descriptors.result, descriptors.gate, *descriptors.files),
-        start_new_session=True,
-        user=who.uid if who else None,
-        group=who.gid if who else None,
-        extra_groups=[] if who else None,
-    )

@@ -1,0 +1,130 @@
+"""Starts one sandboxed program with exactly the descriptors it is meant to have."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from skillyard.sandbox.identity import Identity
+
+__all__ = ["Command", "Descriptors", "Pipes", "open_pipes", "spawn"]
+
+_SMALL_NUMBERS: Final = 9
+_INWARD: Final = ("stdin", "control", "gate")
+_OUTWARD: Final = ("stdout", "stderr", "result")
+_WATCHED: Final = ("stdin", *_OUTWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """The numbers under which the started program finds its pipes and the files that exist in memory.
+
+    The skill's own program may start when one byte arrives at the gate.
+    """
+
+    control: int
+    result: int
+    gate: int
+    files: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How to start a sandbox: its command line, what it reads first from its control pipe, and who it is.
+
+    With `own_reaper` the program itself ends its tree on SIGTERM; otherwise its death ends the tree.
+    """
+
+    argv: list[str]
+    control: bytes
+    user: Identity | None = None
+    own_reaper: bool = False
+
+
+@dataclass(slots=True)
+class Pipes:
+    """Both ends of every pipe of a run, and its files in memory: `ours` stay here, `theirs` go to the program."""
+
+    ours: dict[str, int] = field(default_factory=dict)
+    theirs: dict[str, int] = field(default_factory=dict)
+    files: list[int] = field(default_factory=list)
+
+    @property
+    def descriptors(self) -> Descriptors:
+        """The numbers the program will find."""
+        return Descriptors(self.theirs["control"], self.theirs["result"], self.theirs["gate"], tuple(self.files))
+
+    def take(self, name: str) -> int:
+        """Our end of a pipe; from now on the caller closes it."""
+        return self.ours.pop(name)
+
+    def close_theirs(self) -> None:
+        """Let go of the program's ends, so that their last holder is the program."""
+        _close([*self.theirs.values(), *self.files])
+        self.theirs.clear()
+        self.files.clear()
+
+    def close(self) -> None:
+        """Let go of everything that was not taken."""
+        self.close_theirs()
+        _close(list(self.ours.values()))
+        self.ours.clear()
+
+
+def open_pipes(files: Sequence[bytes]) -> Pipes:
+    """Six pipes and the given files in memory; nothing stays open when one cannot be made."""
+    pipes = Pipes()
+    try:
+        for name in (*_INWARD, *_OUTWARD):
+            read, write = os.pipe2(os.O_CLOEXEC)
+            pipes.ours[name], pipes.theirs[name] = (write, read) if name in _INWARD else (read, write)
+            pipes.theirs[name] = _high(pipes.theirs[name])
+            if name in _WATCHED:
+                os.set_blocking(pipes.ours[name], False)
+        for data in files:
+            pipes.files.append(_high(os.memfd_create("skillyard", os.MFD_CLOEXEC)))
+            os.write(pipes.files[-1], data)
+            os.lseek(pipes.files[-1], 0, os.SEEK_SET)
+    except BaseException:
+        pipes.close()
+        raise
+    return pipes
+
+
+def _high(fd: int) -> int:
+    """The same file at a number that is out of the way of the small numbers with a meaning."""
+    if fd > _SMALL_NUMBERS:
+        return fd
+    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SMALL_NUMBERS + 1)
+    os.close(fd)
+    return high
+
+
+def _close(fds: Sequence[int]) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def spawn(command: Command, pipes: Pipes) -> subprocess.Popen[bytes]:
+    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else."""
+    who, descriptors = command.user, pipes.descriptors
+    return subprocess.Popen(  # noqa: S603 # an absolute, trusted program; no shell
+        command.argv,
+        stdin=pipes.theirs["stdin"],
+        stdout=pipes.theirs["stdout"],
+        stderr=pipes.theirs["stderr"],
+        env={},
+        cwd="/",
+        close_fds=True,
+        pass_fds=(descriptors.control, descriptors.result, descriptors.gate, *descriptors.files),
+        start_new_session=True,
+        user=who.uid if who else None,
+        group=who.gid if who else None,
+        extra_groups=[] if who else None,
+    )
