@@ -168,7 +168,9 @@ async def test_a_run_that_cannot_be_put_under_its_limits_is_never_let_go(
             assert (result.status, result.stdout) == ("unavailable", b"")
 
 
-async def test_a_sandbox_that_does_not_start_is_not_the_skills_error(skill_tree: Path, tmp_path: Path) -> None:
+async def test_a_sandbox_that_does_not_start_is_not_the_skills_error(
+    monkeypatch: pytest.MonkeyPatch, skill_tree: Path, tmp_path: Path
+) -> None:
     (skill_tree / "main.py").write_text("print('ran')", encoding="ascii")
     program = skill_tree / "bwrap"
     program.write_text("#!/bin/sh\necho 'bwrap: no permission to make namespaces' >&2\nexit 1\n", encoding="ascii")
@@ -177,5 +179,14 @@ async def test_a_sandbox_that_does_not_start_is_not_the_skills_error(skill_tree:
     result = await BubblewrapBackend(program=str(program)).run(Job(str(skill_tree), "main.py"))
     assert result.status == "unavailable"
     assert "no permission" in result.detail
+    monkeypatch.setattr("skillyard.sandbox.bubblewrap._SETPRIV", "/nowhere/setpriv")
     with pytest.raises(SandboxUnavailable, match="could not be started"):
         await BubblewrapBackend(program=str(tmp_path / "absent")).run(Job(str(skill_tree), "main.py"))
+
+
+async def test_without_the_program_that_changes_users_python_does_it(monkeypatch: pytest.MonkeyPatch, skill_tree: Path) -> None:
+    (skill_tree / "main.py").write_text("import os; print(os.getuid())", encoding="ascii")
+    for program in ("/usr/bin/setpriv", "/nowhere/setpriv"):
+        monkeypatch.setattr("skillyard.sandbox.bubblewrap._SETPRIV", program)
+        result = await BubblewrapBackend().run(Job(str(skill_tree), "main.py"))
+        assert (result.status, result.stdout) == ("ok", b"1000\n"), result.stderr

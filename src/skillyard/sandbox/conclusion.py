@@ -22,7 +22,7 @@ _FATAL: Final = {
     signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS,
 }  # fmt: skip
 _OUT_OF_MEMORY_WORDS: Final = (b"MemoryError", b"Cannot allocate memory", b"cannot allocate")
-_NOT_SET_UP: Final = (b"bwrap: ", b"skillyard: the sandbox could not be set up")
+_NOT_SET_UP: Final = (b"bwrap: ", b"setpriv: ", b"skillyard: the sandbox could not be set up")
 _SENTENCES: Final[Mapping[str, str]] = {
     "timeout": "the run took longer than {policy.timeout_ms} ms and was ended",
     "memory": "the run needed more than {policy.memory_mb} MiB of memory",
