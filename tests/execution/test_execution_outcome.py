@@ -46,6 +46,26 @@ def test_an_outcome_is_told_from_plain_data(value: object, output: object, faile
     assert outcome.message == ("m" if failed else None)
 
 
+@pytest.mark.row("000-37")
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (120, 120), (0, 0), (1.5, 1.5), ({"input": 90, "output": 30}, {"input": 90, "output": 30}),
+        ("many", None), (True, None), (-1, None), (float("nan"), None), ([1], None), (None, None),
+    ],
+)  # fmt: skip
+def test_token_usage_is_a_number_or_numbers_by_kind(written: object, read: object) -> None:
+    assert read_outcome({"output": 1, "tokenUsage": written}).token_usage == read
+    assert read_outcome({"output": 1, "token_usage": written}).token_usage == read
+
+
+@pytest.mark.row("000-37")
+@pytest.mark.parametrize(("status", "failed"), [("success", False), ("error", True)])
+def test_an_outcome_has_one_of_two_statuses(status: str, failed: bool) -> None:
+    assert read_outcome({"status": status}).failed is failed
+    assert read_outcome({"status": "failed"}).output == {"status": "failed"}
+
+
 @pytest.mark.row("000-39")
 def test_the_format_follows_the_value_unless_it_is_declared() -> None:
     assert [infer_format(value) for value in ("x", None, 1, 1.5, True, [], {})] == [
@@ -131,6 +151,15 @@ def test_steps_are_read_in_the_documents_and_in_pythons_spelling() -> None:
 def test_any_steps_are_read_and_can_be_written_as_json(items: list[object]) -> None:
     steps, _ = read_steps(items)
     assert all(json.dumps(step.duration) and step.step_name for step in steps)
+
+
+@pytest.mark.row("000-43", "000-45")
+def test_a_number_no_machine_can_count_with_is_dropped() -> None:
+    for huge in (10**400, -(10**400), float("inf"), float("nan")):
+        ((step,), _) = read_steps([{"duration": huge}])
+        assert step.duration == 0.0
+        writes, warnings = read_memory_writes([GOOD | {"importance": huge}], protocol="vcp", context={})
+        assert (writes, len(warnings)) == ((), 1)
 
 
 def test_what_is_not_a_list_is_dropped_with_a_warning() -> None:

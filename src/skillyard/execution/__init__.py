@@ -8,7 +8,7 @@ from __future__ import annotations
 from skillyard.execution.executor import Executor
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
-from skillyard.execution.run import Format, Run, RunError, RunShape
+from skillyard.execution.run import Format, Run, RunError, RunShape, TokenUsage
 from skillyard.execution.skill import RunnableSkill
 from skillyard.execution.steps import StepTrace
 
@@ -22,6 +22,7 @@ __all__ = [
     "RunShape",
     "RunnableSkill",
     "StepTrace",
+    "TokenUsage",
     "infer_format",
     "read_outcome",
 ]

@@ -19,7 +19,7 @@ from skillyard.execution.schema import UnusableSchema, schema_problems, with_def
 from skillyard.execution.skill import DeclaredMetadata, RunnableSkill
 from skillyard.execution.static import read_static
 from skillyard.execution.steps import read_steps
-from skillyard.sandbox import Job, Policy, Result, can_start, choose_backend, effective, narrowed
+from skillyard.sandbox import Job, Policy, Result, Status, can_start, choose_backend, effective, narrowed
 
 __all__ = ["Executor"]
 
@@ -37,10 +37,9 @@ class _Call:
     context: Mapping[str, object]
     warnings: tuple[str, ...] = ()
 
-    def end(self, **fields: object) -> Run:
-        """A run that ends with these fields."""
-        warnings = (*self.warnings, *fields.pop("warnings", ()))  # type: ignore[misc] # a tuple of text
-        return Run(run_id=self.run_id, skill_id=self.skill.id, warnings=warnings, **fields)  # type: ignore[arg-type]
+    def refused(self, code: str, message: str, *, status: Status = "error") -> Run:
+        """A run that ended before anything was started."""
+        return Run(self.run_id, self.skill.id, status, error=RunError(code, message), warnings=self.warnings)
 
 
 class Executor:
@@ -111,7 +110,7 @@ class Executor:
         call = _Call(new_run_id(), skill, metadata, with_defaults(metadata.input_schema, parameters), context or {})
         if entry is None and skill.kind in _UNAVAILABLE:
             message = f"skills of kind {skill.kind!r} cannot be run by this version of Skillyard"
-            return call.end(status="unavailable", error=RunError("kind_unavailable", message))
+            return call.refused("kind_unavailable", message, status="unavailable")
         checked = _check_parameters(call)
         if isinstance(checked, Run):
             return checked
@@ -126,7 +125,7 @@ class Executor:
         try:
             request = _request(call)
         except InvalidInput as error:
-            return call.end(status="error", error=RunError("VALIDATION_FAILED", error.message))
+            return call.refused("VALIDATION_FAILED", error.message)
         import asyncio  # only a run needs it; everything above works without a loop
 
         # The first choice of a process attacks the backends, which takes a while.
@@ -144,7 +143,7 @@ def _check_parameters(call: _Call) -> _Call | Run:
     except UnusableSchema as error:
         return replace(call, warnings=(f"input_schema is not a usable JSON Schema and was not checked: {error}",))
     if problems:
-        return call.end(status="error", error=RunError("VALIDATION_FAILED", "; ".join(problems)))
+        return call.refused("VALIDATION_FAILED", "; ".join(problems))
     return call
 
 
@@ -188,7 +187,7 @@ def _not_json(name: str) -> object:
 def _finish(call: _Call, outcome: Outcome, result: Result | None) -> Run:
     """The run: the process's failure first, then the skill's own word about itself."""
     error = failure_of(result) if result else None
-    status = result.status if result else "ok"
+    status: Status = result.status if result else "ok"
     if error is None and outcome.failed:
         status, error = "error", RunError("SANDBOX_EXECUTION_ERROR", outcome.message or "the skill reports an error")
     steps, step_warnings = read_steps(outcome.steps)
@@ -196,7 +195,9 @@ def _finish(call: _Call, outcome: Outcome, result: Result | None) -> Run:
     suggested = outcome.memory_writes if error is None else None
     writes, write_warnings = read_memory_writes(suggested, protocol=call.metadata.protocol, context=call.context)
     schema_warnings = _output_warnings(call, outcome) if error is None else ()
-    return call.end(
+    run = Run(
+        run_id=call.run_id,
+        skill_id=call.skill.id,
         status=status,
         output=outcome.output,
         error=error,
@@ -205,20 +206,22 @@ def _finish(call: _Call, outcome: Outcome, result: Result | None) -> Run:
         format=outcome.format,
         message=outcome.message,
         token_usage=outcome.token_usage,
-        warnings=(*outcome.warnings, *step_warnings, *write_warnings, *schema_warnings),
-        **(_of_process(result) if result else {}),
+        warnings=(*call.warnings, *outcome.warnings, *step_warnings, *write_warnings, *schema_warnings),
     )
+    return _with_process(run, result) if result else run
 
 
-def _of_process(result: Result) -> dict[str, object]:
-    return {
-        "limits": result.limits,
-        "isolation": result.isolation,
-        "stdout": result.stdout.decode("utf-8", "replace"),
-        "stderr": result.stderr.decode("utf-8", "replace"),
-        "duration_ms": result.duration_ms,
-        "interpreter": result.interpreter,
-    }
+def _with_process(run: Run, result: Result) -> Run:
+    """The run with what is known of the process that was started for it."""
+    return replace(
+        run,
+        limits=result.limits,
+        isolation=result.isolation,
+        stdout=result.stdout.decode("utf-8", "replace"),
+        stderr=result.stderr.decode("utf-8", "replace"),
+        duration_ms=result.duration_ms,
+        interpreter=result.interpreter,
+    )
 
 
 def _output_warnings(call: _Call, outcome: Outcome) -> tuple[str, ...]:

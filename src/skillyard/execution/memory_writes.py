@@ -16,7 +16,7 @@ __all__ = ["MemoryWrite", "read_memory_writes"]
 _OWNER_TYPES: Final = ("user", "household", "task", "group")
 _TYPES: Final = ("preference", "fact", "event", "summary")
 _CONTEXT_KEYS: Final = {"user": "userId", "household": "householdId", "task": "taskId", "group": "groupId"}
-_MAXIMUM: Final = 100
+MOST_WRITES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ def read_memory_writes(
         return (), ("memoryWrites is not a list and was dropped",)
     writes: list[MemoryWrite] = []
     warnings: list[str] = []
-    for index, item in enumerate(value[:_MAXIMUM]):
+    for index, item in enumerate(value[:MOST_WRITES]):
         try:
             writes.append(_write(item, protocol, context))
         except _Refused as reason:
             warnings.append(f"memoryWrites[{index}] was dropped: {reason}")
-    if len(value) > _MAXIMUM:
-        warnings.append(f"only the first {_MAXIMUM} of {len(value)} memory writes were read")
+    if len(value) > MOST_WRITES:
+        warnings.append(f"only the first {MOST_WRITES} of {len(value)} memory writes were read")
     return tuple(writes), tuple(warnings)
 
 
@@ -118,7 +118,7 @@ def _text(value: object, name: str) -> str:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < math.inf:
         raise _Refused("importance must be a number")
     return value
 

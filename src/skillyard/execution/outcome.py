@@ -5,11 +5,12 @@ An outcome that says `status: error` is an error, however well the process ended
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, get_args
 
-from skillyard.execution.run import Format
+from skillyard.execution.run import Format, TokenUsage
 
 __all__ = ["Outcome", "infer_format", "read_outcome"]
 
@@ -34,7 +35,7 @@ class Outcome:
     format: Format
     failed: bool = False
     message: str | None = None
-    token_usage: Mapping[str, object] | None = field(default=None, hash=False)
+    token_usage: TokenUsage | None = field(default=None, hash=False)
     warnings: tuple[str, ...] = ()
     memory_writes: object = None
     steps: object = None
@@ -49,14 +50,13 @@ def read_outcome(value: object) -> Outcome:
         return Outcome(value, infer_format(value))
     fields = {_ALIASES.get(name, name): item for name, item in value.items()}
     output = fields.get("output")
-    usage, message = fields.get("tokenUsage"), fields.get("message")
-    warnings = fields.get("warnings")
+    message, warnings = fields.get("message"), fields.get("warnings")
     return Outcome(
         output=output,
         format=_format(fields.get("format"), output),
         failed=fields.get("status") == "error",
         message=str(message) if message is not None else _error_text(fields.get("error")),
-        token_usage=usage if isinstance(usage, Mapping) else None,
+        token_usage=_token_usage(fields.get("tokenUsage")),
         warnings=tuple(str(item) for item in warnings) if isinstance(warnings, list) else (),
         memory_writes=fields.get("memoryWrites"),
         steps=fields.get("intermediateSteps"),
@@ -69,6 +69,15 @@ def _is_outcome(value: Mapping[str, object]) -> bool:
 
 def _format(wanted: object, output: object) -> Format:
     return next((known for known in _FORMATS if known == wanted), infer_format(output))
+
+
+def _token_usage(usage: object) -> TokenUsage | None:
+    """A number of tokens, or numbers by kind; anything else says nothing."""
+    if isinstance(usage, Mapping):
+        return usage
+    if isinstance(usage, bool) or not isinstance(usage, (int, float)):
+        return None
+    return usage if 0 <= usage < math.inf else None
 
 
 def _error_text(error: object) -> str | None:

@@ -13,9 +13,11 @@ from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.steps import StepTrace
 from skillyard.sandbox import Limit, Status
 
-__all__ = ["Format", "Run", "RunError", "RunShape", "new_run_id"]
+__all__ = ["Format", "Run", "RunError", "RunShape", "TokenUsage", "new_run_id"]
 
 Format = Literal["object", "text", "binary", "void", "primitive"]
+TokenUsage = float | Mapping[str, object]
+"""What a skill says it spent on models: one number of tokens (row 000-37), or numbers by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Run:
     duration_ms: int = 0
     format: Format = "void"
     message: str | None = None
-    token_usage: Mapping[str, object] | None = field(default=None, hash=False)
+    token_usage: TokenUsage | None = field(default=None, hash=False)
     interpreter: str | None = None
 
     @property

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 __all__ = ["UnusableSchema", "schema_problems", "with_defaults"]
 
-_MAXIMUM: Final = 10
+MOST_PROBLEMS: Final = 10
 
 
 class UnusableSchema(ValueError):
@@ -33,7 +33,7 @@ def schema_problems(schema: Mapping[str, object] | None, value: object) -> tuple
         for error in validator.iter_errors(value):
             place = "/".join(str(part) for part in error.instance_path)
             problems.append(f"{place}: {error.message}" if place else error.message)
-            if len(problems) == _MAXIMUM:
+            if len(problems) == MOST_PROBLEMS:
                 break
     except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
         raise UnusableSchema(str(error)) from None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 __all__ = ["StepTrace", "read_steps"]
 
-_MAXIMUM: Final = 500
+MOST_STEPS: Final = 500
+LONGEST_MS: Final = 10**12
 _SLOW_MS: Final = 1_000
 
 
@@ -46,13 +46,13 @@ def read_steps(value: object) -> tuple[tuple[StepTrace, ...], tuple[str, ...]]:
         return (), ("intermediateSteps is not a list and was dropped",)
     steps: list[StepTrace] = []
     warnings: list[str] = []
-    for index, item in enumerate(value[:_MAXIMUM]):
+    for index, item in enumerate(value[:MOST_STEPS]):
         if isinstance(item, Mapping):
             steps.append(_step(item, index))
         else:
             warnings.append(f"intermediateSteps[{index}] is not an object and was dropped")
-    if len(value) > _MAXIMUM:
-        warnings.append(f"only the first {_MAXIMUM} of {len(value)} steps were kept")
+    if len(value) > MOST_STEPS:
+        warnings.append(f"only the first {MOST_STEPS} of {len(value)} steps were kept")
     return tuple(steps), (*warnings, *_remarks(steps))
 
 
@@ -74,7 +74,7 @@ def _step(item: Mapping[str, object], index: int) -> StepTrace:
 def _duration(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0.0
-    return max(0.0, value) if math.isfinite(value) else 0.0
+    return value if 0 <= value <= LONGEST_MS else 0.0
 
 
 def _remarks(steps: list[StepTrace]) -> list[str]:
