@@ -30,7 +30,6 @@ _FORMAT: Final = 1
 _UNSETTLED_NS: Final = 100_000_000
 _LARGEST: Final = 512 * 1024 * 1024
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Snapshot(NamedTuple):
@@ -52,18 +51,20 @@ def load_snapshot(folder: str, root: str, profile: str) -> Snapshot | None:
         written_by, path, found, facts = marshal.loads(memoryview(data)[8:])  # noqa: S302 - see the docstring
     except (EOFError, ValueError, TypeError):
         return None
-    return Snapshot(found, facts) if (written_by, path) == (_reader(), root) else None
+    return Snapshot(found, facts) if (written_by, path) == (_code_stamps(), root) else None
 
 
 def save_snapshot(folder: str, root: str, profile: str, snapshot: Snapshot, *, read_at_ns: int) -> None:
     """Remember `snapshot`, read at `read_at_ns` (wall clock); a cache that cannot be written is done without."""
+    from skillyard.files import replace_file  # an unchanged tree writes nothing
+
     latest = read_at_ns - _UNSETTLED_NS
     found = [one if one[4] < latest else (*one[:4], -1, one[5]) for one in snapshot.found]
-    content: tuple[Any, ...] = (_reader(), root, found, snapshot.facts)
+    content: tuple[Any, ...] = (_code_stamps(), root, found, snapshot.facts)
     body = marshal.dumps(content)
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        _replace(_file(folder, root, profile), _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body)
+        replace_file(_file(folder, root, profile), _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body, durable=False)
 
 
 def _file(folder: str, root: str, profile: str) -> str:
@@ -71,8 +72,8 @@ def _file(folder: str, root: str, profile: str) -> str:
     return f"{folder}/{zlib.crc32(key):08x}{zlib.adler32(key):08x}-{profile}-{_FORMAT}.{sys.implementation.cache_tag}"
 
 
-def _reader() -> tuple[object, ...]:
-    """What decides how a file is read: the version, and the very files of the code that reads it."""
+def _code_stamps() -> tuple[object, ...]:
+    """What decides how a file is read: the version, and size and time of every file of the code that reads it."""
     stamps: list[tuple[str, int, int]] = []
     package = os.path.dirname(os.path.dirname(__file__))
     for room in ("document", "catalog"):
@@ -93,17 +94,3 @@ def _read(path: str) -> bytes | None:
         return os.read(descriptor, status.st_size)
     finally:
         os.close(descriptor)
-
-
-def _replace(path: str, data: bytes) -> None:
-    """Write beside the file and move it into place, so that a reader sees the old one or the new one."""
-    beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
-    descriptor = os.open(beside, _WRITE_FLAGS, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(beside, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise

@@ -5,10 +5,9 @@ The shape is `{"enableSkills": true, "skills": {"user:pdf": {"enabled": false}}}
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from skillyard.errors import InvalidConfiguration
@@ -68,29 +67,18 @@ def save_enabled(data: str, skill_id: str, *, enabled: bool) -> None:
     """Switch one skill on or off; the file is replaced in one step and everything else in it is kept."""
     import json
 
+    from skillyard.files import locked, replace_file
+
     path = f"{data}/{_FILE}"
     os.makedirs(data, mode=0o700, exist_ok=True)
-    with _locked(f"{path}.lock"):
+    with locked(path):
         values = _load(path)
         skills = values.get("skills")
         skills = dict(skills) if isinstance(skills, dict) else {}
         entry = skills.get(skill_id)
         skills[skill_id] = {**(entry if isinstance(entry, dict) else {}), "enabled": enabled}
         values = {"enableSkills": True, **values, "skills": skills}
-        _replace(path, json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Keep other processes from changing the settings between reading and writing them."""
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        replace_file(path, json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def _load(path: str) -> dict[str, object]:
@@ -110,17 +98,3 @@ def _load(path: str) -> dict[str, object]:
     if not isinstance(values, dict):
         raise InvalidConfiguration(f"{path} must hold an object", hint="mend or remove the file", file=path)
     return values
-
-
-def _replace(path: str, data: bytes) -> None:
-    beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
-    try:
-        with open(beside, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,7 @@ from skillyard.cli.failures import UsageProblem
 from skillyard.cli.opening import discover
 from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
+from skillyard.files import replace_file
 
 if TYPE_CHECKING:
     import argparse
@@ -146,14 +147,5 @@ def _unreadable(target: Target, error: Exception, profile: Profile) -> tuple[Dia
 
 
 def _replace(target: Target, data: bytes) -> None:
-    """Write the whole file beside the old one, then put it in its place: a crash leaves one or the other."""
     path = Path(target.skill.path if target.skill else target.path).resolve()  # a linked file stays linked
-    beside = path.with_name(f"{path.name}.{os.getpid()}.fixing")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-        shutil.copymode(path, beside)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    replace_file(path, data, mode=stat.S_IMODE(path.stat().st_mode))

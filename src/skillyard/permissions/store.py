@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from skillyard.errors import InvalidConfiguration
+from skillyard.files import locked, replace_file
 
 __all__ = ["ApprovalStore"]
 
@@ -76,34 +77,21 @@ class ApprovalStore:
     @contextmanager
     def _changing(self) -> Iterator[list[_Entry]]:
         """The entries of this workspace to change; written back at the end, under a lock."""
-        import fcntl  # only needed by who writes
-
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(self.path):
                 workspaces = self._read()
                 yield workspaces.setdefault(self.workspace, [])
-                self._replace({folder: entries for folder, entries in workspaces.items() if entries})
-            finally:
-                os.close(lock)
+                self._write({folder: entries for folder, entries in workspaces.items() if entries})
         except OSError as error:
             raise InvalidConfiguration(
                 f"approvals cannot be kept in {self.path}: {error.strerror}",
                 hint="make its folder writable, or point SKILLYARD_HOME somewhere else",
             ) from None
 
-    def _replace(self, workspaces: dict[str, list[_Entry]]) -> None:
+    def _write(self, workspaces: dict[str, list[_Entry]]) -> None:
         data = json.dumps({"version": 1, "workspaces": workspaces}, ensure_ascii=False, indent=1)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(file, "wb") as stream:
-            os.fchmod(file, 0o600)
-            stream.write(data.encode("utf-8", "surrogateescape"))
-            stream.flush()
-            os.fsync(file)
-        beside.replace(self.path)
+        replace_file(self.path, data.encode("utf-8", "surrogateescape"))
 
     def _read(self) -> dict[str, list[_Entry]]:
         try:

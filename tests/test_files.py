@@ -1,0 +1,61 @@
+"""A file of ours is replaced whole or not at all, and changed by one process at a time."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from skillyard.files import locked, replace_file
+
+
+def test_a_file_is_made_for_its_owner_only_and_replaced_with_the_mode_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    replace_file(file, b"one")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"one", 0o600)
+    replace_file(str(file), b"two", mode=0o644, durable=False)
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"two", 0o644)
+    assert [item.name for item in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_reader_of_the_old_file_keeps_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_bytes(b"old")
+    with file.open("rb") as reader:
+        replace_file(file, b"new")
+        assert reader.read() == b"old"
+
+
+def test_what_cannot_be_put_in_place_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "settings.json"
+    folder.mkdir()
+    with pytest.raises(OSError):
+        replace_file(folder, b"new")
+    assert [item.name for item in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_link_is_replaced_and_what_it_led_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"kept")
+    (tmp_path / "link").symlink_to("target")
+    replace_file(tmp_path / "link", b"new")
+    assert (tmp_path / "target").read_bytes() == b"kept"
+    assert not (tmp_path / "link").is_symlink()
+
+
+def test_two_who_count_in_one_file_lose_no_number(tmp_path: Path) -> None:
+    file = tmp_path / "count"
+    file.write_text("0")
+
+    def count() -> None:
+        for _ in range(50):
+            with locked(file):
+                replace_file(file, str(int(file.read_text()) + 1).encode(), durable=False)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.read_text() == "200"
