@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from skillyard.document import DESCRIPTION_LIMIT, NAME_LIMIT, is_name, new_document
 from skillyard.errors import DeleteRefused, InvalidInput, SkillExists
 
 if TYPE_CHECKING:
     from skillyard.catalog.model import Skill
 
-__all__ = ["MAX_DESCRIPTION", "MAX_NAME", "create_folder", "delete_folder"]
-
-MAX_NAME: Final = 64
-"""Characters in the name of a new skill (Agent Skills specification, name)."""
-MAX_DESCRIPTION: Final = 1024
-"""Characters in its description (Agent Skills specification, description)."""
-
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+__all__ = ["create_folder", "delete_folder"]
 
 
 def create_folder(root: str, name: str, description: str, instructions: str, *, source: str) -> str:
@@ -29,8 +22,6 @@ def create_folder(root: str, name: str, description: str, instructions: str, *, 
         SkillExists: there is something of that name already; it is left as it is.
     """
     _check(name, description)
-    from skillyard.document import new_document
-
     text = new_document(name, description.strip(), instructions)
     folder = f"{root}/{name}"
     os.makedirs(root, exist_ok=True)
@@ -46,14 +37,14 @@ def create_folder(root: str, name: str, description: str, instructions: str, *, 
 
 
 def _check(name: str, description: str) -> None:
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+    if not is_name(name):
         raise InvalidInput(
             f"{name!r} cannot be the name of a skill",
-            hint=f"use lower-case letters, digits and single hyphens, at most {MAX_NAME}: for example report-writer",
+            hint=f"use lower-case letters, digits and single hyphens, at most {NAME_LIMIT}: for example report-writer",
         )
-    if not 1 <= len(description.strip()) <= MAX_DESCRIPTION:
+    if not 1 <= len(description.strip()) <= DESCRIPTION_LIMIT:
         raise InvalidInput(
-            f"a description has 1 to {MAX_DESCRIPTION} characters, this one has {len(description.strip())}",
+            f"a description has 1 to {DESCRIPTION_LIMIT} characters, this one has {len(description.strip())}",
             hint="say what the skill does and when to use it",
         )
 
@@ -66,7 +57,7 @@ def delete_folder(skill: Skill) -> None:
     """
     directory, root = skill.directory, skill.root.path
     if skill.source != "user":
-        raise DeleteRefused("Can only delete user skills", hint=f"{skill.id} is in {directory}", id=skill.id)
+        raise DeleteRefused("Can only delete user skills", hint=f"if you are sure, delete {directory} yourself", id=skill.id)
     below = directory[len(root.rstrip("/")) + 1 :]
     if not below or os.path.realpath(directory) != f"{os.path.realpath(root).rstrip('/')}/{below}":
         raise DeleteRefused(

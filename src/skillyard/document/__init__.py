@@ -8,20 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.document.diagnostic import Diagnostic, DiagnosticShape, Severity
-from skillyard.document.limits import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, NAME_LIMIT
+from skillyard.document.limits import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, NAME_LIMIT
 from skillyard.document.listing import summarize
 from skillyard.document.summary import NeedMore, Summary
 
 if TYPE_CHECKING:
+    from skillyard.document.check_fields import is_name
     from skillyard.document.document import Document, check_document, parse_document
     from skillyard.document.fix import Fixed, fix_document
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
+    from skillyard.document.opening import FrontMatter, read_front_matter
     from skillyard.document.rule import PROFILES, Profile, Rule
     from skillyard.document.rules import RULES, diagnose
     from skillyard.document.sections import CodeBlock, Section
     from skillyard.document.write import new_document, set_front_matter
 
 __all__ = [
+    "COMPATIBILITY_LIMIT",
     "DESCRIPTION_LIMIT",
     "DOCUMENT_LIMIT",
     "HEADER_LIMIT",
@@ -34,6 +37,7 @@ __all__ = [
     "DiagnosticShape",
     "Document",
     "Fixed",
+    "FrontMatter",
     "Kind",
     "Metadata",
     "NeedMore",
@@ -49,16 +53,20 @@ __all__ = [
     "check_document",
     "diagnose",
     "fix_document",
+    "is_name",
     "new_document",
     "parse_document",
+    "read_front_matter",
     "set_front_matter",
     "summarize",
 ]
 
 _MODULES = {
+    "check_fields": ("is_name",),
     "document": ("Document", "check_document", "parse_document"),
     "fix": ("Fixed", "fix_document"),
     "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
+    "opening": ("FrontMatter", "read_front_matter"),
     "rule": ("PROFILES", "Profile", "Rule"),
     "rules": ("RULES", "diagnose"),
     "sections": ("CodeBlock", "Section"),

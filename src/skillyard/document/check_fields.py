@@ -11,7 +11,7 @@ from skillyard.document.spelling import SPEC_FIELDS, SPELLINGS
 from skillyard.paths import slug
 from skillyard.text import sanitize
 
-__all__ = ["check_fields", "check_required"]
+__all__ = ["check_fields", "check_required", "is_name"]
 
 
 def check_required(mapping: Mapping, findings: Findings, directory_name: str) -> None:
@@ -63,13 +63,14 @@ def _check_name(written: str, line: int, findings: Findings, directory_name: str
 
 
 def _matching(name: str, directory_name: str) -> str:
-    if _is_good_name(directory_name):
+    if is_name(directory_name):
         return f"write `name: {directory_name}`"
     return f"rename the folder to `{slug(name, directory_name)[:NAME_LIMIT].strip('-')}` and give the skill the same name"
 
 
-def _is_good_name(name: str) -> bool:
-    return 0 < len(name) <= NAME_LIMIT and slug(name) == name
+def is_name(name: str) -> bool:
+    """Whether a skill may be named so: lower-case letters, digits and single hyphens (Agent Skills specification, name)."""
+    return len(name) <= NAME_LIMIT and slug(name) == name
 
 
 def _check_description(description: str, line: int, findings: Findings) -> None:

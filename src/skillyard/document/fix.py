@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from skillyard.document.check_fields import is_name
 from skillyard.document.diagnostic import Diagnostic
 from skillyard.document.document import check_document
 from skillyard.document.fences import find_fences
-from skillyard.document.limits import NAME_LIMIT
 from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
 from skillyard.document.precise import YamlProblem
 from skillyard.document.recovery import read_with_recovery
@@ -121,7 +121,7 @@ def _mended_name(text: str, wanted: set[str], directory_name: str) -> dict[str, 
     mapping = _mapping(text)
     if mapping is None or wanted.isdisjoint(_NAME_RULES):
         return {}
-    if slug(directory_name) == directory_name and len(directory_name) <= NAME_LIMIT:
+    if is_name(directory_name):
         return {"name": directory_name}
     node = mapping.entries.get("name")
     written = node.text.strip() if isinstance(node, Scalar) else ""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingLike
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from skillyard.document.fences import Fences, find_fences
 from skillyard.document.findings import Findings
 from skillyard.document.limits import DOCUMENT_LIMIT
-from skillyard.document.nodes import Mapping
+from skillyard.document.nodes import Mapping, as_data, as_text
 from skillyard.document.precise import YamlProblem
 from skillyard.document.recovery import Repair, read_with_recovery
 
-__all__ = ["Opened", "open_document"]
+__all__ = ["FrontMatter", "Opened", "open_document", "read_front_matter"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -30,6 +31,27 @@ class Opened:
     repairs: tuple[Repair, ...] = ()
     readable: bool = True
     """Whether there was a front matter that could be read; what is missing in one that was not is not worth saying."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """The fields of a front matter, without any judgement of them."""
+
+    texts: MappingLike[str, object]
+    """Every scalar as the text that was written."""
+    values: MappingLike[str, object]
+    """Unquoted scalars as the core schema of YAML 1.2 types them: numbers, true, false and null."""
+    exact: bool
+    """Whether every reader of YAML 1.2 sees these fields; false when they had to be recovered or cannot be read."""
+
+
+def read_front_matter(data: bytes) -> FrontMatter:
+    """The fields of a SKILL.md, for those who pass them on; empty when there are none that can be read."""
+    opened = open_document(data, Findings("SKILL.md", "standard"))
+    texts, values = as_text(opened.mapping), as_data(opened.mapping)
+    return FrontMatter(
+        cast("dict[str, object]", texts), cast("dict[str, object]", values), opened.readable and not opened.repairs
+    )
 
 
 def open_document(data: bytes, findings: Findings, *, complete: bool = True) -> Opened:

@@ -12,9 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from skillyard.document.findings import Findings
-from skillyard.document.nodes import as_data, as_text
-from skillyard.document.opening import open_document
+from skillyard.document import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, read_front_matter
 from skillyard.errors import FileProblem
 from skillyard.mcp.addresses import MAIN_FILE
 from skillyard.mcp.shelf import Place
@@ -25,8 +23,6 @@ __all__ = ["ADJUSTED", "MOST_BYTES", "MOST_FILES", "entry", "fitted", "front_mat
 ADJUSTED: Final = "skillyard/adjusted"
 MOST_FILES: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
-_DESCRIPTION: Final = 1024
-_COMPATIBILITY: Final = 500
 _TEXTS: Final = ("name", "description", "license", "compatibility", "allowed-tools")
 
 
@@ -51,15 +47,12 @@ def front_matter(data: bytes) -> tuple[dict[str, object], bool]:
 
     What the specification calls text is text, also where it looks like a number (`version: 1.0` in `metadata`).
     """
-    opened = open_document(data, Findings(MAIN_FILE, "standard"))
-    values, texts = as_data(opened.mapping), as_text(opened.mapping)
-    if not isinstance(values, dict) or not isinstance(texts, dict):
-        return {}, False
-    values |= {key: texts[key] for key in _TEXTS if isinstance(texts.get(key), str)}
-    metadata, written = values.get("metadata"), texts.get("metadata")
+    read = read_front_matter(data)
+    values = dict(read.values) | {key: text for key in _TEXTS if isinstance(text := read.texts.get(key), str)}
+    metadata, written = values.get("metadata"), read.texts.get("metadata")
     if isinstance(metadata, dict) and isinstance(written, dict):
         values["metadata"] = {key: written[key] if isinstance(written[key], str) else metadata[key] for key in metadata}
-    return values, opened.readable and not opened.repairs
+    return values, read.exact
 
 
 def fitted(written: Mapping[str, object], *, name: str, description: str) -> tuple[dict[str, object], list[str]]:
@@ -69,12 +62,12 @@ def fitted(written: Mapping[str, object], *, name: str, description: str) -> tup
     """
     shown = dict(written)
     shown["name"] = name
-    shown["description"] = shorten(_text(written.get("description")).strip() or description.strip() or name, _DESCRIPTION)
+    shown["description"] = shorten(_text(written.get("description")).strip() or description.strip() or name, DESCRIPTION_LIMIT)
     for key in ("license", "allowed-tools", "compatibility"):
         if key in written:
             shown[key] = _text(written[key])
     if "compatibility" in shown:
-        shown["compatibility"] = shorten(str(shown["compatibility"]), _COMPATIBILITY) or "-"
+        shown["compatibility"] = shorten(str(shown["compatibility"]), COMPATIBILITY_LIMIT) or "-"
     if "metadata" in written:
         shown["metadata"] = _texts(written["metadata"])
     if isinstance(written.get("description"), str) and str(written["description"]).strip() == shown["description"]:

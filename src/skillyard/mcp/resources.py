@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp import types
 
+from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import FileMissing
 from skillyard.mcp.addresses import INDEX, MAIN_FILE
 from skillyard.mcp.media import media_type
@@ -23,7 +24,6 @@ __all__ = ["DIRECTORY", "children", "index_document", "list_page", "read", "temp
 DIRECTORY: Final = "inode/directory"
 _SKILLS_A_PAGE: Final = 50
 _CHILDREN_A_PAGE: Final = 200
-_DESCRIPTION: Final = 1024
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
 
@@ -54,7 +54,7 @@ def resource(place: Place, file: str) -> types.Resource:
         uri=place.uri,
         name=single_line(place.skill.name),
         title=single_line(place.skill.display_name or place.skill.name),
-        description=shorten(single_line(place.skill.description), _DESCRIPTION),
+        description=shorten(single_line(place.skill.description), DESCRIPTION_LIMIT),
         mime_type="text/markdown",
     )
 
@@ -108,7 +108,7 @@ def index_document(shelf: Shelf) -> types.TextResourceContents:
         {
             "name": single_line(place.skill.name),
             "type": "skill-md",
-            "description": shorten(single_line(place.skill.description), _DESCRIPTION),
+            "description": shorten(single_line(place.skill.description), DESCRIPTION_LIMIT),
             "url": place.uri,
         }
         for place in shelf

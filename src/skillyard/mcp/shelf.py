@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillyard.document import NAME_LIMIT, is_name
 from skillyard.errors import FileMissing
 from skillyard.mcp.addresses import MAIN_FILE, address, segments
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["FILE_LIMIT", "Place", "Shelf"]
 
 FILE_LIMIT: Final = 16 * 1024 * 1024
-_NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,4 +110,4 @@ def _placed(skills: tuple[Skill, ...]) -> Iterator[Place]:
 
 def _published_name(skill: Skill) -> str:
     """The name itself where the specification allows it, else its slug, cut to 64 characters."""
-    return skill.name if _NAME.fullmatch(skill.name) else skill.slug[:64].rstrip("-")
+    return skill.name if is_name(skill.name) else skill.slug[:NAME_LIMIT].rstrip("-")

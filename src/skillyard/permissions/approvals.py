@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected
 from skillyard.permissions.asking import ApprovalAnswer, ApprovalRequest, Approver
 from skillyard.permissions.store import ApprovalStore
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["ApprovableSkill", "Approvals"]
 
 _ATTEMPTS: Final = 3  # how often a skill may change under the question
-_DESCRIPTION: Final = 1024  # characters of the description shown to the one who is asked
 
 
 class ApprovableSkill(Protocol):
@@ -207,7 +207,7 @@ def _request(skill: ApprovableSkill, digest: str, session: str, message_id: str 
         message_id=message_id,
         call_id=call_id,
         directory=skill.directory,
-        description=shorten(single_line(skill.description), _DESCRIPTION),
+        description=shorten(single_line(skill.description), DESCRIPTION_LIMIT),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import SkillyardError
 from skillyard.prompt import build_index
 from skillyard.search import search_skills
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["SEARCH_SKILLS", "SKILLS_LIST"]
 
 _LISTED: Final = 200
-_DESCRIPTION: Final = 1024
 _FEW: Final = 10
 _MOST: Final = 50
 
@@ -49,7 +49,7 @@ def _listed(skill: Skill) -> dict[str, object]:
     return {
         "id": skill.id,
         "name": single_line(skill.name),
-        "description": shorten(single_line(skill.description), _DESCRIPTION),
+        "description": shorten(single_line(skill.description), DESCRIPTION_LIMIT),
         "allowedTools": list(skill.allowed_tools),
     }
 
