@@ -5,7 +5,11 @@ skills=${1:?usage: demo.sh FOLDER}
 : "${SKILLYARD:=skillyard}"
 
 step() {
-    printf '\n\033[1m$ skillyard %s\033[0m\n' "$*"
+    printf '\n\033[1m$ skillyard'
+    for word; do
+        case $word in *[!A-Za-z0-9_./=-]*) printf " '%s'" "$word" ;; *) printf ' %s' "$word" ;; esac
+    done
+    printf '\033[0m\n'
     "$SKILLYARD" "$@"
 }
 

@@ -38,7 +38,9 @@ def safe_relative(path: str) -> str:
     if not path.strip() or path.startswith(("/", "~")) or _UNSAFE.search(path):
         raise PathRefused(f"{path!r} is not a path inside a skill", hint="give a path relative to the skill's folder")
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in parts or not parts:
+    if not parts:
+        raise PathRefused(f"{path!r} is the skill's folder itself", hint="name a file in it")
+    if ".." in parts:
         raise PathRefused(
             f"{path!r} leaves the skill's folder: path traversal detected",
             hint="give a path relative to the skill's folder, without '..'",

@@ -107,6 +107,7 @@ def test_the_users_own_file_adds_roots_and_its_permissions_hold_against_the_proj
     [
         ("skillyard.toml", "[skills", "is not TOML"),
         ("ship.json", "{", "is not JSON"),
+        ("skillyard.toml", "[skills] # café", "is not UTF-8 text"),
         ("skillyard.toml", "[skills]\npaths = 'x'", "skills.paths must be a list of paths"),
         ("skillyard.toml", "[skills]\npaths = [1]", "skills.paths must be a list of paths"),
         ("skillyard.toml", "[skills]\npath = []", "skills.path must be one of paths"),
@@ -123,7 +124,7 @@ def test_the_users_own_file_adds_roots_and_its_permissions_hold_against_the_proj
 def test_a_setting_that_cannot_be_meant_is_an_error_that_names_the_file_and_the_key(
     file: str, text: str, said: str, project: Path
 ) -> None:
-    (project / file).write_text(text)
+    (project / file).write_text(text, "latin-1")
     with pytest.raises(InvalidConfiguration) as caught:
         configuration(project)
     assert said in caught.value.message

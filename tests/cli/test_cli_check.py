@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from skillyard.cli import checking
+
 Call = Callable[..., Any]
 _COLON = "name: colon\ndescription: Use when: a colon is unquoted."
 
@@ -120,3 +122,35 @@ def test_a_folder_without_skills_is_a_failure_not_a_success(call: Call, skills_r
 
 def test_a_path_that_is_not_there_is_wrong_usage(call: Call) -> None:
     assert call("check", "nowhere").code == 2
+
+
+def test_a_file_that_cannot_be_written_stops_no_other_fix(
+    call: Call, skills_root: Path, make_skill: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, open_ = (make_skill(skills_root, name, front_matter=_COLON) for name in ("closed", "open"))
+    replace = checking._replace
+
+    def refusing(target: checking.Target, data: bytes) -> None:
+        if str(closed) in target.path:
+            raise PermissionError(13, "Permission denied", f"{target.path}.1.fixing")
+        replace(target, data)
+
+    monkeypatch.setattr(checking, "_replace", refusing)
+    answer = call("check", skills_root, "--fix")
+    assert answer.code == 1
+    assert f"warning: {closed / 'SKILL.md'} was not changed: Permission denied\n" in answer.err
+    assert f"{open_ / 'SKILL.md'}:3 fixed" in answer.out
+    assert f"{closed / 'SKILL.md'}:3 warning" in answer.out
+
+
+def test_a_folder_that_cannot_be_searched_is_not_taken_for_an_empty_one(
+    call: Call, skills_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(folder: str) -> None:
+        raise PermissionError(13, "Permission denied", folder)
+
+    monkeypatch.setattr("os.scandir", closed)
+    answer = call("check", skills_root, "--no-cache")
+    assert answer.code == 1
+    assert f"error: {skills_root} cannot be searched: it cannot be read: Permission denied\n" in answer.err
+    assert "skillyard new" not in answer.err

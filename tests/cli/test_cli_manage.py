@@ -145,3 +145,25 @@ def test_show_explains_a_broken_skill(call: Call, skills_root: Path, make_skill:
     assert "SKILL.md:" in answer.out
     assert "fix: " in answer.out
     assert "can run     no: it is broken" in answer.out
+
+
+def test_show_offers_models_only_what_is_ok_and_names_the_script_that_runs(
+    call: Call, skills_root: Path, make_skill: Call
+) -> None:
+    make_skill(skills_root, "bad", raw=b"nothing")
+    make_skill(skills_root, "alone", files={"scripts/summarize.py": "print()"})
+    make_skill(skills_root, "several", files={f"scripts/{name}.py": "print()" for name in ("__init__", "draw", "fill")})
+    assert "for models  no: it is broken" in call("show", "bad", "--root", skills_root).out
+    assert call("show", "alone", "--root", skills_root, "--json").data["run"]["entry"] == "scripts/summarize.py"
+    assert "yes, in the sandbox: scripts/summarize.py" in call("show", "alone", "--root", skills_root).out
+    assert "--entry scripts/draw.py" in call("show", "several", "--root", skills_root).out
+
+
+def test_show_gives_names_of_files_whole_and_sizes_in_a_column(
+    call: Call, on_terminal: Call, skills_root: Path, make_skill: Call
+) -> None:
+    long = f"references/{'long-name-' * 7}.md"
+    make_skill(skills_root, "notes", files={long: "x" * 1234, "a.md": "x"})
+    expected = ["  markdown      1 B  a.md", f"  markdown  1,234 B  {long}"]
+    assert call("show", "notes", "--root", skills_root).out.splitlines()[-2:] == expected
+    assert long in on_terminal("show", "notes", "--root", skills_root, "--no-color")[1].replace("\r\n", "").replace(" ", "")

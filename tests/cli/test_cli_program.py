@@ -181,3 +181,10 @@ def test_what_a_skill_says_cannot_drive_the_terminal(on_terminal: Call, skills_r
         shown = on_terminal(*command, "--root", skills_root, "--no-color")[1]
         assert "red" in shown or "Body" in shown, command
         assert not {"\x1b", "\x07", "\u202e"} & set(shown), command
+
+
+def test_an_answer_comes_before_the_notes_on_it(examples: Path) -> None:
+    command = [sys.executable, "-m", "skillyard.cli", "list", "--root", str(examples)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True)
+    assert done.stdout.splitlines()[0].startswith("NAME")
+    assert done.stdout.splitlines()[-1] == "9 skills in 1 root: 9 ok"

@@ -67,3 +67,13 @@ def test_the_answer_for_programs_carries_the_text(call: Call, skills_root: Path,
     make_skill(skills_root, "notes", files={"a.md": "text"})
     data = call("read", "notes", "a.md", "--root", skills_root, "--json").data
     assert data == {"id": "config:notes", "path": "a.md", "size": 4, "text": "text", "note": None}
+
+
+def test_a_folder_is_called_a_folder(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "notes", files={"references/a.md": "text"})
+    (skills_root / "odd" / "SKILL.md").mkdir(parents=True)
+    assert "error: 'SKILL.md' is a folder\n" in call("read", "odd", "--root", skills_root).err
+    assert "its SKILL.md" not in call("read", "odd", "--root", skills_root).err
+    itself = call("read", "notes", ".", "--root", skills_root)
+    assert (itself.code, "traversal" in itself.err) == (1, False)
+    assert "name a file" in itself.err

@@ -136,3 +136,16 @@ def test_output_is_spread_only_where_a_line_is_too_short(call: Call, skills_root
     lines = call("run", "shapes", "--root", skills_root).out.splitlines()
     assert '    "short": [1, 2, {"a": "b"}],' in lines
     assert f'      "{"x" * 60}",' in lines
+
+
+@pytest.mark.parametrize("given", ["never", "inf", "1e400", "nan", "", "5m", "0"])
+def test_what_is_no_time_is_wrong_usage_and_the_right_way_is_shown(call: Call, examples: Path, given: str) -> None:
+    answer = call("run", "text-statistics", "--root", examples, f"--timeout={given}")
+    assert answer.code == 2
+    assert f"error: argument --timeout: {given!r} is not a time from 1ms to 600s" in answer.err
+
+
+def test_an_input_that_cannot_be_read_is_told_in_words(call: Call, examples: Path) -> None:
+    missing = call("run", "text-statistics", "--root", examples, "--input", "@nowhere.json")
+    assert missing.err.startswith("error: --input @nowhere.json cannot be read: No such file or directory\n")
+    assert "not a list" in call("run", "text-statistics", "--root", examples, "--input", "[1]").err

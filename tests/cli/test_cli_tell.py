@@ -111,3 +111,22 @@ def test_the_mcp_server_answers_over_standard_input_and_output(examples: Path) -
     server.communicate(timeout=30)
     assert answer["result"]["capabilities"]["tools"] is not None
     assert server.returncode == 0
+
+
+def test_a_pin_that_fits_no_skill_is_an_error_with_a_way_out(call: Call, examples: Path) -> None:
+    answer = call("prompt", "--root", examples, "--pin", "text-statistic-s")
+    assert (answer.code, answer.out) == (1, "")
+    assert "did you mean config:text-statistics" in answer.err
+    part = call("prompt", "--root", examples, "--budget", "100", "--pin", "statistics", "--json").data
+    assert "config:text-statistics" in part["kept"] + part["shortened"]
+
+
+def test_what_had_no_room_is_told_apart_from_what_is_not_offered(call: Call, skills_root: Path, make_skill: Call) -> None:
+    for number in range(40):
+        make_skill(skills_root, f"skill-number-{number}")
+    make_skill(skills_root, "bad", raw=b"nothing")
+    note = call("prompt", "--root", skills_root, "--budget", "150").err
+    assert ", 1 not offered (--json says why)" in note
+    assert " left out for want of room, " in note
+    assert "a budget of 5 tokens" not in note
+    assert "the words around the list alone need" in call("prompt", "--root", skills_root, "--budget", "5").err

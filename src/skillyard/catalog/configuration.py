@@ -111,7 +111,7 @@ def _read_toml(path: str, sections: tuple[str, ...]) -> _Table | None:
     try:
         values: object = tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InvalidConfiguration(f"{path} is not TOML: {error}", hint="mend the line it names", file=path) from None
+        raise _not(path, "TOML", error) from None
     for section in sections:
         values = values.get(section) if isinstance(values, dict) else None
     return values if isinstance(values, dict) else None
@@ -127,7 +127,7 @@ def _read_ship(path: str) -> _Table | None:
     try:
         values = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InvalidConfiguration(f"{path} is not JSON: {error}", hint="mend the line it names", file=path) from None
+        raise _not(path, "JSON", error) from None
     block = values.get("skills") if isinstance(values, dict) else None
     if not isinstance(block, dict):
         return None
@@ -141,13 +141,24 @@ def _bytes(path: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}", file=path) from None
+        raise _closed(path, error) from None
     try:
         return os.read(descriptor, _LARGEST)
     except OSError as error:
-        raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}", file=path) from None
+        raise _closed(path, error) from None
     finally:
         os.close(descriptor)
+
+
+def _not(path: str, form: str, error: Exception) -> InvalidConfiguration:
+    if isinstance(error, UnicodeDecodeError):
+        return InvalidConfiguration(f"{path} is not UTF-8 text", hint="save the file as UTF-8", file=path)
+    return InvalidConfiguration(f"{path} is not {form}: {error}", hint="mend the line it names", file=path)
+
+
+def _closed(path: str, error: OSError) -> InvalidConfiguration:
+    hint = "make it a file that this user may read, or take it away"
+    return InvalidConfiguration(f"{path} cannot be read: {error.strerror}", hint=hint, file=path)
 
 
 def _checked(values: _Table, file: str, base: Configuration | None = None) -> Configuration:

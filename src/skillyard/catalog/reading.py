@@ -122,14 +122,14 @@ def _located(root: str, wanted: str) -> tuple[str, str | None]:
         return alike[0], f"{wanted!r} was found as {alike[0]!r}"
     if not alike and os.path.lexists(f"{root}/{wanted}") and not os.path.isdir(f"{root}/{wanted}"):
         return wanted, None  # a device, or a link that leads out: opening it says so
-    raise _missing(wanted, alike, names)
+    raise _missing(wanted, alike, names, is_folder=os.path.isdir(f"{root}/{wanted}"))
 
 
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def _missing(wanted: str, alike: list[str], names: list[str]) -> FileMissing:
+def _missing(wanted: str, alike: list[str], names: list[str], *, is_folder: bool) -> FileMissing:
     import difflib  # only on a miss: it is slow to import
 
     below = [name for name in names if name.startswith(f"{wanted}/")]
@@ -137,8 +137,8 @@ def _missing(wanted: str, alike: list[str], names: list[str]) -> FileMissing:
     base = wanted.rpartition("/")[2].casefold()
     near += [name for name in names if name.rpartition("/")[2].casefold() == base and name not in near]
     candidates = (near or names)[:_SHOWN]
-    what = f"{wanted!r} is a folder" if below else f"there is no file {wanted!r}"
-    hint = f"files there are: {', '.join(candidates)}" if candidates else "the skill has no files but its SKILL.md"
+    what = f"{wanted!r} is a folder" if below or is_folder else f"there is no file {wanted!r}"
+    hint = f"files there are: {', '.join(candidates)}" if candidates else "the skill has no files"
     return FileMissing(what, hint=hint, candidates=candidates)
 
 

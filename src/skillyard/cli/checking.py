@@ -35,11 +35,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found in one file, and what it mended there."""
+    """What a check found in one file, what it mended there, and why it could not write what it would have mended."""
 
     path: str
     diagnostics: tuple[Diagnostic, ...]
     fixed: tuple[Diagnostic, ...] = ()
+    unwritten: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -92,6 +93,10 @@ def _sorted_paths(paths: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 def _require_skills(roots: Sequence[Root], skills: Sequence[Skill]) -> None:
     inhabited = {skill.root.path for skill in skills}
     for root in roots:
+        if root.status == "unreadable":
+            raise SkillNotFound(
+                f"{root.path} cannot be searched: {root.reason}", hint="let this user read it, or name another folder"
+            )
         if root.path not in inhabited:
             raise SkillNotFound(
                 f"there is no SKILL.md at or below {root.path}" + (f": {root.reason}" if root.reason else ""),
@@ -113,13 +118,14 @@ def check_target(target: Target, *, profile: Profile, fix: bool = False) -> Chec
         return Checked(target.path, _unreadable(target, error, profile))
     file, directory_name, files = _surroundings(target)
     applied: tuple[Diagnostic, ...] = ()
+    unwritten = None
     if fix:
         fixed = fix_document(data, file=file, directory_name=directory_name, profile=profile)
-        if fixed.data != data:
-            _replace(target, fixed.data)
+        unwritten = _trouble_replacing(target, fixed.data) if fixed.data != data else None
+        if unwritten is None:
             data, applied = fixed.data, fixed.applied
     found = check_document(data, file=file, directory_name=directory_name, profile=profile, files=files)
-    return Checked(target.path, found, applied)
+    return Checked(target.path, found, applied, unwritten)
 
 
 def _read(target: Target) -> bytes:
@@ -144,6 +150,15 @@ def _unreadable(target: Target, error: Exception, profile: Profile) -> tuple[Dia
     rule = "file-too-large" if isinstance(error, FileTooLarge) else "file-unreadable"
     message = error.message if isinstance(error, SkillyardError) else str(error)
     return (*known, diagnose(rule, file=Path(target.path).name, message=message, profile=profile))
+
+
+def _trouble_replacing(target: Target, data: bytes) -> str | None:
+    """Replace the file, or say why it cannot be done: the others are still to be fixed."""
+    try:
+        _replace(target, data)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
 
 
 def _replace(target: Target, data: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from skillyard._version import __version__
 from skillyard.catalog import home_directory
 from skillyard.cli.opening import discover
+from skillyard.cli.screen import counted
 from skillyard.errors import SkillyardError
 from skillyard.sandbox import can_start, probe_all
 
@@ -91,10 +92,10 @@ def _policy(catalog: Catalog) -> Iterator[Finding]:
 def _root(catalog: Catalog, root: Root) -> Finding:
     mine = [skill for skill in catalog.all() if skill.root.path == root.path]
     unusable = sum(skill.status == "broken" for skill in mine)
-    counts = f"{len(mine)} skills" + (f", {unusable} broken" if unusable else "")
-    detail = f"{root.path}: {counts if root.status in ('ok', 'truncated') else root.status}"
-    if root.reason:
-        detail += f" ({root.reason})"
+    searched = root.status in ("ok", "truncated")
+    counts = counted(len(mine), "skill") + (f", {unusable} broken" if unusable else "")
+    facts = [counts if searched else "", root.reason or ("" if searched else root.status)]
+    detail = f"{root.path}: {'; '.join(fact for fact in facts if fact)}"
     if root.status in ("ok", "missing"):
         return Finding(f"root {root.source}", "ok", detail, "skillyard check " + root.path if unusable else None)
     return Finding(f"root {root.source}", "warning", detail, root.reason)

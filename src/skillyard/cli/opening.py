@@ -34,8 +34,7 @@ def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None) -> C
         catalog = Catalog.discover(roots=roots, cwd=project, cache=not arguments.no_cache, progress=progress)
     for root in catalog.roots:
         if root.reason and (roots or root.status not in ("ok", "missing")):
-            state = "" if root.status == "ok" else f" {root.status}"
-            screen.note(f"warning: {root.path}{state}: {root.reason}")
+            screen.note(f"warning: {root.path}: {root.reason}")
     return catalog
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import SkillUnusable
+from skillyard.errors import SkillUnusable, SkillyardError
+from skillyard.execution import find_entry
 from skillyard.sandbox import can_start
 from skillyard.text import shorten
 
@@ -34,22 +35,16 @@ class Portrait:
     namesakes: tuple[Skill, ...]
     ruling: Ruling
     runs: bool
-
-    @property
-    def entry(self) -> str | None:
-        """The script the skill declares."""
-        return self.document.metadata.resources.entry if self.document else None
+    entry: str | None
 
     @property
     def run_story(self) -> str:
         """One sentence on whether and how it can run."""
         if self.runs:
-            return f"yes, in the sandbox: {self.entry or 'the first script in scripts/'}"
+            return f"yes, in the sandbox: {self.entry}" if self.entry else "yes: its answer is in its front matter"
         if self.skill.status != "ok":
             return f"no: it is {self.skill.status}"
-        if script := next(
-            (file.name for file in self.files if file.name.startswith("scripts/") and can_start(file.name)), None
-        ):
+        if script := next(filter(_may_be_entry, (file.name for file in self.files)), None):
             return f"not by itself: name a script, as in `skillyard run {self.skill.name} --entry {script}`"
         return "no: it holds instructions, nothing to run"
 
@@ -87,7 +82,20 @@ def take_portrait(catalog: Catalog, skill: Skill) -> Portrait:
         namesakes=tuple(other for other in catalog.all() if other.slug == skill.slug and other.id != skill.id),
         ruling=catalog.rules().rule(skill),
         runs=skill.status == "ok" and catalog.executor().can_run(skill),
+        entry=_entry(skill, document),
     )
+
+
+def _entry(skill: Skill, document: Document | None) -> str | None:
+    """The script that would run: the declared one, a conventional one, or the only one."""
+    try:
+        return find_entry(skill, document) if document else None
+    except (SkillyardError, OSError):
+        return None
+
+
+def _may_be_entry(file: str) -> bool:
+    return file.startswith("scripts/") and not file.endswith("/__init__.py") and can_start(file)
 
 
 def draw_portrait(screen: Screen, portrait: Portrait) -> None:
@@ -105,7 +113,7 @@ def draw_portrait(screen: Screen, portrait: Portrait) -> None:
         screen.table(parameters, indent=2)
     if portrait.files:
         screen.heading("Files beside SKILL.md")
-        screen.table(((file.type, file.name, f"{file.size:,} bytes") for file in portrait.files), indent=2)
+        screen.table(((file.type, f"{file.size:,} B", file.name) for file in portrait.files), right=1, indent=2)
     if skill.diagnostics:
         screen.heading("Findings")
         for diagnostic in skill.diagnostics:
@@ -125,8 +133,14 @@ def _state(portrait: Portrait) -> Iterator[tuple[str, str]]:
     yield "found in", f"{skill.root.path} ({skill.source})"
     yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in portrait.namesakes)
     yield "permission", ruling.permission + (f", by the rule {ruling.pattern}" if ruling.pattern else "")
-    yield "for models", "yes" if skill.model_invocable else "no: its author keeps it for people"
+    yield "for models", _offer(skill)
     yield "can run", portrait.run_story
+
+
+def _offer(skill: Skill) -> str:
+    if skill.status != "ok":
+        return f"no: it is {skill.status}"
+    return "yes" if skill.model_invocable else "no: its author keeps it for people"
 
 
 def _fields(portrait: Portrait) -> Iterator[tuple[str, str]]:

@@ -92,17 +92,27 @@ class Screen:
         self.console.print(Padding(Text(text, style=STYLES.get(style, style)), (0, 0, 0, indent), expand=False))
 
     def table(
-        self, rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), stretch: int | None = None, indent: int = 0
+        self,
+        rows: Iterable[Sequence[str]],
+        *,
+        header: Sequence[str] = (),
+        stretch: int | None = None,
+        right: int | None = None,
+        indent: int = 0,
     ) -> None:
         """Draw rows in aligned columns; a cell that is a status or severity gets its colour.
 
-        A terminal wraps the last column, or, when `stretch` is given, cuts that column to the width that is left.
+        A terminal wraps the last column, or, when `stretch` is given, cuts that column to the width that is left. The column
+        `right` is aligned to the right, for numbers.
         """
         lines = [[single_line(cell) for cell in row] for row in rows]
         if not lines:
             return
         everything = [list(header), *lines] if header else lines
         widths = [max(map(cells, column)) for column in zip(*everything, strict=True)]
+        if right is not None:
+            for line in lines:
+                line[right] = " " * (widths[right] - cells(line[right])) + line[right]
         if self.is_terminal:
             widths = self._fitted(widths, stretch, indent)
         if self.is_terminal and stretch is None:
@@ -114,9 +124,11 @@ class Screen:
         self._write_lines(" " * indent + "".join(self._by_status(cell) for cell in line) for line in drawn)
 
     def _fitted(self, widths: Sequence[int], stretch: int | None, indent: int) -> list[int]:
-        """How wide each column may be on this terminal: at most two fifths, and for `stretch` what is left."""
+        """How wide each column may be: as it likes when all fits, else at most two fifths, and for `stretch` what is left."""
         screen = self.console_width - indent
         last = len(widths) - 1
+        if sum(widths) + 2 * last < screen:
+            return list(widths)
         fitted = [width if index == last else min(width, screen * 2 // 5) for index, width in enumerate(widths)]
         if stretch is not None:
             taken = sum(fitted) - fitted[stretch] + 2 * last
@@ -187,5 +199,6 @@ class Screen:
 
 
 def _write(stream: TextIO, text: str) -> None:
+    sys.stdout.flush()  # where both streams go to one place, the answer stands before the notes on it
     stream.write(text)
     stream.flush()

@@ -26,7 +26,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "search": Command("search", GROUPS[0], "the skills that fit a request, best first"),
         "prompt": Command("prompt", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
         "read": Command("read", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
-        "new": Command("new", GROUPS[1], "make a skill that passes every check"),
+        "new": Command("new", GROUPS[1], "make a skill that `check` finds fine"),
         "check": Command("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
         "enable": Command("switch", GROUPS[1], "offer a disabled skill to models again"),
         "disable": Command("switch", GROUPS[1], "keep a skill but offer it to no model"),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from skillyard.execution.entry import find_entry
 from skillyard.execution.executor import Executor
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
@@ -23,6 +24,7 @@ __all__ = [
     "RunnableSkill",
     "StepTrace",
     "TokenUsage",
+    "find_entry",
     "infer_format",
     "read_outcome",
 ]

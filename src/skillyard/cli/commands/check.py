@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, and fix when asked to; 1 when errors remain."""
+    """Check, and fix when asked to; 1 when errors remain or a fix could not be written."""
     screen: Screen = arguments.screen
     targets, profile = find_targets(arguments)
     checked = []
@@ -46,11 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
         for number, target in enumerate(targets, 1):
             checked.append(check_target(target, profile=profile, fix=arguments.fix))
             progress(number, len(targets))
+    for one in checked:
+        if one.unwritten:
+            screen.note(f"warning: {one.path} was not changed: {one.unwritten}")
     if screen.as_json:
         screen.data({"files": [one.to_dict() for one in checked], "summary": _summary(checked)})
     else:
         _draw(screen, checked, profile)
-    return OK if all(one.ok for one in checked) else FAILURE
+    return OK if all(one.ok and not one.unwritten for one in checked) else FAILURE
 
 
 def _summary(checked: Sequence[Checked]) -> dict[str, int]:

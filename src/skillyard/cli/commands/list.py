@@ -52,7 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
             header=("NAME", "SOURCE", "STATUS", "DESCRIPTION"),
             stretch=3,
         )
-    screen.note(_summary(catalog, skills) if catalog.all() else _nothing(catalog))
+    if catalog.all():
+        screen.note(_summary(catalog, skills))
+    else:
+        screen.note(f"no skills in {', '.join(root.path for root in catalog.roots) or 'any folder'}")
+        screen.note("hint: make one with `skillyard new NAME --description TEXT`, or name a folder with --root")
     return _code(arguments, catalog)
 
 
@@ -78,8 +82,3 @@ def _summary(catalog: Catalog, skills: Sequence[Skill]) -> str:
     parts = [f"{counts[status]} {status}" for status in _STATUSES if counts[status]]
     roots = sum(root.status in _SCANNED for root in catalog.roots)
     return f"{counted(len(skills), 'skill')} in {counted(roots, 'root')}: {', '.join(parts) or 'none of this status'}"
-
-
-def _nothing(catalog: Catalog) -> str:
-    looked = ", ".join(root.path for root in catalog.roots) or "no folder at all"
-    return f"no skills; looked in {looked}. Make one with `skillyard new NAME --description ...`, or name a folder with --root"

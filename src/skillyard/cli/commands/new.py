@@ -1,4 +1,4 @@
-"""`skillyard new`: a skill that passes every check from its first minute."""
+"""`skillyard new`: a skill that `check` finds fine from its first minute."""
 
 from __future__ import annotations
 

@@ -45,11 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the index, and say on standard error what did not fit."""
-    index = open_catalog(arguments).prompt(
+    catalog = open_catalog(arguments)
+    index = catalog.prompt(
         budget=arguments.budget,
         style=arguments.style,
         request=arguments.request,
-        pinned=arguments.pin,
+        pinned=[catalog.get(name).id for name in arguments.pin],
         description_chars=arguments.description_chars,
     )
     screen: Screen = arguments.screen
@@ -70,6 +71,10 @@ def _report(index: Index) -> str:
     parts = [f"{index.tokens:,} tokens for {counted(listed, 'skill')}"]
     if index.shortened:
         parts.append(f"{len(index.shortened):,} of them shortened")
-    if index.omitted:
-        parts.append(f"{len(index.omitted):,} left out (--json says why)")
-    return ", ".join(parts)
+    if index.more:
+        parts.append(f"{index.more:,} left out for want of room")
+    if hidden := len(index.omitted) - index.more:
+        parts.append(f"{hidden:,} not offered")
+    if index.omitted and not index.text:
+        return f"{', '.join(parts)}: {index.omitted[0].reason}"
+    return ", ".join(parts) + (" (--json says why)" if index.omitted else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def _json_object(option: str, given: str) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise UsageProblem(
-            f"{option} must be a JSON object, not {type(value).__name__}",
+            f"{option} must be a JSON object, not a {type(value).__name__}",
             hint=f"""for example {option} '{{"text": "hello"}}'""",
         )
     return value
@@ -85,13 +86,15 @@ def _file_text(option: str, path: str) -> str:
     try:
         return Path(path).read_text("utf-8-sig")
     except (OSError, ValueError) as error:
-        raise UsageProblem(f"{option} @{path} cannot be read: {error}", hint="name a file with a JSON object") from None
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise UsageProblem(f"{option} @{path} cannot be read: {reason}", hint="name a file with a JSON object") from None
 
 
 def _milliseconds(text: str) -> int:
     """`5` and `5s` as 5000, `500ms` as 500."""
     number, unit = (text[:-2], 1) if text.endswith("ms") else (text.removesuffix("s"), 1000)
-    milliseconds = int(float(number) * unit)
-    if not 1 <= milliseconds <= 600_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1ms to 600s")
-    return milliseconds
+    with suppress(ValueError, OverflowError):
+        milliseconds = int(float(number) * unit)
+        if 1 <= milliseconds <= 600_000:
+            return milliseconds
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1ms to 600s; write it as 5, 5s or 500ms")
