@@ -68,14 +68,15 @@ class Catalog(room.Catalog):
         """The permission rules of the configuration; without any, everything is allowed."""
         from skillyard.permissions import Rules
 
-        configuration = self.configuration
-        return Rules(configuration.permissions, match=configuration.permission_match)
+        return Rules.of(self.configuration)
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
         from skillyard.permissions import Rules, visible
 
-        return visible(self, permissions if isinstance(permissions, Rules) else Rules(permissions))
+        if not isinstance(permissions, Rules):
+            permissions = Rules(permissions, match=self.configuration.permission_match)
+        return visible(self, permissions)
 
     def prompt(
         self,

@@ -54,14 +54,12 @@ def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str:
 
     approver = ConsoleApprover(skill) if screen.interactive else None
     approvals = Approvals(approver, workspace=catalog.project_root)
-    digest = skill.digest()
     try:
-        asyncio.run(approvals.require(skill, session="cli"))
+        return asyncio.run(approvals.require(skill, session="cli"))
     except ApprovalRejected as rejected:
         if approver is None:
             rejected.hint = "call this once at a terminal and answer `w`, or write an 'allow' rule for the skill"
         raise
-    return digest
 
 
 class ConsoleApprover:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skillyard.permissions.allowed import ALWAYS_PERMITTED, AllowedTools, Mode
-from skillyard.permissions.approvals import ApprovableSkill, Approvals
+from skillyard.permissions.allowed import ALWAYS_PERMITTED, AllowedTools
+from skillyard.permissions.approvals import Approvals
 from skillyard.permissions.asking import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -12,14 +12,13 @@ from skillyard.permissions.asking import (
     Decision,
     PolicyApprover,
 )
-from skillyard.permissions.rules import Match, Permission, RuledCatalog, RuledSkill, Rules, Ruling, visible
+from skillyard.permissions.rules import Permission, Rules, Ruling, visible
 from skillyard.permissions.store import ApprovalStore
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
 
 __all__ = [
     "ALWAYS_PERMITTED",
     "AllowedTools",
-    "ApprovableSkill",
     "ApprovalAnswer",
     "ApprovalRequest",
     "ApprovalRequestShape",
@@ -27,12 +26,8 @@ __all__ = [
     "Approvals",
     "Approver",
     "Decision",
-    "Match",
-    "Mode",
     "Permission",
     "PolicyApprover",
-    "RuledCatalog",
-    "RuledSkill",
     "Rules",
     "Ruling",
     "ToolRule",

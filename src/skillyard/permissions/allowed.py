@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
+from skillyard.catalog import AllowedToolsMode
 from skillyard.errors import InvalidInput
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
 from skillyard.text import shorten, single_line
 
-__all__ = ["ALWAYS_PERMITTED", "AllowedTools", "Mode"]
+__all__ = ["ALWAYS_PERMITTED", "AllowedTools"]
 
-Mode = Literal["off", "advise", "enforce"]
 ALWAYS_PERMITTED: Final = frozenset({"read_skill_file", "search_skills", "skill", "skills_list", "skills_load"})
 _ADVICE_LIMIT: Final = 600  # characters of tool names in the advice
 
@@ -29,10 +29,10 @@ class AllowedTools:
 
     __slots__ = ("entries", "mode", "rules", "unreadable")
 
-    def __init__(self, entries: Iterable[str] = (), *, mode: Mode = "advise") -> None:
-        if mode not in get_args(Mode):
+    def __init__(self, entries: Iterable[str] = (), *, mode: AllowedToolsMode = "advise") -> None:
+        if mode not in get_args(AllowedToolsMode):
             raise InvalidInput(f"allowed-tools cannot be {mode!r}", hint="use 'off', 'advise' or 'enforce'")
-        self.mode: Mode = mode
+        self.mode: AllowedToolsMode = mode
         self.entries = tuple(dict.fromkeys(entries))
         read = [(entry, _parsed(entry)) for entry in self.entries]
         self.rules = tuple(rule for _, rule in read if rule is not None)

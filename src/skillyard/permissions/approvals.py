@@ -7,7 +7,7 @@ someone is thinking about the answer, the question is put again.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected
@@ -20,32 +20,11 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Coroutine
 
-__all__ = ["ApprovableSkill", "Approvals"]
+    from skillyard.catalog import Skill
+
+__all__ = ["Approvals"]
 
 _ATTEMPTS: Final = 3  # how often a skill may change under the question
-
-
-class ApprovableSkill(Protocol):
-    """What an approval needs of a skill; `skillyard.catalog.Skill` has it."""
-
-    @property
-    def id(self) -> str:
-        """`source:slug`."""
-
-    @property
-    def name(self) -> str:
-        """As the author wrote it."""
-
-    @property
-    def description(self) -> str:
-        """As the author wrote it."""
-
-    @property
-    def directory(self) -> str:
-        """The skill's folder."""
-
-    def digest(self) -> str:
-        """The digest of everything in the folder, as it is now."""
 
 
 class Approvals:
@@ -69,10 +48,8 @@ class Approvals:
         self._session: set[tuple[str, str, str]] = set()
         self._questions: dict[tuple[str, str, str], _Question] = {}
 
-    async def require(
-        self, skill: ApprovableSkill, *, session: str, message_id: str | None = None, call_id: str | None = None
-    ) -> None:
-        """Return when `skill`, as it is now, may be used in `session`; ask if nobody has agreed to it yet.
+    async def require(self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None) -> str:
+        """The digest of `skill` when, with exactly that content, it may be used in `session`; ask if nobody has agreed yet.
 
         Raises:
             ApprovalRejected: the answer was no, nobody can be asked, or the skill keeps changing.
@@ -82,13 +59,13 @@ class Approvals:
         for _ in range(_ATTEMPTS):
             digest = await asyncio.to_thread(skill.digest)
             if await self._approved(skill.id, digest, session):
-                return
+                return digest
             request = _request(skill, digest, session, message_id, call_id)
             answer = await self._answer(request)
             if answer.decision not in ("once", "session", "workspace"):
                 raise _rejected(request, answer)
             if await asyncio.to_thread(skill.digest) == digest:
-                return
+                return digest
         raise ApprovalRejected(
             f"the skill {single_line(skill.name)!r} changed while it was being approved",
             hint="let the skill's folder come to rest, then try again",
@@ -198,7 +175,7 @@ def _default_path() -> Path:
     return Path(home_directory()) / "approvals.json"
 
 
-def _request(skill: ApprovableSkill, digest: str, session: str, message_id: str | None, call_id: str | None) -> ApprovalRequest:
+def _request(skill: Skill, digest: str, session: str, message_id: str | None, call_id: str | None) -> ApprovalRequest:
     return ApprovalRequest(
         skill_id=skill.id,
         skill_name=single_line(skill.name),

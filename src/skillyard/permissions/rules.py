@@ -6,49 +6,19 @@ and its id (`user:pdf`), so that a rule holds however the author spells the name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Final, Literal, Self, TypeVar, get_args
 
+from skillyard.catalog import Catalog, Configuration, PermissionMatch, Skill, Status
 from skillyard.errors import InvalidInput, UnreachableRule
 from skillyard.permissions.patterns import covers, matches
 
-__all__ = ["Match", "Permission", "RuledCatalog", "RuledSkill", "Rules", "Ruling", "visible"]
+__all__ = ["Permission", "Rules", "Ruling", "visible"]
 
 Permission = Literal["allow", "ask", "deny"]
-Match = Literal["first", "last"]
 _PERMISSIONS: Final[Mapping[str, Permission]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
-Denial: TypeAlias = tuple[Literal["denied"], str]
-
-
-class RuledSkill(Protocol):
-    """What a rule looks at; `skillyard.catalog.Skill` has it."""
-
-    @property
-    def id(self) -> str:
-        """`source:slug`."""
-
-    @property
-    def name(self) -> str:
-        """As the author wrote it."""
-
-    @property
-    def slug(self) -> str:
-        """The name made safe."""
-
-    @property
-    def status(self) -> str:
-        """`ok` when nothing else keeps the skill from being used."""
-
-
-class RuledCatalog(Protocol):
-    """A catalog whose skills' statuses can be overlaid; `skillyard.catalog.Catalog` is one."""
-
-    def with_statuses(self, overlay: Callable[[RuledSkill], Denial | None], /) -> Self:
-        """The same catalog, now and after every refresh, with what `overlay` says in place of a skill's own status."""
-
-
-CatalogT = TypeVar("CatalogT", bound=RuledCatalog)
+CatalogT = TypeVar("CatalogT", bound=Catalog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +43,25 @@ class Rules:
 
     __slots__ = ("_ordered", "match", "patterns")
 
-    def __init__(self, patterns: Mapping[str, str] | None = None, match: Match = "first") -> None:
-        if match not in get_args(Match):
+    def __init__(self, patterns: Mapping[str, str] | None = None, match: PermissionMatch = "first") -> None:
+        if match not in get_args(PermissionMatch):
             raise InvalidInput(f"permissions cannot match {match!r}", hint="use 'first' or 'last'")
-        self.match: Match = match
+        self.match: PermissionMatch = match
         self.patterns: Mapping[str, Permission] = {
             pattern: _checked(pattern, permission) for pattern, permission in (patterns or {}).items()
         }
         ordered = list(self.patterns.items())
         self._ordered = tuple(ordered if match == "first" else reversed(ordered))
         _refuse_unreachable(self._ordered)
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> Self:
+        """The rules of a configuration; without any, everything is allowed.
+
+        Raises:
+            UnreachableRule: one of them can never apply.
+        """
+        return cls(configuration.permissions, match=configuration.permission_match)
 
     def __repr__(self) -> str:
         return f"Rules({dict(self.patterns)!r}, match={self.match!r})"
@@ -93,11 +72,11 @@ class Rules:
     def __hash__(self) -> int:
         return hash(self._ordered)
 
-    def decide(self, skill: str | RuledSkill) -> Permission:
+    def decide(self, skill: str | Skill) -> Permission:
         """The permission of `skill`; give the skill itself where there is one, so that its slug and id count too."""
         return self.rule(skill).permission
 
-    def rule(self, skill: str | RuledSkill) -> Ruling:
+    def rule(self, skill: str | Skill) -> Ruling:
         """The permission of `skill` and the pattern that gave it; each pattern is tried on the name, the slug and the id."""
         names = (skill,) if isinstance(skill, str) else (skill.name, skill.slug, skill.id)
         for pattern, permission in self._ordered:
@@ -114,7 +93,7 @@ def visible(catalog: CatalogT, rules: Rules) -> CatalogT:
     if "deny" not in rules.patterns.values():
         return catalog
 
-    def overlay(skill: RuledSkill) -> Denial | None:
+    def overlay(skill: Skill) -> tuple[Status, str] | None:
         if skill.status != "ok":
             return None  # why it cannot be used anyway says more
         ruling = rules.rule(skill)

@@ -6,7 +6,6 @@ for people); when a rule says `ask`, someone has agreed to exactly this content.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -75,9 +74,9 @@ class Access:
         permission = self.rules.rule(skill).permission
         if permission != "ask":
             return Consent(permission)
-        digest = await asyncio.to_thread(skill.digest)
-        await self._approvals.require(skill, session=session, message_id=message_id, call_id=call_id)
-        return Consent(permission, digest)
+        return Consent(
+            permission, await self._approvals.require(skill, session=session, message_id=message_id, call_id=call_id)
+        )
 
     def confirm(self, skill: Skill, consent: Consent) -> None:
         """Make sure that what was just read is what was agreed to.

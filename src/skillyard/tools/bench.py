@@ -22,9 +22,8 @@ from skillyard.tools.result import ToolResult, failure
 from skillyard.tools.session import Session, Sessions
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
+    from skillyard.catalog import AllowedToolsMode, Skill
     from skillyard.execution import Executor
-    from skillyard.permissions import Mode
     from skillyard.tools.access import Access, Consent
     from skillyard.tools.arguments import Arguments
     from skillyard.tools.definition import ToolDefinition
@@ -60,7 +59,7 @@ class Bench:
 
     access: Access
     wording: Wording
-    allowed_tools: Mode
+    allowed_tools: AllowedToolsMode
     executor: Executor | None
     repeat: Repeat
     sessions: Sessions = field(default_factory=Sessions)

@@ -22,9 +22,9 @@ from skillyard.tools.running import RUN_SKILL
 from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog, Skill
+    from skillyard.catalog import AllowedToolsMode, Catalog, Skill
     from skillyard.execution import Executor
-    from skillyard.permissions import Approver, Mode, Permission
+    from skillyard.permissions import Approver, Permission
     from skillyard.prompt import Index, Style
     from skillyard.tools.definition import Dialect, ToolDefinition
 
@@ -43,8 +43,8 @@ class SkillTools:
     `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
     skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
     configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. `run_skills=False` takes
-    `run_skill` away. `repeat` says what a second load of an unchanged skill in
-    one session gives: a short `note`, or the `text` again (for doors that cannot tell conversations apart).
+    `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the `text`
+    again (for doors that cannot tell conversations apart).
 
     ::
 
@@ -64,7 +64,7 @@ class SkillTools:
         *,
         permissions: Mapping[str, Permission] | Rules | None = None,
         approver: Approver | None = None,
-        allowed_tools: Mode | None = None,
+        allowed_tools: AllowedToolsMode | None = None,
         executor: Executor | None = None,
         run_skills: bool = True,
         language: Language = "en",
@@ -73,7 +73,8 @@ class SkillTools:
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
-        access = Access(catalog, _rules(catalog, permissions), _approvals(catalog, approver))
+        approvals = Approvals(approver, workspace=catalog.project_root)
+        access = Access(catalog, _rules(catalog, permissions), approvals)
         mode = allowed_tools or catalog.configuration.allowed_tools
         runner = (executor or _executor(catalog)) if run_skills else None
         self._bench = Bench(access, WORDINGS[language], mode, runner, repeat)
@@ -157,6 +158,7 @@ class SkillTools:
             request=request,
             pinned=pinned,
             description_chars=description_chars,
+            search_index=self._bench.index() if request else None,
         )
 
     def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
@@ -202,14 +204,9 @@ class SkillTools:
 def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | None) -> Rules:
     if isinstance(permissions, Rules):
         return permissions
-    settings = catalog.configuration
     if permissions is not None:
-        return Rules(permissions, match=settings.permission_match)
-    return Rules(settings.permissions, match=settings.permission_match)
-
-
-def _approvals(catalog: Catalog, approver: Approver | None) -> Approvals:
-    return Approvals(approver, workspace=catalog.project_root)
+        return Rules(permissions, match=catalog.configuration.permission_match)
+    return Rules.of(catalog.configuration)
 
 
 def _executor(catalog: Catalog) -> Executor:
