@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skillyard.prompt import append_index, build_index
+from skillyard.catalog import Catalog
+from skillyard.prompt import append_index, build_index, write_index
 
 AWARENESS = """\
 ## Available Skills
@@ -121,17 +122,14 @@ def test_direct_cuts_instructions_at_a_thousand_characters(skill):
     assert "y" * 1001 not in text
 
 
-def test_direct_takes_the_instructions_it_is_given_instead_of_reading(skill):
-    text = build_index([skill("a")], style="direct", instructions=lambda each: f"Told for {each.name}").text
-    assert text.endswith("\n\nTold for a\n\n")
-
-
 def test_instructions_that_cannot_be_read_do_not_spoil_the_index(skill):
-    def gone(_):
-        raise FileNotFoundError
+    class Gone(skill):
+        def document(self):
+            raise FileNotFoundError
 
-    text = build_index([skill("a", "Does a.")], style="direct", instructions=gone).text
+    text = build_index([Gone("a", "Does a."), skill("b")], style="direct").text
     assert "**Description:** Does a." in text
+    assert "1. Do it." in text
 
 
 @pytest.mark.row("003-8", "C-13")
@@ -157,17 +155,21 @@ def test_xml_index_is_exactly_the_example_of_its_document(skill, inventory):
 
 
 @pytest.mark.row("004-5", "004-12", "C-13", "D-36")
-def test_section_is_exactly_its_document_and_names_only_roots_that_were_scanned(skill):
-    class Root:
-        def __init__(self, path, status):
-            self.path, self.status = path, status
-
-    roots = [Root("/work/.claude/skills", "ok"), Root("/elsewhere", "missing"), ".my/skills"]
+def test_section_is_exactly_its_document(skill):
+    roots = ["/work/.claude/skills", ".my/skills"]
     skills = [
         skill("PDF Miner", "Extract text & metadata from PDFs", given_id="project:pdf-miner"),
         skill("xlsx", "Spreadsheets"),
     ]
     assert build_index(skills, style="section", roots=roots, project_root="/work").text == SECTION
+
+
+@pytest.mark.row("004-5", "D-36")
+def test_section_names_only_roots_that_were_scanned(tmp_path):
+    (tmp_path / "here/notes").mkdir(parents=True)
+    (tmp_path / "here/notes/SKILL.md").write_text("---\nname: notes\ndescription: Takes notes.\n---\n")
+    catalog = Catalog.discover(roots=[tmp_path / "here", tmp_path / "elsewhere"], cwd=tmp_path, cache=False)
+    assert "- Skill roots: here (relative" in write_index(catalog, style="section").text
 
 
 @pytest.mark.row("004-12")

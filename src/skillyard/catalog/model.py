@@ -61,6 +61,11 @@ class Root(NamedTuple):
     precedence: int = 0
     reason: str | None = None
 
+    @property
+    def scanned(self) -> bool:
+        """Whether it was searched, if perhaps not to its end."""
+        return self.status in ("ok", "truncated")
+
     def to_dict(self) -> dict[str, str]:
         """The root as plain data: `{"path", "source", "status", "reason"?}`."""
         shape = {"path": self.path, "source": self.source, "status": self.status}

@@ -33,7 +33,7 @@ async def watch(catalog: Catalog, *, debounce_ms: int, look_again_s: float) -> A
 
 
 def _folders(catalog: Catalog) -> list[str]:
-    return [root.path for root in catalog.roots if root.status in ("ok", "truncated") and os.path.isdir(root.path)]
+    return [root.path for root in catalog.roots if root.scanned and os.path.isdir(root.path)]
 
 
 async def _ticks(folders: list[str], debounce_ms: int, look_again_s: float) -> AsyncGenerator[None, None]:

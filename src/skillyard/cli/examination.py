@@ -92,9 +92,8 @@ def _policy(catalog: Catalog) -> Iterator[Finding]:
 def _root(catalog: Catalog, root: Root) -> Finding:
     mine = [skill for skill in catalog.all() if skill.root.path == root.path]
     unusable = sum(skill.status == "broken" for skill in mine)
-    searched = root.status in ("ok", "truncated")
     counts = counted(len(mine), "skill") + (f", {unusable} broken" if unusable else "")
-    facts = [counts if searched else "", root.reason or ("" if searched else root.status)]
+    facts = [counts if root.scanned else "", root.reason or ("" if root.scanned else root.status)]
     detail = f"{root.path}: {'; '.join(fact for fact in facts if fact)}"
     if root.status in ("ok", "missing"):
         return Finding(f"root {root.source}", "ok", detail, "skillyard check " + root.path if unusable else None)

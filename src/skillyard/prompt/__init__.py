@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from skillyard.prompt.facts import Instructions, PromptDocument, PromptFile, PromptInventory, PromptSkill
 from skillyard.prompt.forms import Style
-from skillyard.prompt.index import Index, IndexShape, Omission, PromptRoot, append_index, build_index
+from skillyard.prompt.index import Index, IndexShape, Omission, append_index, build_index
 from skillyard.prompt.request import write_index
 from skillyard.prompt.tokens import count_tokens
 
 __all__ = [
     "Index",
     "IndexShape",
-    "Instructions",
     "Omission",
-    "PromptDocument",
-    "PromptFile",
-    "PromptInventory",
-    "PromptRoot",
-    "PromptSkill",
     "Style",
     "append_index",
     "build_index",

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from skillyard.prompt.entry import Entry, Field, Piece
-from skillyard.prompt.facts import FIELD_LIMIT, Facts
+from skillyard.prompt.shown import FIELD_LIMIT, ShownSkill
 from skillyard.prompt.tokens import QUARTERS, cut, cut_list, quarters
 from skillyard.text import escape_xml
 
-__all__ = ["FORMS", "Form", "Frame", "Style"]
+__all__ = ["FORMS", "Form", "Overview", "Style"]
 
 Style = Literal["awareness", "direct", "tool", "xml-index", "section", "compact"]
 
@@ -25,7 +25,7 @@ COMPACT_LIMIT: Final = 50 * QUARTERS  # quarter tokens of one entry in the `comp
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Overview:
     """What a header may speak of: how many skills there are, and the scanned roots as they are shown."""
 
     total: int
@@ -36,8 +36,8 @@ class Frame:
 class Form:
     """One style: how it begins, writes a skill, ends, and says that there are more; `most` skills at all."""
 
-    header: Callable[[Frame], str]
-    entry: Callable[[Facts], Entry]
+    header: Callable[[Overview], str]
+    entry: Callable[[ShownSkill], Entry]
     more: Callable[[int], str]
     footer: str = ""
     most: int | None = None
@@ -56,21 +56,21 @@ def _inline(text: str) -> str:
     return _CHAT_MARK.sub("< ", text)
 
 
-def _description(facts: Facts, *, before: str, after: str) -> Field:
-    text, complete = facts.description()
+def _description(shown: ShownSkill, *, before: str, after: str) -> Field:
+    text, complete = shown.description()
     return Field(_inline(text), before=before, after=after, complete=complete)
 
 
-def _awareness(facts: Facts) -> Entry:
-    name = f"- **{facts.label}** ({facts.skill.source})\n"
-    path = f"  Path: {_inline(facts.folder)}\n"
+def _awareness(shown: ShownSkill) -> Entry:
+    name = f"- **{shown.label}** ({shown.skill.source})\n"
+    path = f"  Path: {_inline(shown.folder)}\n"
 
     def detailed() -> Sequence[Piece]:
-        files = _inline(", ".join(facts.top_files()))
+        files = _inline(", ".join(shown.top_files()))
         listed = _list_field(files, before="  Files: ", after="\n")
-        return name, _description(facts, before="  Description: ", after="\n"), path, listed, "\n"
+        return name, _description(shown, before="  Description: ", after="\n"), path, listed, "\n"
 
-    return Entry(facts.skill.id, f"{name}{path}\n", detailed)
+    return Entry(shown.skill.id, f"{name}{path}\n", detailed)
 
 
 def _list_field(files: str, *, before: str, after: str, escape: Callable[[str], str] | None = None) -> Field:
@@ -78,55 +78,55 @@ def _list_field(files: str, *, before: str, after: str, escape: Callable[[str], 
     return Field(short, before=before, after=after, cutter=cut_list, escape=escape, complete=short == files)
 
 
-def _tool(facts: Facts) -> Entry:
-    name = f"- **{facts.label}**"
-    return Entry(facts.skill.id, f"{name}\n", lambda: (name, _description(facts, before=": ", after=""), "\n"))
+def _tool(shown: ShownSkill) -> Entry:
+    name = f"- **{shown.label}**"
+    return Entry(shown.skill.id, f"{name}\n", lambda: (name, _description(shown, before=": ", after=""), "\n"))
 
 
-def _direct(facts: Facts) -> Entry:
-    heading = f"### Skill: {facts.label}\n"
+def _direct(shown: ShownSkill) -> Entry:
+    heading = f"### Skill: {shown.label}\n"
 
     def detailed() -> Sequence[Piece]:
-        body = facts.body()
+        body = shown.body()
         short = f"{body[:INSTRUCTION_LIMIT]}..." if len(body) > INSTRUCTION_LIMIT else body
         # A heading in the instructions that looks like ours would begin a skill that does not exist.
         safe = _FORGED_HEADING.sub(r"\1\\", _inline(short))
         instructions = Field(safe, after="\n\n", complete=short == body)
-        return heading, _description(facts, before="**Description:** ", after="\n\n"), instructions
+        return heading, _description(shown, before="**Description:** ", after="\n\n"), instructions
 
-    return Entry(facts.skill.id, heading, detailed)
+    return Entry(shown.skill.id, heading, detailed)
 
 
 def _more(count: int) -> str:
     return f"\n…and {count} more: use the `search_skills` tool to find them.\n"
 
 
-def _heading(sentence: str) -> Callable[[Frame], str]:
+def _heading(sentence: str) -> Callable[[Overview], str]:
     return lambda _: f"## Available Skills\n\n{sentence}"
 
 
 # --- Document 004: a section of the system prompt -----------------------------------------------------------------------------
 
 
-def _section_header(frame: Frame) -> str:
-    roots = ", ".join(frame.roots) or "(none)"
+def _section_header(overview: Overview) -> str:
+    roots = ", ".join(overview.roots) or "(none)"
     return (
         "Claude Code Skills (compatible)\n"
         f"- Skill roots: {roots} (relative to project root unless absolute)\n"
         "- Use tools: skills_list (discover) and skills_load (load SKILL.md, then follow it).\n"
         "- If a skill defines allowed-tools, follow those constraints when possible.\n"
-        f"- Found: {frame.total or '(none)'}"
+        f"- Found: {overview.total or '(none)'}"
     )
 
 
-def _section(facts: Facts) -> Entry:
-    name = f"\n  - {facts.label}"
+def _section(shown: ShownSkill) -> Entry:
+    name = f"\n  - {shown.label}"
 
     def detailed() -> Sequence[Piece]:
-        field = _description(facts, before=" — ", after="")
+        field = _description(shown, before=" — ", after="")
         return (name, field) if field.text else (name,)
 
-    return Entry(facts.skill.id, name, detailed)
+    return Entry(shown.skill.id, name, detailed)
 
 
 def _section_more(count: int) -> str:
@@ -142,17 +142,17 @@ _XML_FOOTER: Final = (
 )
 
 
-def _xml(facts: Facts) -> Entry:
-    opening = f'  <skill name="{escape_xml(facts.label)}" path="{escape_xml(facts.folder)}">\n'
+def _xml(shown: ShownSkill) -> Entry:
+    opening = f'  <skill name="{escape_xml(shown.label)}" path="{escape_xml(shown.folder)}">\n'
     closing = "  </skill>\n"
 
     def detailed() -> Sequence[Piece]:
-        text, complete = facts.description()
+        text, complete = shown.description()
         said = [Field(text, before="    ", after="\n", escape=escape_xml, complete=complete)] if text else []
-        files = _list_field(", ".join(facts.classed_files()), before="    文件: ", after="\n", escape=escape_xml)
+        files = _list_field(", ".join(shown.classed_files()), before="    文件: ", after="\n", escape=escape_xml)
         return opening, *said, files, closing
 
-    return Entry(facts.skill.id, opening + closing, detailed)
+    return Entry(shown.skill.id, opening + closing, detailed)
 
 
 def _xml_more(count: int) -> str:
@@ -169,18 +169,18 @@ _COMPACT_HEADER: Final = (
 )
 
 
-def _compact(facts: Facts) -> Entry:
-    name = f"- {facts.label}"
+def _compact(shown: ShownSkill) -> Entry:
+    name = f"- {shown.label}"
 
     def detailed() -> Sequence[Piece]:
-        text, complete = facts.description()
+        text, complete = shown.description()
         if not text:
             return name, "\n"
         whole = _inline(text)
         short = cut(whole, COMPACT_LIMIT - quarters(name) - len(": \n"))
         return name, Field(short, before=": ", complete=complete and short == whole), "\n"
 
-    return Entry(facts.skill.id, f"{name}\n", detailed)
+    return Entry(shown.skill.id, f"{name}\n", detailed)
 
 
 def _compact_more(count: int) -> str:

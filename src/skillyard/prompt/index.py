@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.errors import InvalidInput
 from skillyard.prompt.budget import Plan, plan
 from skillyard.prompt.entry import WHOLE, Entry
-from skillyard.prompt.facts import Facts, Instructions, PromptSkill, labels
-from skillyard.prompt.forms import FORMS, Form, Frame, Style
+from skillyard.prompt.forms import FORMS, Form, Overview, Style
+from skillyard.prompt.shown import ShownSkill, labels
 from skillyard.prompt.tokens import QUARTERS, count_tokens, quarters
 from skillyard.text import single_line
 
-__all__ = ["Index", "IndexShape", "Omission", "PromptRoot", "append_index", "build_index"]
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+
+__all__ = ["Index", "IndexShape", "Omission", "append_index", "build_index"]
 
 DEFAULT_BUDGET: Final = 2000  # tokens: fifty skills or 8000 characters (C-29)
 DEFAULT_DESCRIPTION: Final = 200  # characters of a description (C-29)
-_SCANNED: Final = ("ok", "truncated")
-
-
-class PromptRoot(Protocol):
-    """A folder that was looked at; `skillyard.catalog.Root` is one."""
-
-    @property
-    def path(self) -> str:
-        """The folder, absolute."""
-
-    @property
-    def status(self) -> str:
-        """`ok` or `truncated` when it was scanned; others are not shown."""
 
 
 class OmissionShape(TypedDict):
@@ -89,7 +79,7 @@ class Index:
 
 
 def build_index(
-    skills: Iterable[PromptSkill],
+    skills: Iterable[Skill],
     *,
     style: Style = "compact",
     budget: int | None = DEFAULT_BUDGET,
@@ -97,9 +87,8 @@ def build_index(
     named: Collection[str] = (),
     pinned: Collection[str] = (),
     ranked: bool = False,
-    roots: Sequence[str | PromptRoot] = (),
+    roots: Sequence[str] = (),
     project_root: str | None = None,
-    instructions: Instructions | None = None,
     show_empty: bool = False,
 ) -> Index:
     """Write the index of `skills`, in the order given, within `budget` tokens (None: no limit).
@@ -109,9 +98,8 @@ def build_index(
     rest in order. `ranked` says that the order is a ranking for a known request: then the first keep whole descriptions and
     the last only names. `description_chars` limits every description beforehand.
 
-    Style `section` shows those `roots` that were scanned, relative to `project_root` where they are below it, and with
-    `show_empty` says `Found: (none)` instead of nothing. Style `direct` takes each skill's text from `instructions` (default:
-    its document).
+    Style `section` shows `roots`, the folders that were scanned, relative to `project_root` where they are below it, and with
+    `show_empty` says `Found: (none)` instead of nothing.
 
     Raises:
         InvalidInput: unknown style, or a negative limit.
@@ -120,16 +108,16 @@ def build_index(
     everyone = list(skills)
     offered = [skill for skill in everyone if skill.status == "ok" and skill.model_invocable]
     hidden = [_hidden(skill) for skill in everyone if skill.status != "ok" or not skill.model_invocable]
-    frame = Frame(len(offered), tuple(_shown_roots(roots, project_root)) if style == "section" else ())
+    shown_roots = (single_line(_relative(root, project_root)) for root in roots if style == "section")
+    overview = Overview(len(offered), tuple(shown_roots))
     if not offered:
-        text = form.header(frame) if show_empty and style == "section" else ""
+        text = form.header(overview) if show_empty and style == "section" else ""
         return _fitting(text, budget, hidden)
-    read = instructions or _instructions
     entries = [
-        form.entry(Facts(skill, label, description_chars, read)) for skill, label in zip(offered, labels(offered), strict=True)
+        form.entry(ShownSkill(skill, label, description_chars)) for skill, label in zip(offered, labels(offered), strict=True)
     ]
     tiers = _tiers(offered, entries, named, pinned)
-    return _Builder(form, frame, style, budget).build(entries, tiers, hidden, ranked=ranked)
+    return _Builder(form, overview, style, budget).build(entries, tiers, hidden, ranked=ranked)
 
 
 def append_index(prompt: str, index: Index, *, enabled: bool = True) -> str:
@@ -144,14 +132,14 @@ class _Builder:
     """One index being written: the form, what its header speaks of, and the budget in tokens."""
 
     form: Form
-    frame: Frame
+    overview: Overview
     style: Style
     budget: int | None
 
     def build(
         self, entries: Sequence[Entry], tiers: Sequence[Sequence[Entry]], hidden: Sequence[Omission], *, ranked: bool
     ) -> Index:
-        header, footer = self.form.header(self.frame), self.form.footer
+        header, footer = self.form.header(self.overview), self.form.footer
         room = None if self.budget is None else self.budget * QUARTERS - quarters(header) - quarters(footer)
         if self._all_fit(entries, room):
             return self._write(Plan(tuple((entry, WHOLE) for entry in entries), (), 0), hidden)
@@ -173,7 +161,7 @@ class _Builder:
 
     def _write(self, result: Plan, hidden: Sequence[Omission], over: Sequence[Entry] = ()) -> Index:
         more = len(result.left_out) + len(over)
-        parts = [self.form.header(self.frame), *(entry.render(allowance) for entry, allowance in result.shown)]
+        parts = [self.form.header(self.overview), *(entry.render(allowance) for entry, allowance in result.shown)]
         # The line about the others ends the list; where a footer closes the list it comes after that.
         parts += [self.form.footer, self.form.more(more) if more else ""]
         text = "".join(parts)
@@ -190,7 +178,7 @@ class _Builder:
         )
 
     def _nothing(self, entries: Sequence[Entry], hidden: Sequence[Omission]) -> Index:
-        needed = count_tokens(self.form.header(self.frame) + self.form.footer + self.form.more(len(entries)))
+        needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more(len(entries)))
         reason = f"the words around the list alone need {needed} tokens, the budget is {self.budget}"
         return Index("", 0, omitted=(*(Omission(entry.id, reason) for entry in entries), *hidden), more=len(entries))
 
@@ -211,21 +199,10 @@ def _fitting(text: str, budget: int | None, hidden: Sequence[Omission]) -> Index
     return Index(text, tokens, omitted=tuple(hidden))
 
 
-def _hidden(skill: PromptSkill) -> Omission:
+def _hidden(skill: Skill) -> Omission:
     if skill.status != "ok":
         return Omission(skill.id, f"{skill.status}: {skill.reason}" if skill.reason else skill.status)
     return Omission(skill.id, "its author keeps it away from models")
-
-
-def _instructions(skill: PromptSkill) -> str:
-    return skill.document().body
-
-
-def _shown_roots(roots: Sequence[str | PromptRoot], project_root: str | None) -> Iterable[str]:
-    for root in roots:
-        path = root if isinstance(root, str) else root.path
-        if isinstance(root, str) or root.status in _SCANNED:
-            yield single_line(_relative(path, project_root))
 
 
 def _relative(path: str, project_root: str | None) -> str:
@@ -237,7 +214,7 @@ def _relative(path: str, project_root: str | None) -> str:
 
 
 def _tiers(
-    skills: Sequence[PromptSkill], entries: Sequence[Entry], named: Collection[str], pinned: Collection[str]
+    skills: Sequence[Skill], entries: Sequence[Entry], named: Collection[str], pinned: Collection[str]
 ) -> tuple[list[Entry], list[Entry], list[Entry]]:
     """The entries of named, pinned and other skills, each in the order given; names are compared without regard to case."""
     tiers: tuple[list[Entry], list[Entry], list[Entry]] = ([], [], [])

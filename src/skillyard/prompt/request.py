@@ -50,7 +50,7 @@ def write_index(
         named=named,
         pinned=pinned,
         ranked=bool(request),
-        roots=catalog.roots,
+        roots=[root.path for root in catalog.roots if root.scanned],
         project_root=catalog.project_root,
     )
 

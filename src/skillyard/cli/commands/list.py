@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 _STATUSES: Final[tuple[Status, ...]] = ("ok", "disabled", "denied", "shadowed", "broken")
-_SCANNED: Final = ("ok", "truncated")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _code(arguments: argparse.Namespace, catalog: Catalog) -> int:
     """1 when a folder that was named could not be searched: a slip of the pen must not look like an empty success."""
-    return FAILURE if arguments.root and any(root.status not in _SCANNED for root in catalog.roots) else OK
+    return FAILURE if arguments.root and any(not root.scanned for root in catalog.roots) else OK
 
 
 def _name(skill: Skill, uses: Counter[str]) -> str:
@@ -80,5 +79,5 @@ def _last_column(skill: Skill) -> str:
 def _summary(catalog: Catalog, skills: Sequence[Skill]) -> str:
     counts = Counter(skill.status for skill in skills)
     parts = [f"{counts[status]} {status}" for status in _STATUSES if counts[status]]
-    roots = sum(root.status in _SCANNED for root in catalog.roots)
+    roots = sum(root.scanned for root in catalog.roots)
     return f"{counted(len(skills), 'skill')} in {counted(roots, 'root')}: {', '.join(parts) or 'none of this status'}"

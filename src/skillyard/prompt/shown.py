@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillyardError
 from skillyard.prompt.tokens import cut, quarters
 from skillyard.text import sanitize, shorten, single_line
 
-__all__ = ["Facts", "Instructions", "PromptFile", "PromptInventory", "PromptSkill", "labels"]
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+
+__all__ = ["ShownSkill", "labels"]
 
 RAW_LIMIT: Final = 16 * 1024  # characters of a description looked at; the Agent Skills specification allows 1024
 FIELD_LIMIT: Final = 1024  # characters of any one field shown, whatever the caller allows
@@ -25,94 +28,13 @@ LABEL_LIMIT: Final = 120  # quarter tokens of a name; the Agent Skills specifica
 _PLAIN_NAME: Final = re.compile(r"[^*`<>\[\]\\|]+")
 
 
-class PromptFile(Protocol):
-    """A file of a skill, by its relative POSIX path."""
-
-    @property
-    def name(self) -> str:
-        """For example `scripts/fill.py`."""
-
-
-class PromptInventory(Protocol):
-    """A skill's files by class (row 003-5)."""
-
-    @property
-    def script_files(self) -> Sequence[str]:
-        """Relative paths of scripts."""
-
-    @property
-    def reference_files(self) -> Sequence[str]:
-        """Relative paths of texts to read."""
-
-    @property
-    def template_files(self) -> Sequence[str]:
-        """Relative paths of templates."""
-
-
-class PromptDocument(Protocol):
-    """A skill's SKILL.md, of which an index may quote the instructions."""
-
-    @property
-    def body(self) -> str:
-        """The Markdown after the front matter."""
-
-
-class PromptSkill(Protocol):
-    """What the prompt room needs of a skill; `skillyard.catalog.Skill` has it."""
-
-    @property
-    def id(self) -> str:
-        """Unique, for example `user:pdf`."""
-
-    @property
-    def name(self) -> str:
-        """As the author wrote it."""
-
-    @property
-    def description(self) -> str:
-        """As the author wrote it; may be empty."""
-
-    @property
-    def source(self) -> str:
-        """Where it was found: `project`, `user` and so on."""
-
-    @property
-    def directory(self) -> str:
-        """The skill's folder, absolute."""
-
-    @property
-    def status(self) -> str:
-        """Only `ok` is shown."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why the status is not `ok`."""
-
-    @property
-    def model_invocable(self) -> bool:
-        """False when the author keeps the skill away from models."""
-
-    def files(self) -> Sequence[PromptFile]:
-        """Its files but for SKILL.md; only asked for by the `awareness` style."""
-
-    def inventory(self) -> PromptInventory:
-        """Its files by class; only asked for by the `xml-index` style."""
-
-    def document(self) -> PromptDocument:
-        """Its SKILL.md; only asked for by the `direct` style."""
-
-
-Instructions: TypeAlias = Callable[[PromptSkill], str]
-
-
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ShownSkill:
     """A skill with the label it goes by and the limits of this index."""
 
-    skill: PromptSkill
+    skill: Skill
     label: str
     description_chars: int | None
-    instructions: Instructions
 
     @property
     def folder(self) -> str:
@@ -129,7 +51,7 @@ class Facts:
     def body(self) -> str:
         """The instructions, trimmed, with their lines but without invisible characters; empty when they cannot be read."""
         try:
-            return sanitize(self.instructions(self.skill)).strip()
+            return sanitize(self.skill.document().body).strip()
         except (OSError, SkillyardError):
             return ""
 
@@ -167,7 +89,7 @@ def _grouped(paths: Sequence[str], unit: str) -> list[str]:
     return [single_line(part) for part in parts]
 
 
-def labels(skills: Sequence[PromptSkill]) -> list[str]:
+def labels(skills: Sequence[Skill]) -> list[str]:
     """The word each skill goes by: its name when that is plain, short and unique among `skills`, else its id."""
     uses = Counter(skill.name for skill in skills)
     return [skill.name if uses[skill.name] == 1 and _is_plain(skill.name) else _clean_id(skill.id) for skill in skills]
