@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from skillyard.document.opening import FrontMatter, read_front_matter
     from skillyard.document.rule import PROFILES, Profile, Rule
     from skillyard.document.rules import RULES, diagnose
-    from skillyard.document.sections import CodeBlock, Section
+    from skillyard.document.sections import CODE_LANGUAGES, CodeBlock, Section
     from skillyard.document.write import new_document, set_front_matter
 
 __all__ = [
+    "CODE_LANGUAGES",
     "COMPATIBILITY_LIMIT",
     "DESCRIPTION_LIMIT",
     "DOCUMENT_LIMIT",
@@ -69,7 +70,7 @@ _MODULES = {
     "opening": ("FrontMatter", "read_front_matter"),
     "rule": ("PROFILES", "Profile", "Rule"),
     "rules": ("RULES", "diagnose"),
-    "sections": ("CodeBlock", "Section"),
+    "sections": ("CODE_LANGUAGES", "CodeBlock", "Section"),
     "write": ("new_document", "set_front_matter"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillyard.document.findings import Findings
+from skillyard.document.sections import CODE_LANGUAGES
 
 if TYPE_CHECKING:
     from skillyard.document.document import Document
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["check_body", "check_sections"]
 
 _WORD_LIMIT: Final = 5000
-_CODE: Final = frozenset({"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash"})
 _SECTIONS: Final = (
     ("描述 / Description", ("描述", "description", "overview", "概述")),
     ("参数 / Parameters", ("参数", "输入", "parameter", "input", "argument")),
@@ -32,7 +32,7 @@ def check_body(document: Document, findings: Findings) -> None:
         findings.add("body-too-long", line=document.body_line, message=message)
     metadata = document.metadata
     if metadata.runs_a_script and metadata.resources.entry is None:
-        code = next((block for block in document.code_blocks if block.language in _CODE), None)
+        code = next((block for block in document.code_blocks if block.language in CODE_LANGUAGES), None)
         if code:
             findings.add("code-in-body", line=code.line)
 

@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CodeBlock", "Section", "read_body"]
+__all__ = ["CODE_LANGUAGES", "CodeBlock", "Section", "read_body"]
+
+CODE_LANGUAGES: Final = frozenset({"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash", "shell"})
+"""The languages of a code block that somebody may have meant to be run (row C-4)."""
 
 # Neither pattern goes on to the end of the line: what follows is cut with string methods, which cannot be made slow.
 _HEADING: Final = re.compile(r" {0,3}(#{2,3})[ \t]")

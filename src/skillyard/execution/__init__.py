@@ -10,7 +10,6 @@ from skillyard.execution.executor import Executor
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
 from skillyard.execution.run import Format, Run, RunError, RunShape, TokenUsage
-from skillyard.execution.skill import RunnableSkill
 from skillyard.execution.steps import StepTrace
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "Run",
     "RunError",
     "RunShape",
-    "RunnableSkill",
     "StepTrace",
     "TokenUsage",
     "find_entry",

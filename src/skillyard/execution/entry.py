@@ -6,20 +6,23 @@ Code inside SKILL.md is never run (row C-4): the entry is always a file of the s
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from skillyard.document import CODE_LANGUAGES
 from skillyard.errors import FileMissing, NotExecutable
-from skillyard.execution.skill import RunnableDocument, RunnableSkill
 from skillyard.paths import safe_relative
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.document import Document
 
 __all__ = ["conventional_entry", "find_entry"]
 
 _NAMES: Final = ("execute", "main", "index", "run")
 _ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
-_CODE: Final = {"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash", "shell"}
 
 
-def find_entry(skill: RunnableSkill, document: RunnableDocument, asked: str | None = None) -> str:
+def find_entry(skill: Skill, document: Document, asked: str | None = None) -> str:
     """The script to run, as a path relative to the skill.
 
     In this order: the one asked for, `resources.entry`, `scripts/{execute,main,index,run}` with an ending that can run, the
@@ -58,24 +61,24 @@ def _scripts(directory: str) -> list[str]:
     return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in _ENDINGS and name != "__init__.py"]
 
 
-def _existing(skill: RunnableSkill, path: str, message: str) -> str:
+def _existing(skill: Skill, path: str, message: str) -> str:
     relative = safe_relative(path)
     if not Path(skill.directory, relative).is_file():
         raise FileMissing(message.format(path=relative), hint=_known(skill), candidates=_scripts(skill.directory))
     return relative
 
 
-def _known(skill: RunnableSkill) -> str:
+def _known(skill: Skill) -> str:
     scripts = _scripts(skill.directory)
     return f"its scripts: {', '.join(scripts[:10])}" if scripts else "the skill has no scripts"
 
 
-def _nothing_to_run(skill: RunnableSkill, document: RunnableDocument) -> NotExecutable:
+def _nothing_to_run(skill: Skill, document: Document) -> NotExecutable:
     scripts = _scripts(skill.directory)
     if scripts:
         hint = f"declare resources.entry, or name one of: {', '.join(scripts[:10])}"
         return NotExecutable("the skill has several scripts and declares no entry", hint=hint, candidates=scripts)
-    if any(block.language in _CODE for block in document.code_blocks):
+    if any(block.language in CODE_LANGUAGES for block in document.code_blocks):
         hint = "move the code to a file in scripts/ and declare it as resources.entry (migrate the skill)"
         return NotExecutable("the skill's code is inside SKILL.md, which is never run", hint=hint)
     return NotExecutable("the skill has no script to run", hint="follow its instructions instead, or add scripts/execute.py")

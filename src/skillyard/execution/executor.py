@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.execution.entry import conventional_entry, find_entry
@@ -16,10 +16,13 @@ from skillyard.execution.memory_writes import read_memory_writes
 from skillyard.execution.outcome import Outcome, read_outcome
 from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.execution.schema import UnusableSchema, schema_problems, with_defaults
-from skillyard.execution.skill import DeclaredMetadata, RunnableSkill
 from skillyard.execution.static import read_static
 from skillyard.execution.steps import read_steps
 from skillyard.sandbox import Job, Policy, Result, Status, can_start, choose_backend, effective, narrowed
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.document import Metadata
 
 __all__ = ["Executor"]
 
@@ -31,8 +34,8 @@ class _Call:
     """One request to run a skill, with what its SKILL.md says read once."""
 
     run_id: str
-    skill: RunnableSkill
-    metadata: DeclaredMetadata
+    skill: Skill
+    metadata: Metadata
     parameters: Mapping[str, object]
     context: Mapping[str, object]
     warnings: tuple[str, ...] = ()
@@ -66,12 +69,12 @@ class Executor:
         backend = settings.get("backend")
         return cls(ceiling=ceiling, backend=backend if isinstance(backend, str) else None)
 
-    def can_run(self, skill: RunnableSkill) -> bool:
+    def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
         if skill.kind in _UNAVAILABLE:
             return False
         has_scripts = Path(skill.directory, "scripts").is_dir()
-        if not has_scripts and not getattr(skill, "has_entry", True):
+        if not has_scripts and not skill.has_entry:
             return False  # known from the summary: the file need not be read
         if has_scripts and (entry := conventional_entry(skill.directory)):
             return can_start(entry)
@@ -85,7 +88,7 @@ class Executor:
 
     async def run(
         self,
-        skill: RunnableSkill,
+        skill: Skill,
         parameters: Mapping[str, object],
         *,
         context: Mapping[str, object] | None = None,
