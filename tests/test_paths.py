@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
-from skillyard.paths import is_inside, open_inside, read_inside, safe_relative, slug
+from skillyard.paths import is_inside, open_inside, read_inside, relative_to, safe_relative, slug
 
 
 @pytest.mark.row("D-2")
@@ -119,3 +119,16 @@ def test_every_slug_can_be_a_folder(name: str, folder: str) -> None:
     assert result
     assert set(result) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
     assert result == result.strip("-")
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "shown"),
+    [
+        ("/work/skills/pdf", "/work", "skills/pdf"),
+        ("/work", "/work/", "."),
+        ("/work-evil/pdf", "/work", "/work-evil/pdf"),
+        ("/elsewhere", "/work", "/elsewhere"),
+    ],
+)
+def test_a_path_is_shown_relative_to_the_folder_it_is_below(path: str, folder: str, shown: str) -> None:
+    assert relative_to(path, folder) == shown

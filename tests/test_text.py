@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.text import escape_xml, sanitize, shorten, single_line
+from skillyard.text import escape_xml, nearest, sanitize, shorten, single_line
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,9 @@ def test_escaped_text_is_text_again_after_an_xml_parser(text: str) -> None:
     element = ElementTree.fromstring(f'<e a="{escaped}">{escaped}</e>')
     assert len(element) == 0
     assert "".join((element.text or "").split()) == "".join(sanitize(text).split())
+
+
+def test_the_nearest_names_are_found_whatever_their_case() -> None:
+    assert nearest("pdff", ["PDF", "docx", "pdf-forms"], limit=2) == ["PDF", "pdf-forms"]
+    assert nearest("Reprot-Writer", ["report-writer", "other"]) == ["report-writer"]
+    assert nearest("zzz", ["report-writer"]) == []

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
-    from skillyard.catalog import Skill
+    from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.execution import Executor, Run
-    from skillyard.permissions import Permission, Rules
+    from skillyard.permissions import Rules
     from skillyard.prompt import Index, Style
     from skillyard.search import Match, SearchIndex
 

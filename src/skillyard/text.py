@@ -1,4 +1,4 @@
-"""Text that comes from a skill, made safe to show to a model or a terminal.
+"""Text for a screen or a model: made safe, cut to length, and likened to what may have been meant.
 
 Names, descriptions and file names are written by strangers. Before they reach a prompt or a screen they lose what cannot be
 seen but can steer: control and escape characters, zero-width and bidirectional marks, Unicode tag characters.
@@ -7,8 +7,9 @@ seen but can steer: control and escape characters, zero-width and bidirectional 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["escape_xml", "sanitize", "shorten", "single_line"]
+__all__ = ["escape_xml", "nearest", "sanitize", "shorten", "single_line"]
 
 # C0 and C1 controls but for tab and newline, soft hyphen, zero-width and bidirectional marks, invisible operators, the byte
 # order mark, interlinear annotation, lone surrogates, tag characters, the two noncharacters that XML forbids; Hangul and
@@ -55,3 +56,11 @@ def shorten(text: str, limit: int) -> str:
 def escape_xml(text: str) -> str:
     """`text` with `& < > "` as entities, so that it stays text inside elements and attributes."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
+    """Those of `known` for which `word` may be a slip of the pen, nearest first, at most `limit`; case does not count."""
+    import difflib  # only after a mistake: it is slow to import
+
+    names = {name.casefold(): name for name in known}
+    return [names[found] for found in difflib.get_close_matches(word.casefold(), names, n=limit)]

@@ -176,6 +176,6 @@ async def test_without_anyone_to_ask_the_answer_is_no(tools: Tools) -> None:
 
 
 def test_every_permission_is_one_of_three() -> None:
-    from skillyard.permissions import Permission
+    from skillyard.catalog import Permission
 
     assert set(get_args(Permission)) == {"allow", "ask", "deny"}

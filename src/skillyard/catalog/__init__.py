@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.catalog.catalog import Catalog, Overlay
-from skillyard.catalog.configuration import AllowedToolsMode, Configuration, PermissionMatch
+from skillyard.catalog.configuration import AllowedToolsMode, Configuration, Permission, PermissionMatch
 from skillyard.catalog.model import Changes, Root, RootStatus, Skill, Source, Status
 from skillyard.catalog.scan import Progress
 from skillyard.catalog.settings import Settings, home_directory
 
 if TYPE_CHECKING:
+    from skillyard.catalog.digest import tree_digest
     from skillyard.catalog.inventory import FileType, Inventory, SkillFile
     from skillyard.catalog.reading import FileContent
 
@@ -23,6 +24,7 @@ __all__ = [
     "FileType",
     "Inventory",
     "Overlay",
+    "Permission",
     "PermissionMatch",
     "Progress",
     "Root",
@@ -33,6 +35,7 @@ __all__ = [
     "Source",
     "Status",
     "home_directory",
+    "tree_digest",
 ]
 
 _LATER = {
@@ -40,6 +43,7 @@ _LATER = {
     "FileType": "skillyard.catalog.inventory",
     "Inventory": "skillyard.catalog.inventory",
     "SkillFile": "skillyard.catalog.inventory",
+    "tree_digest": "skillyard.catalog.digest",
 }
 
 

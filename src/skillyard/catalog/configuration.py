@@ -16,12 +16,12 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from skillyard.errors import InvalidConfiguration
 
-__all__ = ["AllowedToolsMode", "Configuration", "PermissionMatch", "load_configuration"]
+__all__ = ["AllowedToolsMode", "Configuration", "Permission", "PermissionMatch", "load_configuration"]
 
 AllowedToolsMode = Literal["off", "advise", "enforce"]
 PermissionMatch = Literal["first", "last"]
 _Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
-_Permission = Literal["allow", "ask", "deny"]
+Permission = Literal["allow", "ask", "deny"]
 _Table = Mapping[str, object]
 
 _TOML: Final = "skillyard.toml"
@@ -234,7 +234,7 @@ class _Reader:
         if not isinstance(rules, dict):
             raise self.wrong("permissions.skills", "a table of pattern = permission", rules)
         for pattern, permission in rules.items():
-            if permission not in get_args(_Permission):
+            if permission not in get_args(Permission):
                 raise self.wrong(f'permissions.skills."{pattern}"', "one of allow, ask, deny", permission)
         return MappingProxyType({str(pattern): str(permission) for pattern, permission in rules.items()})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import AmbiguousSkill, SkillNotFound
+from skillyard.text import nearest
 
 if TYPE_CHECKING:
     from skillyard.catalog.model import Skill
@@ -69,11 +70,7 @@ def _ambiguous(matches: Sequence[Skill], wanted: str) -> AmbiguousSkill:
 
 
 def _not_found(skills: Iterable[Skill], wanted: str) -> SkillNotFound:
-    import difflib  # only on a miss: it is slow to import
-
-    offered = {skill.name.lower(): skill.id for skill in skills if skill.status == "ok"}
-    offered |= {skill.id.lower(): skill.id for skill in skills if skill.status == "ok"}
-    near = difflib.get_close_matches(wanted.lower(), offered, n=6, cutoff=0.6)
-    candidates = list(dict.fromkeys(offered[name] for name in near))[:3]
+    offered = {name: skill.id for skill in skills if skill.usable for name in (skill.name, skill.id)}
+    candidates = list(dict.fromkeys(offered[name] for name in nearest(wanted, offered, limit=6)))[:3]
     hint = f"did you mean {' or '.join(candidates)}?" if candidates else "`skillyard list` shows every skill"
     return SkillNotFound(f"there is no skill {wanted!r}", hint=hint, candidates=candidates)

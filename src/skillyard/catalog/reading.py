@@ -12,6 +12,7 @@ from skillyard.catalog.inventory import is_denied, walk_files
 from skillyard.document import DOCUMENT_LIMIT, parse_document
 from skillyard.errors import FileMissing, PathRefused, SkillUnusable
 from skillyard.paths import is_inside, read_inside, safe_relative
+from skillyard.text import nearest
 
 if TYPE_CHECKING:
     from skillyard.catalog.model import Skill
@@ -130,10 +131,8 @@ def _folded(name: str) -> str:
 
 
 def _missing(wanted: str, alike: list[str], names: list[str], *, is_folder: bool) -> FileMissing:
-    import difflib  # only on a miss: it is slow to import
-
     below = [name for name in names if name.startswith(f"{wanted}/")]
-    near = alike or below or difflib.get_close_matches(wanted, names, n=5, cutoff=0.5)
+    near = alike or below or nearest(wanted, names, limit=5)
     base = wanted.rpartition("/")[2].casefold()
     near += [name for name in names if name.rpartition("/")[2].casefold() == base and name not in near]
     candidates = (near or names)[:_SHOWN]

@@ -15,6 +15,7 @@ from skillyard.cli.arguments import add_common_options, command_parser, leading_
 from skillyard.cli.failures import BROKEN_PIPE, FAILURE, INTERRUPTED, OK, USAGE, UsageProblem, describe_failure, exit_code
 from skillyard.cli.screen import Screen
 from skillyard.cli.table import COMMANDS
+from skillyard.text import nearest
 
 __all__ = ["console", "main"]
 
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 is fine, 1 findings or a failure, 2 a command line that cannot be understood. No exception leaves this function.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     _accept_any_text()
     try:
         code = _dispatch(arguments)
@@ -92,9 +94,7 @@ def _split_leading(argv: list[str]) -> tuple[argparse.Namespace | None, list[str
 
 
 def _did_you_mean(name: str) -> str:
-    from difflib import get_close_matches  # only after a mistake
-
-    near = get_close_matches(name, COMMANDS, n=1)
+    near = nearest(name, COMMANDS, limit=1)
     return f"did you mean `skillyard {near[0]}`?" if near else "`skillyard --help` lists the commands"
 
 
@@ -111,6 +111,13 @@ def _fail(error: Exception, argv: list[str]) -> int:
     except OSError:
         return FAILURE  # nobody can be told
     return exit_code(error)
+
+
+def _open_closed_streams() -> None:
+    """Let nothing stand in for a stream that was closed; else the next file that is opened would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 # open to the end
 
 
 def _accept_any_text() -> None:

@@ -14,7 +14,6 @@ from skillyard.document.summary import NeedMore
 __all__ = ["Fences", "find_fences"]
 
 _BOM: Final = b"\xef\xbb\xbf"
-_LINE_ENDS: Final = b"\r\n"
 
 FenceProblem = Literal["front-matter-missing", "front-matter-unclosed", "front-matter-language", "front-matter-too-large"]
 

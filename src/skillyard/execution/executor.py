@@ -162,7 +162,7 @@ def _request(call: _Call) -> bytes:
 
 
 def _verify(digest: str, copy: str) -> None:
-    from skillyard.catalog.digest import tree_digest  # the catalog's own measure of a skill's content
+    from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
 
     if tree_digest(copy) != digest:
         raise PermissionDenied(

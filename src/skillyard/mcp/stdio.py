@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog
+    from skillyard.catalog import Catalog, Permission
     from skillyard.execution import Executor
-    from skillyard.permissions import Approver, Permission, Rules
+    from skillyard.permissions import Approver, Rules
     from skillyard.tools import Language, SkillTools
 
 __all__ = ["serve_stdio"]

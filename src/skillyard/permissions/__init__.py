@@ -12,7 +12,7 @@ from skillyard.permissions.asking import (
     Decision,
     PolicyApprover,
 )
-from skillyard.permissions.rules import Permission, Rules, Ruling, visible
+from skillyard.permissions.rules import Rules, Ruling, visible
 from skillyard.permissions.store import ApprovalStore
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
 
@@ -26,7 +26,6 @@ __all__ = [
     "Approvals",
     "Approver",
     "Decision",
-    "Permission",
     "PolicyApprover",
     "Rules",
     "Ruling",

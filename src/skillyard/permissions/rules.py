@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self, TypeVar, get_args
+from typing import Final, Self, TypeVar, get_args
 
-from skillyard.catalog import Catalog, Configuration, PermissionMatch, Skill, Status
+from skillyard.catalog import Catalog, Configuration, Permission, PermissionMatch, Skill, Status
 from skillyard.errors import InvalidInput, UnreachableRule
 from skillyard.permissions.patterns import covers, matches
 
-__all__ = ["Permission", "Rules", "Ruling", "visible"]
+__all__ = ["Rules", "Ruling", "visible"]
 
-Permission = Literal["allow", "ask", "deny"]
 _PERMISSIONS: Final[Mapping[str, Permission]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 CatalogT = TypeVar("CatalogT", bound=Catalog)
 

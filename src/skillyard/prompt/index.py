@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.errors import InvalidInput
+from skillyard.paths import relative_to
 from skillyard.prompt.budget import Plan, plan
 from skillyard.prompt.entry import WHOLE, Entry
 from skillyard.prompt.forms import FORMS, Form, Overview, Style
@@ -108,7 +109,9 @@ def build_index(
     everyone = list(skills)
     offered = [skill for skill in everyone if skill.status == "ok" and skill.model_invocable]
     hidden = [_hidden(skill) for skill in everyone if skill.status != "ok" or not skill.model_invocable]
-    shown_roots = (single_line(_relative(root, project_root)) for root in roots if style == "section")
+    shown_roots = (
+        single_line(relative_to(root, project_root) if project_root else root) for root in roots if style == "section"
+    )
     overview = Overview(len(offered), tuple(shown_roots))
     if not offered:
         text = form.header(overview) if show_empty and style == "section" else ""
@@ -203,14 +206,6 @@ def _hidden(skill: Skill) -> Omission:
     if skill.status != "ok":
         return Omission(skill.id, f"{skill.status}: {skill.reason}" if skill.reason else skill.status)
     return Omission(skill.id, "its author keeps it away from models")
-
-
-def _relative(path: str, project_root: str | None) -> str:
-    from pathlib import PurePath  # only the style `section` shows roots
-
-    if project_root is not None and PurePath(path).is_relative_to(project_root):
-        return str(PurePath(path).relative_to(project_root))
-    return path
 
 
 def _tiers(

@@ -1,6 +1,6 @@
-"""Which skills a model may see, and the gate it passes before each use.
+"""Which skills a model may see, and the gates it passes before each use.
 
-Four doors, always in this order: the skill exists; no rule denies it; it can be used (not broken, disabled, shadowed or kept
+Four gates, always in this order: the skill exists; no rule denies it; it can be used (not broken, disabled, shadowed or kept
 for people); when a rule says `ask`, someone has agreed to exactly this content.
 """
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import AmbiguousSkill, ApprovalRejected, PermissionDenied, SkillNotFound, SkillUnusable
-from skillyard.text import single_line
+from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog, Skill
-    from skillyard.permissions import Approvals, Permission, Rules
+    from skillyard.catalog import Catalog, Permission, Skill
+    from skillyard.permissions import Approvals, Rules
 
 __all__ = ["Access", "Consent"]
 
@@ -96,11 +96,7 @@ class Access:
 
     def suggestions(self, wanted: str) -> tuple[str, ...]:
         """Names near to `wanted` among the offered skills, nearest first."""
-        import difflib  # only needed on a miss
-
-        names = {skill.name.casefold(): skill.name for skill in self.offered()}
-        near = difflib.get_close_matches(wanted.casefold(), list(names), n=_SUGGESTIONS, cutoff=0.6)
-        return tuple(names[name] for name in near)
+        return tuple(nearest(wanted, (skill.name for skill in self.offered()), limit=_SUGGESTIONS))
 
     def _look_up(self, wanted: str) -> Skill:
         try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from skillyard.errors import SkillUnusable, SkillyardError
+from skillyard.paths import relative_to
 from skillyard.permissions import AllowedTools
 from skillyard.prompt import build_index
 from skillyard.text import single_line
@@ -106,15 +106,9 @@ def _described(skill: Skill, bench: Bench) -> dict[str, object]:
         "name": skill.name,
         "description": skill.description,
         "allowedTools": list(skill.allowed_tools),
-        "directoryPath": _relative(skill.directory, project),
-        "skillMdPath": _relative(skill.path, project),
+        "directoryPath": relative_to(skill.directory, project),
+        "skillMdPath": relative_to(skill.path, project),
     }
-
-
-def _relative(path: str, project: str) -> str:
-    """`path` relative to the project when it is inside, as document 004 has it; else absolute."""
-    inside = PurePath(path).is_relative_to(project)
-    return str(PurePath(path).relative_to(project)) if inside else path
 
 
 def _refuse_load(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:

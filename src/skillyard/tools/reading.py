@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import BinaryFile, FileMissing, FileProblem, SkillyardError
-from skillyard.text import single_line
+from skillyard.text import nearest, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.bench import Bench, Caller, Tool, refusal
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.fence import fence
-from skillyard.tools.result import ToolResult, failure
+from skillyard.tools.result import ToolResult, from_error
 from skillyard.tools.wording import WORDINGS
 
 if TYPE_CHECKING:
@@ -58,11 +58,8 @@ def _content(skill: Skill, path: str) -> FileContent:
 
 
 def _files_hint(path: str, names: list[str]) -> str:
-    import difflib  # only needed on a miss
-
-    folded = {name.casefold(): name for name in names}
     ends = [name for name in names if name.casefold().endswith("/" + path.casefold().strip("./"))]
-    near = ends[:3] or [folded[name] for name in difflib.get_close_matches(path.casefold(), list(folded), n=3, cutoff=0.6)]
+    near = ends[:3] or nearest(path, names)
     question = f"Did you mean: {', '.join(map(single_line, near))}?\n" if near else ""
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{question}Available files: {', '.join(map(single_line, names[:_NAMED]))}{more}"
@@ -87,8 +84,7 @@ def _refuse(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
     """Every failure as a text that starts with `Error:` or `错误:` (row 003-9)."""
     prefix = bench.wording.error
     if isinstance(error, FileProblem):
-        text = f"{prefix}{error.message}" + (f"\n{error.hint}" if error.hint else "")
-        return failure(error.code, error.message, text, **error.details)
+        return from_error(error, prefix=prefix)
     return refusal(bench, error, wanted, prefix=prefix)
 
 

@@ -36,10 +36,10 @@ def failure(code: str, title: str, text: str, **data: object) -> ToolResult:
     return ToolResult(sanitize(text), ok=False, code=code, title=title, data={"code": code, "message": title} | data)
 
 
-def from_error(error: SkillyardError, *, title: str | None = None, prefix: str = "Error: ") -> ToolResult:
+def from_error(error: SkillyardError, *, prefix: str) -> ToolResult:
     """An error of the tree as an answer: message, then the hint that tells how to mend it."""
     text = f"{prefix}{error.message}" + (f"\n{error.hint}" if error.hint else "")
-    return failure(error.code, title or error.message, text, **error.details)
+    return failure(error.code, error.message, text, **error.details)
 
 
 def as_json(value: object) -> str:

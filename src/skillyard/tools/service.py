@@ -22,9 +22,9 @@ from skillyard.tools.running import RUN_SKILL
 from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
-    from skillyard.catalog import AllowedToolsMode, Catalog, Skill
+    from skillyard.catalog import AllowedToolsMode, Catalog, Permission, Skill
     from skillyard.execution import Executor
-    from skillyard.permissions import Approver, Permission
+    from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
     from skillyard.tools.definition import Dialect, ToolDefinition
 

@@ -13,12 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_MARKS = {"ok": "ok", "warning": "warning", "error": "error"}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`doctor` takes the common options only."""
-    parser.set_defaults(doctor=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
