@@ -183,8 +183,36 @@ def test_what_a_skill_says_cannot_drive_the_terminal(on_terminal: Call, skills_r
         assert not {"\x1b", "\x07", "\u202e"} & set(shown), command
 
 
+def _buffered() -> dict[str, str]:
+    """The environment of most people, in which Python keeps what it writes to a pipe for a while."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 def test_an_answer_comes_before_the_notes_on_it(examples: Path) -> None:
     command = [sys.executable, "-m", "skillyard.cli", "list", "--root", str(examples)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, env=_buffered())
     assert done.stdout.splitlines()[0].startswith("NAME")
     assert done.stdout.splitlines()[-1] == "9 skills in 1 root: 9 ok"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["list", "show text-statistics", "run text-statistics --input -", "show nothing-like-it"])
+def test_a_stream_that_is_closed_is_no_defect(examples: Path, command: str, closed: str) -> None:
+    line = f"{sys.executable} -m skillyard.cli {command} --root {examples} {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, text=True)
+    assert done.returncode == {"run": 2, "show nothing-like-it": 1}.get(command.removesuffix(" text-statistics --input -"), 0)
+    assert "Traceback" not in done.stderr
+    assert "defect" not in done.stderr
+
+
+def test_a_full_disk_is_told(examples: Path) -> None:
+    command = [sys.executable, "-m", "skillyard.cli", "list", "--root", str(examples)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, text=True, env=_buffered())
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: No space left on device")
+
+
+def test_the_package_itself_can_be_started(examples: Path) -> None:
+    command = [sys.executable, "-m", "skillyard", "list", "--root", str(examples)]
+    done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+    assert (done.returncode, done.stdout[:4]) == (0, "NAME")

@@ -149,3 +149,9 @@ def test_an_input_that_cannot_be_read_is_told_in_words(call: Call, examples: Pat
     missing = call("run", "text-statistics", "--root", examples, "--input", "@nowhere.json")
     assert missing.err.startswith("error: --input @nowhere.json cannot be read: No such file or directory\n")
     assert "not a list" in call("run", "text-statistics", "--root", examples, "--input", "[1]").err
+
+
+def test_a_kind_that_cannot_be_run_here_points_to_its_instructions(call: Call, examples: Path) -> None:
+    answer = call("run", "weather-query", "--root", examples)
+    assert answer.code == 1
+    assert "hint: `skillyard read config:weather-query`" in answer.err

@@ -57,8 +57,11 @@ def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str:
     try:
         return asyncio.run(approvals.require(skill, session="cli"))
     except ApprovalRejected as rejected:
-        if approver is None:
-            rejected.hint = "call this once at a terminal and answer `w`, or write an 'allow' rule for the skill"
+        rejected.hint = (
+            "call this once at a terminal and answer `w`, or write an 'allow' rule for the skill"
+            if approver is None
+            else "call this again to be asked again"
+        )
         raise
 
 

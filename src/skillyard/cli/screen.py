@@ -167,6 +167,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Write one line on standard error, unless notes are unwanted."""
         if not self.quiet:
+            sys.stdout.flush()  # where both streams go to one place, the answer stands before the notes on it
             _write(sys.stderr, single_line(text) + "\n")
 
     def failure(self, failure: dict[str, str]) -> None:
@@ -199,6 +200,5 @@ class Screen:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    sys.stdout.flush()  # where both streams go to one place, the answer stands before the notes on it
     stream.write(text)
     stream.flush()

@@ -7,7 +7,7 @@ import json
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.consent import require_consent
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
@@ -16,6 +16,11 @@ from skillyard.cli.outcome import draw_run
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
+
+_HINTS: Final = {
+    "VALIDATION_FAILED": "`skillyard show {id}` tells what input it takes",
+    "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
+}
 
 __all__ = ["add_arguments", "run"]
 
@@ -55,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         screen.data(outcome.to_dict())
     else:
         draw_run(screen, skill.name, outcome)
-        if outcome.error is not None and outcome.error.code == "VALIDATION_FAILED":
-            screen.note(f"hint: `skillyard show {skill.id}` tells what input it takes")
+        if outcome.error is not None and outcome.error.code in _HINTS:
+            screen.note("hint: " + _HINTS[outcome.error.code].format(id=skill.id))
     return OK if outcome.error is None else FAILURE
 
 
