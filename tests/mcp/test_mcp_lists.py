@@ -13,7 +13,7 @@ from skillyard.catalog import Catalog
 from skillyard.errors import InvalidInput
 from skillyard.mcp.media import media_type
 from skillyard.mcp.paging import page
-from skillyard.mcp.shelf import Shelf
+from skillyard.mcp.published import PublishedSkills
 
 
 @given(st.sets(st.text(min_size=1)), st.integers(1, 5))
@@ -68,20 +68,20 @@ def test_skills_of_one_name_get_their_source_in_front_and_never_one_address(tmp_
         make_skill(tmp_path / root, "pdf", body=root)
         make_skill(tmp_path / root, "weather-" + root)
     skills = [skill for root in ("one", "two") for skill in Catalog.discover(roots=[tmp_path / root], cache=False)]
-    shelf = Shelf(tuple(skills))
-    assert [place.uri for place in shelf] == [
+    published = PublishedSkills(tuple(skills))
+    assert [each.uri for each in published] == [
         "skill://config/pdf-2/SKILL.md",
         "skill://config/pdf/SKILL.md",
         "skill://weather-one/SKILL.md",
         "skill://weather-two/SKILL.md",
     ]
-    for place in shelf:
-        assert shelf.locate(place.uri) == (place, "SKILL.md")
+    for each in published:
+        assert published.locate(each.uri) == (each, "SKILL.md")
 
 
 def test_long_names_are_cut_to_what_the_specification_allows(skills_root: Path, make_skill: Any) -> None:
     for ending in ("one", "two"):
         make_skill(skills_root, "x" * 64 + ending)
-    places = list(Shelf(tuple(Catalog.discover(roots=[skills_root], cache=False))))
-    assert len({place.uri for place in places}) == 2
-    assert all(len(place.path[-1]) <= 64 for place in places)
+    skills = list(PublishedSkills(tuple(Catalog.discover(roots=[skills_root], cache=False))))
+    assert len({each.uri for each in skills}) == 2
+    assert all(len(each.path[-1]) <= 64 for each in skills)

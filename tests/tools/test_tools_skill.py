@@ -11,7 +11,7 @@ import pytest
 
 from skillyard.catalog import Catalog
 from skillyard.tools import SkillTools
-from skillyard.tools.bench import ENUM_LIMIT, names_of
+from skillyard.tools.tool import ENUM_LIMIT, names_of
 
 Tools = Callable[..., SkillTools]
 

@@ -15,7 +15,7 @@ from typing import Final
 from skillyard.document import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, read_front_matter
 from skillyard.errors import FileProblem
 from skillyard.mcp.addresses import MAIN_FILE
-from skillyard.mcp.shelf import Place
+from skillyard.mcp.published import PublishedSkill
 from skillyard.text import shorten
 
 __all__ = ["ADJUSTED", "MOST_BYTES", "MOST_FILES", "entry", "fitted", "front_matter"]
@@ -26,19 +26,19 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 _TEXTS: Final = ("name", "description", "license", "compatibility", "allowed-tools")
 
 
-def entry(place: Place) -> dict[str, object] | None:
+def entry(published: PublishedSkill) -> dict[str, object] | None:
     """`{"uri", "frontmatter", "resources": [{"uri", "digest", "size"}], "_meta"?}`; None when the skill is over the limits.
 
     Raises:
         FileProblem: its SKILL.md cannot be read.
     """
-    resources = _resources(place)
+    resources = _resources(published)
     if not resources:
         return None
-    written, exact = front_matter(place.read(MAIN_FILE).data)
-    shown, adjusted = fitted(written, name=place.path[-1], description=place.skill.description)
+    written, exact = front_matter(published.read(MAIN_FILE).data)
+    shown, adjusted = fitted(written, name=published.path[-1], description=published.skill.description)
     fields = [*([] if exact else ["yaml"]), *adjusted]
-    found: dict[str, object] = {"uri": place.uri, "frontmatter": shown, "resources": resources}
+    found: dict[str, object] = {"uri": published.uri, "frontmatter": shown, "resources": resources}
     return found | {"_meta": {ADJUSTED: fields}} if fields else found
 
 
@@ -88,26 +88,28 @@ def _texts(value: object) -> dict[str, str]:
     return {str(key): _text(item) for key, item in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _resources(place: Place) -> list[dict[str, object]]:
+def _resources(published: PublishedSkill) -> list[dict[str, object]]:
     """Every file that may be read; empty when the skill is over the extension's limits."""
-    files = place.files()
+    files = published.files()
     if len(files) > MOST_FILES:
         return []
     found: list[dict[str, object]] = []
     total = 0
     for name in files:
-        data = _bytes(place, name)
+        data = _bytes(published, name)
         if data is None:
             continue
         total += len(data)
         if total > MOST_BYTES:
             return []
-        found.append({"uri": place.address(name), "digest": f"sha256:{hashlib.sha256(data).hexdigest()}", "size": len(data)})
+        found.append(
+            {"uri": published.address(name), "digest": f"sha256:{hashlib.sha256(data).hexdigest()}", "size": len(data)}
+        )
     return found
 
 
-def _bytes(place: Place, name: str) -> bytes | None:
+def _bytes(published: PublishedSkill, name: str) -> bytes | None:
     try:
-        return place.read(name).data
+        return published.read(name).data
     except FileProblem:  # a denied name or a link that leads out is not part of what is served
         return None

@@ -13,7 +13,7 @@ from skillyard.errors import FileMissing
 from skillyard.mcp.addresses import INDEX, MAIN_FILE
 from skillyard.mcp.media import media_type
 from skillyard.mcp.paging import page
-from skillyard.mcp.shelf import Place, Shelf
+from skillyard.mcp.published import PublishedSkill, PublishedSkills
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ _CHILDREN_A_PAGE: Final = 200
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
 
-def list_page(shelf: Shelf, cursor: str | None) -> types.ListResourcesResult:
+def list_page(skills: PublishedSkills, cursor: str | None) -> types.ListResourcesResult:
     """Every file of the next skills; the first page begins with the index. A skill is never split across pages."""
-    places, following = page(shelf, cursor, size=_SKILLS_A_PAGE, key=lambda place: place.uri)
+    found, following = page(skills, cursor, size=_SKILLS_A_PAGE, key=lambda published: published.uri)
     first = [_index_resource()] if cursor is None else []
-    listed = [resource(place, name) for place in places for name in place.files()]
+    listed = [resource(published, name) for published in found for name in published.files()]
     return types.ListResourcesResult(resources=first + listed, next_cursor=following)
 
 
@@ -46,47 +46,47 @@ def templates() -> types.ListResourceTemplatesResult:
     return types.ListResourceTemplatesResult(resource_templates=[template])
 
 
-def resource(place: Place, file: str) -> types.Resource:
+def resource(published: PublishedSkill, file: str) -> types.Resource:
     """What a list says about one file; SKILL.md is named and described by its front matter (SEP-2640)."""
     if file != MAIN_FILE:
-        return types.Resource(uri=place.address(file), name=single_line(file), mime_type=media_type(file))
+        return types.Resource(uri=published.address(file), name=single_line(file), mime_type=media_type(file))
     return types.Resource(
-        uri=place.uri,
-        name=single_line(place.skill.name),
-        title=single_line(place.skill.display_name or place.skill.name),
-        description=shorten(single_line(place.skill.description), DESCRIPTION_LIMIT),
+        uri=published.uri,
+        name=single_line(published.skill.name),
+        title=single_line(published.skill.display_name or published.skill.name),
+        description=shorten(single_line(published.skill.description), DESCRIPTION_LIMIT),
         mime_type="text/markdown",
     )
 
 
-def children(shelf: Shelf, uri: str, cursor: str | None) -> tuple[list[types.Resource], str | None]:
+def children(skills: PublishedSkills, uri: str, cursor: str | None) -> tuple[list[types.Resource], str | None]:
     """What is directly in a folder, files and folders alike, and the cursor of the next page.
 
     Raises:
         FileProblem: `uri` is not a folder of a skill.
     """
-    found, following = page(shelf.children(uri), cursor, size=_CHILDREN_A_PAGE, key=lambda child: child[0])
-    return [_child(shelf, address, folder) for address, folder in found], following
+    found, following = page(skills.children(uri), cursor, size=_CHILDREN_A_PAGE, key=lambda child: child[0])
+    return [_child(skills, address, folder) for address, folder in found], following
 
 
-def _child(shelf: Shelf, uri: str, folder: bool) -> types.Resource:
-    place, file = shelf.locate(uri)
+def _child(skills: PublishedSkills, uri: str, folder: bool) -> types.Resource:
+    published, file = skills.locate(uri)
     name = single_line(file.rsplit("/", 1)[-1])
     if folder:
         return types.Resource(uri=uri, name=name, mime_type=DIRECTORY)
-    return resource(place, file) if file == MAIN_FILE else types.Resource(uri=uri, name=name, mime_type=media_type(file))
+    return resource(published, file) if file == MAIN_FILE else types.Resource(uri=uri, name=name, mime_type=media_type(file))
 
 
-def read(place: Place, file: str) -> types.TextResourceContents | types.BlobResourceContents:
+def read(published: PublishedSkill, file: str) -> types.TextResourceContents | types.BlobResourceContents:
     """The bytes of one file as they are, so that their digest holds: as text when they are UTF-8, else as base64.
 
     Raises:
         FileProblem: there is no such file, or it may not be read.
     """
     if not file:
-        raise FileMissing(f"{place.address()!r} is a folder", hint=f"read {place.uri}, or list it")
-    content = place.read(file)
-    uri = place.address(file if file == MAIN_FILE else content.path)
+        raise FileMissing(f"{published.address()!r} is a folder", hint=f"read {published.uri}, or list it")
+    content = published.read(file)
+    uri = published.address(file if file == MAIN_FILE else content.path)
     text = _as_text(content)
     kind = media_type(content.path, content.kind)
     if text is None:
@@ -102,16 +102,16 @@ def _as_text(content: FileContent) -> str | None:
         return None
 
 
-def index_document(shelf: Shelf) -> types.TextResourceContents:
+def index_document(skills: PublishedSkills) -> types.TextResourceContents:
     """Every skill with its address, for clients that look for `skill://index.json` instead of asking `skills/list`."""
     listed = [
         {
-            "name": single_line(place.skill.name),
+            "name": single_line(published.skill.name),
             "type": "skill-md",
-            "description": shorten(single_line(place.skill.description), DESCRIPTION_LIMIT),
-            "url": place.uri,
+            "description": shorten(single_line(published.skill.description), DESCRIPTION_LIMIT),
+            "url": published.uri,
         }
-        for place in shelf
+        for published in skills
     ]
     text = json.dumps({"$schema": _SCHEMA, "skills": listed}, ensure_ascii=False, indent=2)
     return types.TextResourceContents(uri=INDEX, mime_type="application/json", text=text)

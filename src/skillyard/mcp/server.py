@@ -22,7 +22,7 @@ from skillyard.mcp.addresses import INDEX
 from skillyard.mcp.announcing import Announcer
 from skillyard.mcp.manifest import entry
 from skillyard.mcp.paging import page
-from skillyard.mcp.shelf import Place, Shelf
+from skillyard.mcp.published import PublishedSkill, PublishedSkills
 
 if TYPE_CHECKING:
     from skillyard.tools import Consent, SkillTools
@@ -104,7 +104,7 @@ class _Handlers:
     def __init__(self, tools: SkillTools, announcer: Announcer) -> None:
         self._tools = tools
         self._announcer = announcer
-        self._last = Shelf(())
+        self._last = PublishedSkills(())
 
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         self._announcer.meet(context.session)
@@ -125,7 +125,7 @@ class _Handlers:
 
     async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         self._announcer.meet(context.session)
-        return await self._answer(lambda: resources.list_page(self._shelf(), params.cursor if params else None))
+        return await self._answer(lambda: resources.list_page(self._skills(), params.cursor if params else None))
 
     async def list_templates(
         self, context: _Context, params: types.PaginatedRequestParams | None
@@ -135,43 +135,45 @@ class _Handlers:
     async def read_resource(self, context: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         if uri == INDEX:
-            return types.ReadResourceResult(contents=[await self._answer(lambda: resources.index_document(self._shelf()))])
-        place, file = await self._answer(lambda: self._shelf().locate(uri))
-        consent = await self._approve(place)
-        return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(place, file, consent))])
+            return types.ReadResourceResult(contents=[await self._answer(lambda: resources.index_document(self._skills()))])
+        published, file = await self._answer(lambda: self._skills().locate(uri))
+        consent = await self._approve(published)
+        return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(published, file, consent))])
 
     async def list_skills(self, context: _Context, params: types.PaginatedRequestParams) -> dict[str, object]:
         def find() -> SkillEntries:
-            places, following = page(self._shelf(), params.cursor, size=_ENTRIES_A_PAGE, key=lambda place: place.uri)
-            return SkillEntries(skills=[shown for place in places if (shown := _entry(place))], next_cursor=following)
+            found, following = page(self._skills(), params.cursor, size=_ENTRIES_A_PAGE, key=lambda published: published.uri)
+            return SkillEntries(skills=[shown for published in found if (shown := _entry(published))], next_cursor=following)
 
         return _with_freshness(context, await self._answer(find))
 
     async def get_skill(self, context: _Context, params: UriParams) -> dict[str, object]:
-        shown = await self._answer(lambda: entry(self._shelf().main(params.uri)))
+        shown = await self._answer(lambda: entry(self._skills().main(params.uri)))
         if shown is None:
             raise MCPError(types.INVALID_PARAMS, f"{params.uri} has more files or bytes than the extension allows", None)
         return _with_freshness(context, SkillEntry(skill=shown))
 
     async def read_folder(self, context: _Context, params: FolderParams) -> FolderListing:
-        found, following = await self._answer(lambda: resources.children(self._shelf(), params.uri, params.cursor))
+        found, following = await self._answer(lambda: resources.children(self._skills(), params.uri, params.cursor))
         return FolderListing(resources=found, next_cursor=following)
 
-    def _shelf(self) -> Shelf:
+    def _skills(self) -> PublishedSkills:
         """The skills as they are now; put in order again only when they are others than before."""
         offered = self._tools.access.offered()
         if self._last.skills is not offered:
-            self._last = Shelf(offered)
+            self._last = PublishedSkills(offered)
         return self._last
 
-    def _read(self, place: Place, file: str, consent: Consent) -> types.TextResourceContents | types.BlobResourceContents:
-        content = resources.read(place, file)
-        self._tools.access.confirm(place.skill, consent)
+    def _read(
+        self, published: PublishedSkill, file: str, consent: Consent
+    ) -> types.TextResourceContents | types.BlobResourceContents:
+        content = resources.read(published, file)
+        self._tools.access.confirm(published.skill, consent)
         return content
 
-    async def _approve(self, place: Place) -> Consent:
+    async def _approve(self, published: PublishedSkill) -> Consent:
         try:
-            return await self._tools.access.approve(place.skill, session="mcp")
+            return await self._tools.access.approve(published.skill, session="mcp")
         except SkillyardError as error:
             raise _as_protocol_error(error) from None
 
@@ -186,10 +188,10 @@ class _Handlers:
             raise MCPError(types.INTERNAL_ERROR, "The request failed; the server's log says why.", None) from None
 
 
-def _entry(place: Place) -> dict[str, object] | None:
+def _entry(published: PublishedSkill) -> dict[str, object] | None:
     """The entry, or None for a skill that cannot be read just now: one bad skill never hides a good one."""
     try:
-        return entry(place)
+        return entry(published)
     except SkillyardError:
         return None
 
@@ -226,7 +228,7 @@ def _lifespan(
 async def _watch(tools: SkillTools, announcer: Announcer) -> None:
     try:
         async for changes in tools.access.catalog.watch():
-            places = {place.skill.id: place.uri for place in Shelf(tools.access.offered())}
-            await announcer.announce([places[name] for name in changes.changed if name in places])
+            addresses = {each.skill.id: each.uri for each in PublishedSkills(tools.access.offered())}
+            await announcer.announce([addresses[name] for name in changes.changed if name in addresses])
     except Exception:  # the server goes on; its lists are made anew for each request anyway
         _log.exception("no longer watching for changes")

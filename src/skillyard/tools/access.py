@@ -13,10 +13,10 @@ from skillyard.errors import AmbiguousSkill, ApprovalRejected, PermissionDenied,
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog, Permission, Skill
+    from skillyard.catalog import Catalog, Permission, Skill, Status
     from skillyard.permissions import Approvals, Rules
 
-__all__ = ["Access", "Consent"]
+__all__ = ["Access", "Consent", "unusable"]
 
 _SUGGESTIONS: Final = 5
 
@@ -134,13 +134,7 @@ class Access:
 
     def _require_usable(self, skill: Skill) -> None:
         if skill.status != "ok":
-            reason = skill.reason or f"it is {skill.status}"
-            raise SkillUnusable(
-                f"The skill {single_line(skill.name)!r} cannot be used: {single_line(reason)}",
-                hint="use another skill, or tell the person in charge of the skills",
-                status=skill.status,
-                reason=reason,
-            )
+            raise unusable(skill, skill.status, skill.reason or f"it is {skill.status}")
         if not skill.model_invocable:
             raise SkillUnusable(
                 f"The skill {single_line(skill.name)!r} is kept for people to start",
@@ -148,6 +142,16 @@ class Access:
                 status=skill.status,
                 reason="not for models",
             )
+
+
+def unusable(skill: Skill, status: Status, reason: str) -> SkillUnusable:
+    """Why a model cannot use the skill, and what it may do instead."""
+    return SkillUnusable(
+        f"The skill {single_line(skill.name)!r} cannot be used: {single_line(reason)}",
+        hint="use another skill, or tell the person in charge of the skills",
+        status=status,
+        reason=reason,
+    )
 
 
 def _is_named(skill: Skill, wanted: str) -> bool:

@@ -18,14 +18,14 @@ from typing import Final, Literal
 
 from skillyard.text import escape_xml, sanitize, single_line
 
-__all__ = ["Kind", "fence", "new_nonce"]
+__all__ = ["FenceKind", "fence", "new_nonce"]
 
-Kind = Literal["skill_text", "file_text", "run_result"]
+FenceKind = Literal["skill_text", "file_text", "run_result"]
 
 _MARKER: Final = re.compile(r"<(?=\s*/?\s*(?:skill_text|file_text|run_result)\b)", re.IGNORECASE)
 
 
-def fence(kind: Kind, text: str, *, nonce: str | None = None, **attributes: str) -> str:
+def fence(kind: FenceKind, text: str, *, nonce: str | None = None, **attributes: str) -> str:
     """`text`, sanitized, between two marker lines of `kind`; `attributes` name where it came from."""
     number = nonce or new_nonce()
     named = "".join(f' {name}="{escape_xml(single_line(value))}"' for name, value in attributes.items())

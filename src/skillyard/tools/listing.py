@@ -11,9 +11,9 @@ from skillyard.prompt import build_index
 from skillyard.search import search_skills
 from skillyard.text import shorten, single_line
 from skillyard.tools.arguments import Parameter
-from skillyard.tools.bench import Bench, Caller, Tool, refusal
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.result import ToolResult, as_json, failure
+from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, refusal
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -26,19 +26,15 @@ _FEW: Final = 10
 _MOST: Final = 50
 
 
-def _any_skill(bench: Bench) -> bool:
-    return bool(bench.access.offered())
+def _define_list(context: ToolContext) -> ToolDefinition:
+    refresh = Parameter("refresh", "boolean", context.wording.skills_list_refresh)
+    return ToolDefinition("skills_list", "List skills", context.wording.skills_list, (refresh,))
 
 
-def _define_list(bench: Bench) -> ToolDefinition:
-    refresh = Parameter("refresh", "boolean", bench.wording.skills_list_refresh)
-    return ToolDefinition("skills_list", "List skills", bench.wording.skills_list, (refresh,))
-
-
-async def _list(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
+async def _list(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
     if arguments.flag("refresh", True):
-        await asyncio.to_thread(bench.access.catalog.refresh)
-    skills = bench.access.offered()
+        await asyncio.to_thread(context.access.catalog.refresh)
+    skills = context.access.offered()
     data: dict[str, object] = {"success": True, "skills": [_listed(skill) for skill in skills[:_LISTED]]}
     if len(skills) > _LISTED:
         data |= {"omitted": len(skills) - _LISTED, "hint": "find the others with search_skills"}
@@ -54,27 +50,27 @@ def _listed(skill: Skill) -> dict[str, object]:
     }
 
 
-def _refuse_list(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
+def _refuse_list(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
     data = {"success": False, "error": error.message} | ({"hint": error.hint} if error.hint else {})
     return failure(error.code, error.message, as_json(data), **data)
 
 
-def _many_skills(bench: Bench) -> bool:
+def _many_skills(context: ToolContext) -> bool:
     """More than a model takes in at a glance, or more than the index has room for."""
-    skills = bench.access.offered()
+    skills = context.access.offered()
     return len(skills) > _FEW or bool(build_index(skills).omitted)
 
 
-def _define_search(bench: Bench) -> ToolDefinition:
-    words = bench.wording
+def _define_search(context: ToolContext) -> ToolDefinition:
+    words = context.wording
     query = Parameter("query", "string", words.search_skills_query, required=True)
     limit = Parameter("limit", "integer", words.search_skills_limit, minimum=1, maximum=_MOST)
     return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit))
 
 
-async def _search(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
+async def _search(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
     query, limit = arguments.text("query"), arguments.number("limit", _FEW)
-    index = await asyncio.to_thread(bench.index)
+    index = await asyncio.to_thread(context.index)
     matches = await asyncio.to_thread(search_skills, index, query, limit=limit)
     data = {"matches": [match.to_dict() for match in matches]}
     if not matches:
@@ -95,5 +91,5 @@ def _nothing(query: str, count: int) -> str:
     )
 
 
-SKILLS_LIST = Tool("skills_list", _any_skill, _define_list, _list, _refuse_list)
+SKILLS_LIST = Tool("skills_list", any_skill, _define_list, _list, _refuse_list)
 SEARCH_SKILLS = Tool("search_skills", _many_skills, _define_search, _search, refusal)

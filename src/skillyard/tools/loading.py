@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skillyard.errors import SkillUnusable, SkillyardError
+from skillyard.errors import SkillyardError
 from skillyard.paths import relative_to
 from skillyard.permissions import AllowedTools
 from skillyard.prompt import build_index
 from skillyard.text import single_line
+from skillyard.tools.access import unusable
 from skillyard.tools.arguments import Parameter
-from skillyard.tools.bench import Bench, Caller, Tool, names_of, refusal
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.rendering import fingerprint, render_skill
 from skillyard.tools.result import ToolResult, as_json, failure
+from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, names_of, refusal
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -28,25 +29,21 @@ __all__ = ["SKILL", "SKILLS_LOAD"]
 _DESCRIPTION_BUDGET = 2000
 
 
-def _any_skill(bench: Bench) -> bool:
-    return bool(bench.access.offered())
-
-
-def _define_skill(bench: Bench) -> ToolDefinition:
-    skills = bench.access.offered()
-    words = bench.wording
+def _define_skill(context: ToolContext) -> ToolDefinition:
+    skills = context.access.offered()
+    words = context.wording
     wanted = Parameter("skill", "string", words.skill_skill, required=True, choices=names_of(skills), aliases=("name",))
     force = Parameter("force", "boolean", words.skill_force)
     listed = build_index(skills, style="tool", budget=_DESCRIPTION_BUDGET).text.strip()
     return ToolDefinition(
-        "skill", "Skill", f"{words.skill}\n\n{listed}", (wanted, force) if bench.repeat == "note" else (wanted,)
+        "skill", "Skill", f"{words.skill}\n\n{listed}", (wanted, force) if context.repeat == "note" else (wanted,)
     )
 
 
-async def _skill(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
-    skill = bench.access.find(arguments.text("skill"))
-    consent = await bench.approve(skill, caller)
-    document, files = await asyncio.to_thread(_read, bench, skill, consent)
+async def _skill(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
+    skill = context.access.find(arguments.text("skill"))
+    consent = await context.approve(skill, caller)
+    document, files = await asyncio.to_thread(_read, context, skill, consent)
     mark = fingerprint(skill, document.body, files)
     data = {
         "skillId": skill.id,
@@ -57,24 +54,21 @@ async def _skill(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResu
         "files": list(files),
     }
     title = f"Loaded skill: {single_line(skill.name)}"
-    if bench.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
+    if context.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
         return ToolResult(_already(skill), title=title, data=data | {"repeated": True})
     caller.session.remember(skill.id, skill.allowed_tools, mark)
-    text = render_skill(skill, document.body, files, hint=AllowedTools(skill.allowed_tools, mode=bench.allowed_tools).advice())
+    text = render_skill(
+        skill, document.body, files, hint=AllowedTools(skill.allowed_tools, mode=context.allowed_tools).advice()
+    )
     return ToolResult(text, title=title, data=data)
 
 
-def _read(bench: Bench, skill: Skill, consent: Consent) -> tuple[Document, tuple[str, ...]]:
+def _read(context: ToolContext, skill: Skill, consent: Consent) -> tuple[Document, tuple[str, ...]]:
     document = skill.document()
-    bench.access.confirm(skill, consent)
+    context.access.confirm(skill, consent)
     if not document.usable:  # changed since it was listed, or broken behind the part that a list reads
         reason = "; ".join(d.message for d in document.diagnostics if d.severity == "error")
-        raise SkillUnusable(
-            f"The skill {single_line(skill.name)!r} cannot be used: {single_line(reason)}",
-            hint="use another skill, or tell the person in charge of the skills",
-            status="broken",
-            reason=reason,
-        )
+        raise unusable(skill, "broken", reason)
     return document, tuple(file.name for file in skill.files())
 
 
@@ -85,22 +79,22 @@ def _already(skill: Skill) -> str:
     )
 
 
-def _define_skills_load(bench: Bench) -> ToolDefinition:
-    name = Parameter("name", "string", bench.wording.skills_load_name, required=True, aliases=("skill", "id"))
-    return ToolDefinition("skills_load", "Load skill", bench.wording.skills_load, (name,))
+def _define_skills_load(context: ToolContext) -> ToolDefinition:
+    name = Parameter("name", "string", context.wording.skills_load_name, required=True, aliases=("skill", "id"))
+    return ToolDefinition("skills_load", "Load skill", context.wording.skills_load, (name,))
 
 
-async def _skills_load(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
-    skill = bench.access.find(arguments.text("name"))
-    consent = await bench.approve(skill, caller)
-    document, _ = await asyncio.to_thread(_read, bench, skill, consent)
+async def _skills_load(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
+    skill = context.access.find(arguments.text("name"))
+    consent = await context.approve(skill, caller)
+    document, _ = await asyncio.to_thread(_read, context, skill, consent)
     caller.session.remember(skill.id, skill.allowed_tools)
-    data: dict[str, object] = {"success": True, "skill": _described(skill, bench), "content": document.text}
+    data: dict[str, object] = {"success": True, "skill": _described(skill, context), "content": document.text}
     return ToolResult(as_json(data), title=f"Loaded skill: {single_line(skill.name)}", data=data)
 
 
-def _described(skill: Skill, bench: Bench) -> dict[str, object]:
-    project = bench.access.catalog.project_root
+def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
+    project = context.access.catalog.project_root
     return {
         "id": skill.id,
         "name": skill.name,
@@ -111,9 +105,9 @@ def _described(skill: Skill, bench: Bench) -> dict[str, object]:
     }
 
 
-def _refuse_load(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
+def _refuse_load(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
     """A failure of `skills_load` in the shape of row 004-11: `{"success": false, "error": …}`."""
-    said = refusal(bench, error, wanted)
+    said = refusal(context, error, wanted)
     title = said.title or error.message
     message = f"Failed to read SKILL.md: {error.message}" if title.startswith("Failed to read") else title
     candidates = _texts(error.details.get("candidates"))
@@ -128,5 +122,5 @@ def _texts(values: object) -> list[str]:
     return [str(value) for value in values] if isinstance(values, Sequence) and not isinstance(values, str) else []
 
 
-SKILL = Tool("skill", _any_skill, _define_skill, _skill, refusal)
-SKILLS_LOAD = Tool("skills_load", _any_skill, _define_skills_load, _skills_load, _refuse_load)
+SKILL = Tool("skill", any_skill, _define_skill, _skill, refusal)
+SKILLS_LOAD = Tool("skills_load", any_skill, _define_skills_load, _skills_load, _refuse_load)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import BinaryFile, FileMissing, FileProblem, SkillyardError
 from skillyard.text import nearest, single_line
 from skillyard.tools.arguments import Parameter
-from skillyard.tools.bench import Bench, Caller, Tool, refusal
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, from_error
+from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, refusal
 from skillyard.tools.wording import WORDINGS
 
 if TYPE_CHECKING:
@@ -24,12 +24,8 @@ _LIMIT: Final = 1024 * 1024
 _NAMED: Final = 40
 
 
-def _any_skill(bench: Bench) -> bool:
-    return bool(bench.access.offered())
-
-
-def _define(bench: Bench) -> ToolDefinition:
-    words = bench.wording
+def _define(context: ToolContext) -> ToolDefinition:
+    words = context.wording
     parameters = (
         Parameter("skill_name", "string", words.read_skill_file_name, required=True),
         Parameter("file_path", "string", words.read_skill_file_path, required=True),
@@ -39,11 +35,11 @@ def _define(bench: Bench) -> ToolDefinition:
     return ToolDefinition("read_skill_file", "Read skill file", words.read_skill_file, parameters, closed=closed)
 
 
-async def _read(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
-    skill = bench.access.find(arguments.text("skill_name"))
-    consent = await bench.approve(skill, caller)
+async def _read(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
+    skill = context.access.find(arguments.text("skill_name"))
+    consent = await context.approve(skill, caller)
     content = await asyncio.to_thread(_content, skill, arguments.text("file_path"))
-    await asyncio.to_thread(bench.access.confirm, skill, consent)
+    await asyncio.to_thread(context.access.confirm, skill, consent)
     if content.path == skill.path.rpartition("/")[2]:
         caller.session.remember(skill.id, skill.allowed_tools)
     return _answer(skill, content)
@@ -80,12 +76,12 @@ def _answer(skill: Skill, content: FileContent) -> ToolResult:
     return ToolResult(f"{note}{text}", title=f"Read {single_line(skill.name)}/{single_line(content.path)}", data=data)
 
 
-def _refuse(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
+def _refuse(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
     """Every failure as a text that starts with `Error:` or `错误:` (row 003-9)."""
-    prefix = bench.wording.error
+    prefix = context.wording.error
     if isinstance(error, FileProblem):
         return from_error(error, prefix=prefix)
-    return refusal(bench, error, wanted, prefix=prefix)
+    return refusal(context, error, wanted, prefix=prefix)
 
 
-READ_SKILL_FILE = Tool("read_skill_file", _any_skill, _define, _read, _refuse)
+READ_SKILL_FILE = Tool("read_skill_file", any_skill, _define, _read, _refuse)

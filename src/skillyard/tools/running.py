@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import NotExecutable, SkillyardError
 from skillyard.text import shorten, single_line
 from skillyard.tools.arguments import Parameter
-from skillyard.tools.bench import Bench, Caller, Tool, names_of, refusal
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, as_json, failure
+from skillyard.tools.tool import Caller, Tool, ToolContext, names_of, refusal
 
 if TYPE_CHECKING:
     from skillyard.execution import Run
@@ -22,15 +22,15 @@ _OUTPUT: Final = 100_000
 _STDERR: Final = 4_000
 
 
-def _offered(bench: Bench) -> bool:
-    return bool(bench.runnable())
+def _offered(context: ToolContext) -> bool:
+    return bool(context.runnable())
 
 
-def _define(bench: Bench) -> ToolDefinition:
-    words = bench.wording
+def _define(context: ToolContext) -> ToolDefinition:
+    words = context.wording
     parameters = (
         Parameter(
-            "name", "string", words.run_skill_name, required=True, choices=names_of(bench.runnable()), aliases=("skill",)
+            "name", "string", words.run_skill_name, required=True, choices=names_of(context.runnable()), aliases=("skill",)
         ),
         Parameter("input", "object", words.run_skill_input),
         Parameter("entry", "string", words.run_skill_entry),
@@ -38,12 +38,12 @@ def _define(bench: Bench) -> ToolDefinition:
     return ToolDefinition("run_skill", "Run skill", words.run_skill, parameters, read_only=False)
 
 
-async def _run(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
-    skill = bench.access.find(arguments.text("name"))
-    if bench.executor is None:
+async def _run(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
+    skill = context.access.find(arguments.text("name"))
+    if context.executor is None:
         raise NotExecutable("Running skills is switched off here", hint="do the task by the skill's instructions instead")
-    consent = await bench.approve(skill, caller)
-    run = await bench.executor.run(
+    consent = await context.approve(skill, caller)
+    run = await context.executor.run(
         skill,
         arguments.mapping("input"),
         context={"sessionId": caller.session.name},
@@ -80,8 +80,8 @@ def _shown(output: object) -> str:
     return shorten(text, _OUTPUT)
 
 
-def _refuse(bench: Bench, error: SkillyardError, wanted: str) -> ToolResult:
-    said = refusal(bench, error, wanted)
+def _refuse(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
+    said = refusal(context, error, wanted)
     if said.title and said.title.startswith("Failed to read"):
         return failure(error.code, f"Skill run failed: {single_line(wanted)}", said.text, **error.details)
     return said

@@ -13,12 +13,12 @@ from skillyard.prompt import write_index
 from skillyard.text import single_line
 from skillyard.tools.access import Access
 from skillyard.tools.arguments import check, decode
-from skillyard.tools.bench import Bench, Caller, Repeat, Tool
 from skillyard.tools.listing import SEARCH_SKILLS, SKILLS_LIST
 from skillyard.tools.loading import SKILL, SKILLS_LOAD
 from skillyard.tools.reading import READ_SKILL_FILE
 from skillyard.tools.result import ToolResult, failure
 from skillyard.tools.running import RUN_SKILL
+from skillyard.tools.tool import Caller, Repeat, Tool, ToolContext
 from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ class SkillTools:
         access = Access(catalog, _rules(catalog, permissions), approvals)
         mode = allowed_tools or catalog.configuration.allowed_tools
         runner = (executor or _executor(catalog)) if run_skills else None
-        self._bench = Bench(access, WORDINGS[language], mode, runner, repeat)
+        self._context = ToolContext(access, WORDINGS[language], mode, runner, repeat)
         self._session = session
         self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
 
     @property
     def access(self) -> Access:
         """Which skills a model may see through these tools, and the gate before each use."""
-        return self._bench.access
+        return self._context.access
 
     def names(self) -> tuple[str, ...]:
         """The names of the tools that something can use now; none when there is no skill."""
@@ -127,12 +127,12 @@ class SkillTools:
         if tool is None:
             return self._unknown(name)
         try:
-            caller = Caller(self._bench.sessions.get(session or self._session), message_id, call_id)
+            caller = Caller(self._context.sessions.get(session or self._session), message_id, call_id)
             definition = await asyncio.to_thread(self._definition, tool)
             checked = check(definition.parameters, decode(arguments))
-            return await tool.call(self._bench, checked, caller)
+            return await tool.call(self._context, checked, caller)
         except SkillyardError as error:
-            return tool.refuse(self._bench, error, _wanted(arguments))
+            return tool.refuse(self._context, error, _wanted(arguments))
         except Exception:  # the model's loop must go on; the log keeps what happened
             _log.exception("the tool %s failed", name)
             return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
@@ -158,7 +158,7 @@ class SkillTools:
             request=request,
             pinned=pinned,
             description_chars=description_chars,
-            search_index=self._bench.index() if request else None,
+            search_index=self._context.index() if request else None,
         )
 
     def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
@@ -176,24 +176,24 @@ class SkillTools:
 
     def end_session(self, session: str) -> None:
         """Forget what that conversation loaded, and what was approved for it."""
-        self._bench.sessions.end(session)
-        self._bench.access.end_session(session)
+        self._context.sessions.end(session)
+        self._context.access.end_session(session)
 
     def _restrictions(self, session: str | None) -> AllowedTools:
-        loaded = self._bench.sessions.get(session or self._session).loaded.values()
+        loaded = self._context.sessions.get(session or self._session).loaded.values()
         names = [name for skill in loaded for name in skill.allowed_tools]
-        return AllowedTools(names, mode=self._bench.allowed_tools)
+        return AllowedTools(names, mode=self._context.allowed_tools)
 
     def _definition(self, tool: Tool) -> ToolDefinition:
         """The definition of `tool`, written anew only when the skills are others than the last time."""
-        offered = self._bench.access.offered()
+        offered = self._context.access.offered()
         known = self._definitions.get(tool.name)
         if known is None or known[0] is not offered:
-            known = self._definitions[tool.name] = (offered, tool.define(self._bench))
+            known = self._definitions[tool.name] = (offered, tool.define(self._context))
         return known[1]
 
     def _offered(self) -> list[Tool]:
-        return [tool for tool in _TOOLS.values() if tool.offered(self._bench)]
+        return [tool for tool in _TOOLS.values() if tool.offered(self._context)]
 
     def _unknown(self, name: str) -> ToolResult:
         shown = single_line(str(name))[:200]

@@ -14,13 +14,13 @@ from skillyard.mcp.addresses import MAIN_FILE, address, segments
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill
 
-__all__ = ["FILE_LIMIT", "Place", "Shelf"]
+__all__ = ["FILE_LIMIT", "PublishedSkill", "PublishedSkills"]
 
 FILE_LIMIT: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PublishedSkill:
     """One skill, the segments of its address, and the address of its SKILL.md."""
 
     path: tuple[str, ...]
@@ -45,29 +45,29 @@ class Place:
         return self.skill.read_file(real, limit=FILE_LIMIT)
 
 
-class Shelf:
+class PublishedSkills:
     """The offered skills of a catalog, sorted by address."""
 
     def __init__(self, skills: tuple[Skill, ...]) -> None:
         self.skills = skills
-        places = sorted(_placed(skills), key=lambda place: place.uri)
-        self._places = {place.path: place for place in places}
+        published = sorted(_published(skills), key=lambda each: each.uri)
+        self._by_path = {each.path: each for each in published}
 
-    def __iter__(self) -> Iterator[Place]:
-        return iter(self._places.values())
+    def __iter__(self) -> Iterator[PublishedSkill]:
+        return iter(self._by_path.values())
 
-    def main(self, uri: str) -> Place:
+    def main(self, uri: str) -> PublishedSkill:
         """The skill whose SKILL.md has this address.
 
         Raises:
             FileMissing: no skill is published there.
         """
-        place, file = self.locate(uri)
+        published, file = self.locate(uri)
         if file != MAIN_FILE:
             raise FileMissing(f"{uri!r} is not the address of a skill", hint="a skill's address ends in /SKILL.md")
-        return place
+        return published
 
-    def locate(self, uri: str) -> tuple[Place, str]:
+    def locate(self, uri: str) -> tuple[PublishedSkill, str]:
         """The skill an address leads to, and the path of the file or folder in it (empty for the skill's own folder).
 
         Raises:
@@ -75,8 +75,8 @@ class Shelf:
         """
         parts = segments(uri)
         for length in (2, 1):  # a skill with its source in front comes first
-            if place := self._places.get(parts[:length]):
-                return place, "/".join(parts[length:])
+            if published := self._by_path.get(parts[:length]):
+                return published, "/".join(parts[length:])
         raise FileMissing(f"no skill is published at {uri!r}", hint="list the skills to see their addresses")
 
     def children(self, uri: str) -> list[tuple[str, bool]]:
@@ -85,16 +85,16 @@ class Shelf:
         Raises:
             FileMissing: it is not a folder of a published skill.
         """
-        place, folder = self.locate(uri)
+        published, folder = self.locate(uri)
         prefix = f"{folder}/" if folder else ""
-        below = [name.removeprefix(prefix) for name in place.files() if name.startswith(prefix)]
+        below = [name.removeprefix(prefix) for name in published.files() if name.startswith(prefix)]
         if not below:
             raise FileMissing(f"{uri!r} is not a folder of a skill", hint="read a file with resources/read")
         names = {name.split("/", 1)[0]: "/" in name for name in below}
-        return sorted((place.address(prefix + name), is_folder) for name, is_folder in names.items())
+        return sorted((published.address(prefix + name), is_folder) for name, is_folder in names.items())
 
 
-def _placed(skills: tuple[Skill, ...]) -> Iterator[Place]:
+def _published(skills: tuple[Skill, ...]) -> Iterator[PublishedSkill]:
     names = [(_published_name(skill), skill) for skill in skills]
     count = Counter(name for name, _ in names)
     taken: set[tuple[str, ...]] = set()
@@ -105,7 +105,7 @@ def _placed(skills: tuple[Skill, ...]) -> Iterator[Place]:
             path = (*path[:-1], f"{name[:58]}-{number}")
             number += 1
         taken.add(path)
-        yield Place(path, skill, address(path, MAIN_FILE))
+        yield PublishedSkill(path, skill, address(path, MAIN_FILE))
 
 
 def _published_name(skill: Skill) -> str:

@@ -1,4 +1,4 @@
-"""What every tool works with, and the shape of a tool."""
+"""What a tool is, and what every tool works with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillyard.tools.definition import ToolDefinition
     from skillyard.tools.wording import Wording
 
-__all__ = ["ENUM_LIMIT", "Bench", "Caller", "Repeat", "Tool", "names_of", "refusal"]
+__all__ = ["ENUM_LIMIT", "Caller", "Repeat", "Tool", "ToolContext", "any_skill", "names_of", "refusal"]
 
 Repeat = Literal["note", "text"]
 # Over this many names an enum costs more tokens than it saves, and some model APIs refuse it.
@@ -54,7 +54,7 @@ class _Derived(Generic[_Value]):
 
 
 @dataclass(slots=True)
-class Bench:
+class ToolContext:
     """Everything the tools of one `SkillTools` share."""
 
     access: Access
@@ -102,10 +102,15 @@ class Tool:
     """One tool: when to offer it, how to advertise it, what it does, how it says no."""
 
     name: str
-    offered: Callable[[Bench], bool]
-    define: Callable[[Bench], ToolDefinition]
-    call: Callable[[Bench, Arguments, Caller], Awaitable[ToolResult]]
-    refuse: Callable[[Bench, SkillyardError, str], ToolResult]
+    offered: Callable[[ToolContext], bool]
+    define: Callable[[ToolContext], ToolDefinition]
+    call: Callable[[ToolContext, Arguments, Caller], Awaitable[ToolResult]]
+    refuse: Callable[[ToolContext, SkillyardError, str], ToolResult]
+
+
+def any_skill(context: ToolContext) -> bool:
+    """Whether there is anything to load, list or read."""
+    return bool(context.access.offered())
 
 
 def names_of(skills: tuple[Skill, ...]) -> tuple[str, ...]:
@@ -119,14 +124,14 @@ def names_of(skills: tuple[Skill, ...]) -> tuple[str, ...]:
     return tuple(s.name if count[s.name] == 1 and single_line(s.name) == s.name else s.id for s in skills)
 
 
-def refusal(bench: Bench, error: SkillyardError, wanted: str, *, prefix: str = "") -> ToolResult:
+def refusal(context: ToolContext, error: SkillyardError, wanted: str, *, prefix: str = "") -> ToolResult:
     """An error about the skill `wanted` as an answer with the title of row 001-16."""
     name = single_line(wanted)[:200]
     lines = [f"{prefix}{error.message}", *([error.hint] if error.hint else [])]
     match error:
         case SkillNotFound():
             title = f"Skill not found: {name}"
-            lines += _available(bench)
+            lines += _available(context)
         case AmbiguousSkill():
             title = f"Ambiguous skill: {name}"
         case ApprovalRejected():
@@ -142,8 +147,8 @@ def refusal(bench: Bench, error: SkillyardError, wanted: str, *, prefix: str = "
     return failure(error.code, title, "\n".join(lines), **error.details)
 
 
-def _available(bench: Bench) -> list[str]:
-    skills = bench.access.offered()
+def _available(context: ToolContext) -> list[str]:
+    skills = context.access.offered()
     if not skills:
         return ["No skill is available."]
     names = ", ".join(names_of(skills[:_NAMED_ON_A_MISS]))
