@@ -45,7 +45,7 @@ class Catalog(room.Catalog):
     def discover(
         cls,
         *,
-        roots: Sequence[str | os.PathLike[str]] | None = None,
+        roots: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         home: str | os.PathLike[str] | None = None,
         environ: Mapping[str, str] | None = None,

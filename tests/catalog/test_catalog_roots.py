@@ -267,3 +267,9 @@ def test_a_named_root_may_be_a_skill_folder_or_its_file(make_skill: Any, tmp_pat
         assert ids(catalog) == ["config:solo"]
         assert catalog.get("solo").directory == str(folder)
         assert json.loads(catalog.to_json())["skills"][0]["directory"] == str(folder)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_folder_may_be_named_without_a_list(kind: Any, tmp_path: Path, make_skill: Any) -> None:
+    make_skill(tmp_path / "skills", "pdf")
+    assert ids(Catalog.discover(roots=kind(tmp_path / "skills"))) == ["config:pdf"]

@@ -76,7 +76,7 @@ class Catalog:
     def discover(
         cls,
         *,
-        roots: Sequence[str | os.PathLike[str]] | None = None,
+        roots: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         home: str | os.PathLike[str] | None = None,
         environ: Mapping[str, str] | None = None,
@@ -86,14 +86,16 @@ class Catalog:
     ) -> Self:
         """Find the skills for work in the folder `cwd` (row 001-23).
 
-        `roots` means exactly those folders, first one first; left out, the project's, the user's and all other known places are
-        searched. `profile` decides what is broken; left out, the configured one holds. `progress(done, total)` is called while
-        files are read. With `cache` unchanged files are not read again.
+        `roots` means exactly those folders, first one first, or that one folder; left out, the project's, the user's and all
+        other known places are searched. `profile` decides what is broken; left out, the configured one holds. `progress(done,
+        total)` is called while files are read. With `cache` unchanged files are not read again.
 
         Raises:
             InvalidConfiguration: a settings file cannot be understood.
         """
         environ = dict(os.environ if environ is None else environ)
+        if isinstance(roots, str | os.PathLike):
+            roots = (roots,)  # else the letters of the path would be taken for folders
         data = home_directory(environ)
         plan = _Plan(
             named=None if roots is None else tuple(os.fspath(root) for root in roots),
