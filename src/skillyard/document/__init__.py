@@ -14,7 +14,8 @@ from skillyard.document.summary import NeedMore, Summary
 
 if TYPE_CHECKING:
     from skillyard.document.check_fields import is_name
-    from skillyard.document.document import Document, check_document, parse_document
+    from skillyard.document.checking import check_document
+    from skillyard.document.document import Document, parse_document
     from skillyard.document.fix import Fixed, fix_document
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
     from skillyard.document.opening import FrontMatter, read_front_matter
@@ -64,7 +65,8 @@ __all__ = [
 
 _MODULES = {
     "check_fields": ("is_name",),
-    "document": ("Document", "check_document", "parse_document"),
+    "checking": ("check_document",),
+    "document": ("Document", "parse_document"),
     "fix": ("Fixed", "fix_document"),
     "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
     "opening": ("FrontMatter", "read_front_matter"),

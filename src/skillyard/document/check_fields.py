@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
-from skillyard.document.findings import Findings
 from skillyard.document.limits import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, NAME_LIMIT
 from skillyard.document.nodes import Mapping, Node, Scalar, Sequence, typed
+from skillyard.document.rules import Findings
 from skillyard.document.spelling import SPEC_FIELDS, SPELLINGS
 from skillyard.paths import slug
 from skillyard.text import sanitize

@@ -1,30 +1,24 @@
-"""One SKILL.md read and judged: what it says, where each part is, and everything found wrong with it."""
+"""One SKILL.md read: what it says, where each part is, and what kept it from being read well."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from collections.abc import Mapping as MappingLike
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from skillyard.document.check_body import check_body, check_sections
-from skillyard.document.check_complete import check_complete
 from skillyard.document.check_fields import check_fields, check_required
-from skillyard.document.check_files import check_files
-from skillyard.document.check_manifest import check_manifest, check_version
 from skillyard.document.diagnostic import Diagnostic
-from skillyard.document.fields import FieldReader
-from skillyard.document.findings import Findings
 from skillyard.document.metadata import Metadata
 from skillyard.document.nodes import as_text
 from skillyard.document.opening import Opened, open_document
 from skillyard.document.reader import read_metadata
 from skillyard.document.rule import Profile
+from skillyard.document.rules import Findings
 from skillyard.document.sections import CodeBlock, Section, read_body
 from skillyard.document.summary import Summary
 from skillyard.paths import slug
 
-__all__ = ["Document", "check_document", "parse_document", "precise_summary"]
+__all__ = ["Document", "parse_document", "precise_summary", "read_opened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +30,7 @@ class Document:
     """The name of the skill's folder; empty when it was not given."""
     text: str
     """The whole file as text, without byte order mark."""
-    front_matter: MappingLike[str, object]
+    front_matter: Mapping[str, object]
     """Every field as written: scalars are the text of the file, never numbers or dates."""
     metadata: Metadata
     body: str
@@ -61,46 +55,12 @@ def parse_document(data: bytes, *, file: str = "SKILL.md", directory_name: str =
     `directory_name` is the name of the skill's folder: the fallback for the name, and what the name is compared with.
     """
     findings = Findings(file, profile)
-    return _read(open_document(data, findings), findings, directory_name)
+    return read_opened(open_document(data, findings), findings, directory_name)
 
 
-def check_document(
-    data: bytes,
-    *,
-    file: str = "SKILL.md",
-    directory_name: str = "",
-    profile: Profile = "standard",
-    files: Collection[str] | None = None,
-) -> tuple[Diagnostic, ...]:
-    """Everything the profile finds wrong, notes included, in the order of the file's lines.
-
-    `files` are the POSIX paths of the skill's files relative to its folder; without them nothing is said about other files.
-    """
-    findings = Findings(file, profile)
-    opened = open_document(data, findings)
-    document = _read(opened, findings, directory_name)
-    check_body(document, findings)
-    if opened.readable:
-        _check_more(document, FieldReader(opened.mapping, Findings(file, profile)), findings, files)
-    return findings.sorted()
-
-
-def _check_more(document: Document, fields: FieldReader, findings: Findings, files: Collection[str] | None) -> None:
-    """The checks of the richer profiles, which a list never makes."""
-    metadata = document.metadata
-    if findings.profile in ("manifest", "full"):
-        check_version(metadata, fields, findings)
-    if findings.profile == "manifest":
-        check_manifest(metadata, fields, findings)
-    if findings.profile == "full":
-        check_complete(metadata, fields, findings)
-        check_sections(document, findings)
-    if files is not None:
-        check_files(metadata, fields, findings, files)
-
-
-def _read(opened: Opened, findings: Findings, directory_name: str) -> Document:
-    metadata = _read_opened(opened, findings, directory_name)
+def read_opened(opened: Opened, findings: Findings, directory_name: str) -> Document:
+    """The document in an opened file; what is found on the way joins `findings`."""
+    metadata = _metadata(opened, findings, directory_name)
     sections, code_blocks = read_body(opened.body, first_line=opened.body_line)
     return Document(
         file=findings.file,
@@ -124,7 +84,7 @@ def precise_summary(data: bytes, *, file: str, directory_name: str, profile: Pro
         NeedMore: as `summarize`.
     """
     findings = Findings(file, profile)
-    metadata = _read_opened(open_document(data, findings, complete=complete), findings, directory_name)
+    metadata = _metadata(open_document(data, findings, complete=complete), findings, directory_name)
     return Summary(
         name=metadata.name,
         description=metadata.description,
@@ -141,7 +101,7 @@ def precise_summary(data: bytes, *, file: str, directory_name: str, profile: Pro
     )
 
 
-def _read_opened(opened: Opened, findings: Findings, directory_name: str) -> Metadata:
+def _metadata(opened: Opened, findings: Findings, directory_name: str) -> Metadata:
     """The metadata of an opened file; what it lacks is only reported when it could be read."""
     if opened.readable:
         check_required(opened.mapping, findings, directory_name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from skillyard.document.findings import Findings
 from skillyard.document.nodes import Mapping, Node, Scalar, Sequence, as_data, as_text, typed
+from skillyard.document.rules import Findings
 from skillyard.document.spelling import SPELLINGS, split_words
 
 __all__ = ["FieldReader"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.document.check_fields import is_name
+from skillyard.document.checking import check_document
 from skillyard.document.diagnostic import Diagnostic
-from skillyard.document.document import check_document
 from skillyard.document.fences import find_fences
 from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
 from skillyard.document.precise import YamlProblem

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from skillyard.document.fences import Fences, find_fences
-from skillyard.document.findings import Findings
 from skillyard.document.limits import DOCUMENT_LIMIT
 from skillyard.document.nodes import Mapping, as_data, as_text
 from skillyard.document.precise import YamlProblem
 from skillyard.document.recovery import Repair, read_with_recovery
+from skillyard.document.rules import Findings
 
 __all__ = ["FrontMatter", "Opened", "open_document", "read_front_matter"]
 

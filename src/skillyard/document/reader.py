@@ -6,9 +6,9 @@ from typing import Any, Final, cast
 
 from skillyard.document.blocks import read_abp, read_resources, read_security, read_tools, read_triggers
 from skillyard.document.fields import FieldReader
-from skillyard.document.findings import Findings
 from skillyard.document.metadata import Metadata
 from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
+from skillyard.document.rules import Findings
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools
 
 __all__ = ["read_metadata"]

@@ -1,4 +1,4 @@
-"""Every rule by its id, and the making of a finding from one."""
+"""Every rule by its id, and the findings that are made from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillyard.document.rules_fields import FIELD_RULES
 from skillyard.document.rules_profiles import PROFILE_RULES
 from skillyard.document.rules_reading import READING_RULES
 
-__all__ = ["RULES", "diagnose"]
+__all__ = ["RULES", "Findings", "diagnose"]
 
 RULES: Final = MappingProxyType({rule.id: rule for rule in (*READING_RULES, *FIELD_RULES, *PROFILE_RULES)})
 """Every rule that exists, by id, in the order of `docs/rules.md`."""
@@ -28,3 +28,31 @@ def diagnose(
     known: Rule = RULES[rule]
     severity = known.severity.get(profile, "info")
     return Diagnostic(rule, severity, message or known.title, file, line, fix or known.remedy)
+
+
+class Findings:
+    """The findings about one file so far, and whether they leave it usable."""
+
+    def __init__(self, file: str, profile: Profile) -> None:
+        self.file = file
+        self.profile = profile
+        self.usable = True
+        self._found: list[Diagnostic] = []
+
+    def add(self, rule: str, *, line: int = 1, message: str = "", fix: str = "") -> None:
+        """Note a finding, if the profile looks for the rule; the rule's own words stand in for a missing message or fix."""
+        known = RULES[rule]
+        if self.profile in known.breaks:
+            self.usable = False
+        if self.wants(rule):
+            self._found.append(
+                diagnose(rule, file=self.file, line=max(line, 1), message=message, fix=fix, profile=self.profile)
+            )
+
+    def wants(self, rule: str) -> bool:
+        """Whether the profile looks for a rule at all."""
+        return self.profile in RULES[rule].severity
+
+    def sorted(self) -> tuple[Diagnostic, ...]:
+        """The findings in the order of the file's lines, those on one line in the order they were found."""
+        return tuple(sorted(self._found, key=lambda found: found.line))
