@@ -13,7 +13,8 @@ from skillyard.sandbox import bpf
 from skillyard.sandbox.filters import FilterOptions, build_filter
 from skillyard.sandbox.syscalls import AARCH64, X86_64, Machine, this_machine
 
-EVERYTHING = FilterOptions(uncounted_memory=True, shared_objects=True, metadata=True, signals=True)
+_ERRORS = (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT, errno.ENOMEM)
+EVERYTHING = FilterOptions(uncounted_memory=True, shared_objects=True, metadata=True, neighbours=True, signals=True)
 
 
 def verdict(program: bytes, machine: Machine, number: int, *arguments: int, architecture: int | None = None) -> int:
@@ -96,9 +97,12 @@ def test_typing_into_a_terminal_is_denied_whatever_the_high_bits_are(machine: Ma
 def test_each_option_denies_its_own_calls_and_no_others(machine: Machine) -> None:
     plain = build_filter(machine, FilterOptions())
     for option, names, number in (
-        ("uncounted_memory", ("memfd_create", "shmget"), errno.ENOSYS),
+        ("uncounted_memory", ("memfd_create", "shmget", "vmsplice"), errno.ENOSYS),
+        ("uncounted_memory", ("setsockopt",), errno.EPERM),
         ("shared_objects", ("msgget", "semget", "mq_open"), errno.ENOSYS),
         ("metadata", ("fchmodat", "fchownat", "utimensat", "setxattr", "fremovexattr"), errno.EPERM),
+        ("neighbours", ("ioprio_set", "inotify_add_watch", "sendmsg", "sendmmsg"), errno.EPERM),
+        ("neighbours", ("getxattr", "lgetxattr", "listxattr"), errno.ENOSYS),
         ("signals", ("kill", "tgkill", "pidfd_send_signal"), errno.EPERM),
     ):
         program = build_filter(machine, FilterOptions(**{option: True}))
@@ -107,11 +111,31 @@ def test_each_option_denies_its_own_calls_and_no_others(machine: Machine) -> Non
             assert verdict(program, machine, machine.calls[name]) == bpf.error(number)
 
 
+def test_a_run_that_shares_its_user_may_only_change_itself(machine: Machine) -> None:
+    program = build_filter(machine, FilterOptions(neighbours=True))
+    for name in ("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"):
+        assert verdict(program, machine, machine.calls[name], 0) == bpf.ALLOW, name
+        assert verdict(program, machine, machine.calls[name], 1234) == bpf.error(errno.EPERM), name
+    priority = machine.calls["setpriority"]
+    assert verdict(program, machine, priority, 0, 0) == bpf.ALLOW
+    for kind, who in ((0, 1234), (1, 0), (2, 0)):
+        assert verdict(program, machine, priority, kind, who) == bpf.error(errno.EPERM)
+    assert verdict(program, machine, machine.calls["prctl"], 15) == bpf.ALLOW
+    assert verdict(program, machine, machine.calls["prctl"], 4) == bpf.error(errno.EPERM)
+
+
+def test_without_a_count_only_memory_that_a_process_is_charged_with_can_be_mapped(machine: Machine) -> None:
+    program, mmap = build_filter(machine, FilterOptions(uncounted_memory=True)), machine.calls["mmap"]
+    for flags, allowed in ((0x22, True), (0x01, True), (0x02, True), (0x21, False), (0x100021, False), (0x23, False)):
+        assert (verdict(program, machine, mmap, 0, 4096, 3, flags) == bpf.ALLOW) is allowed, hex(flags)
+    assert verdict(build_filter(machine, FilterOptions()), machine, mmap, 0, 4096, 3, 0x21) == bpf.ALLOW
+
+
 @given(st.integers(0, 2**31 - 1), st.lists(st.integers(0, 2**64 - 1), max_size=6))
 def test_every_call_gets_a_verdict(number: int, arguments: list[int]) -> None:
     for machine in (X86_64, AARCH64):
         answer = verdict(build_filter(machine, EVERYTHING), machine, number, *arguments)
-        known = {bpf.ALLOW, bpf.KILL, *(bpf.error(code) for code in (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT))}
+        known = {bpf.ALLOW, bpf.KILL, *(bpf.error(code) for code in _ERRORS)}
         assert answer in known
 
 

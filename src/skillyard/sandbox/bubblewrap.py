@@ -42,6 +42,8 @@ _MEBIBYTE: Final = 1024 * 1024
 _SCRATCH: Final = "/tmp"  # noqa: S108 # the run's own: new, empty and sized
 _SHARED: Final = "/dev/shm"  # noqa: S108 # the same
 _RUNNER: Final = "/opt/skillyard/"
+# A shared mapping of it is memory that nobody is charged with; what bubblewrap binds over it is no device and cannot be opened.
+_NO_MEMORY_DEVICE: Final = ("--ro-bind", "/dev/null", "/dev/zero")
 REMEDIES: Final = (
     "install bubblewrap 0.8 or newer, for example: apt-get install bubblewrap",
     "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 (on Ubuntu: keep the AppArmor profile of bwrap)",
@@ -139,7 +141,8 @@ def _options(run: Prepared, files: tuple[int, ...]) -> list[str]:
         *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
         "--symlink", "/proc/self/mounts", "/etc/mtab",
         "--proc", "/proc",
-        "--dev", "/dev", "--size", str(16 * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
+        "--dev", "/dev", *(() if run.cgroup else _NO_MEMORY_DEVICE),
+        "--size", str(16 * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
         "--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
         "--ro-bind", run.stage.tree, "/skill",
         *(("--ro-bind", run.stage.runner, _runner(run)) if run.runtime.kind == "python" else ()),

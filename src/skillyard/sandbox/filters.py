@@ -25,6 +25,9 @@ _TIOCLINUX: Final = 0x541C
 _AF_UNIX: Final = 1
 _SOCK_STREAM: Final = 1
 _SOCK_SEQPACKET: Final = 5
+_MAP_SHARED: Final = 0x01
+_MAP_ANONYMOUS: Final = 0x20
+_PR_SET_DUMPABLE: Final = 4
 
 # Calls that no skill needs and that have carried escapes, or that look at other processes, the clock or the machine.
 _DENIED: Final = (
@@ -39,7 +42,8 @@ _DENIED: Final = (
     "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
 )  # fmt: skip
 # Memory that process limits do not count (no cgroup to count it), and System V objects that outlive or cross a run.
-_MEMORY_FILES: Final = ("memfd_create",)
+_MEMORY_FILES: Final = ("memfd_create", "vmsplice")
+_LARGER_BUFFERS: Final = ("setsockopt",)
 _SHARED_OBJECTS: Final = ("shmget", "msgget", "semget", "mq_open")
 # Landlock does not rule on these; without a mount namespace they would reach the user's own files.
 _METADATA: Final = (
@@ -47,6 +51,11 @@ _METADATA: Final = (
     "futimesat", "lchown", "lremovexattr", "lsetxattr", "removexattr", "removexattrat", "setxattr", "setxattrat", "utime",
     "utimensat", "utimes",
 )  # fmt: skip
+# Of a run that shares its user with others: watching their folders, and keeping deleted files where nobody can count them.
+_NEIGHBOURS: Final = ("inotify_add_watch", "ioprio_set", "sendmmsg", "sendmsg")
+_ATTRIBUTES: Final = ("getxattr", "getxattrat", "lgetxattr", "listxattr", "listxattrat", "llistxattr")
+# These change any process of the same user, unless their first argument is 0: the caller itself.
+_ON_A_PROCESS: Final = ("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
 _SIGNALS: Final = ("kill", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill", "tkill")
 
 
@@ -54,13 +63,17 @@ _SIGNALS: Final = ("kill", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueu
 class FilterOptions:
     """What a filter denies beside the calls no run may make.
 
-    `uncounted_memory`: no cgroup counts memory, so memory files go. `shared_objects`: System V IPC and message queues go.
-    `metadata`: changes of mode, owner, times and extended attributes go. `signals`: no signal can be sent at all.
+    `uncounted_memory`: no cgroup counts memory, so memory goes that no process is charged with: memory files, shared memory
+    without a file, gifts to pipes, larger socket buffers. `shared_objects`: System V IPC and message queues go. `metadata`:
+    changes of mode, owner, times and extended attributes go. `neighbours`: other processes of the same user keep their limits,
+    priorities and processors, folders cannot be watched, attributes not be read, open files not be hidden. `signals`: no signal
+    can be sent at all.
     """
 
     uncounted_memory: bool = False
     shared_objects: bool = False
     metadata: bool = False
+    neighbours: bool = False
     signals: bool = False
 
 
@@ -70,7 +83,9 @@ def build_filter(machine: Machine, options: FilterOptions) -> bytes:
     missing = (_MEMORY_FILES if options.uncounted_memory else ()) + (
         _SHARED_OBJECTS if options.shared_objects or options.uncounted_memory else ()
     )
+    missing += _ATTRIBUTES if options.neighbours else ()
     denied = _DENIED + (_METADATA if options.metadata else ()) + (_SIGNALS if options.signals else ())
+    denied += (_NEIGHBOURS if options.neighbours else ()) + (_LARGER_BUFFERS if options.uncounted_memory else ())
     return bpf.assemble([
         *_same_machine(machine),
         *_jumps(machine, denied, "denied"),
@@ -79,17 +94,24 @@ def build_filter(machine: Machine, options: FilterOptions) -> bytes:
         *_jumps(machine, ("socketpair",), "socketpair"),
         *_jumps(machine, ("clone",), "clone"),
         *_jumps(machine, ("ioctl",), "ioctl"),
+        *(_jumps(machine, ("mmap",), "mmap") if options.uncounted_memory else ()),
+        *(_neighbourly(machine) if options.neighbours else ()),
         bpf.Label("allowed"),
         bpf.stop(bpf.ALLOW),
         *_SOCKETPAIR,
         *_CLONE,
         *_IOCTL,
+        bpf.jump("allowed too"),
+        *_MMAP,
+        *_ON_ITSELF,
         bpf.Label("allowed too"),
         bpf.stop(bpf.ALLOW),
         bpf.Label("denied"),
         bpf.stop(bpf.error(errno.EPERM)),
         bpf.Label("missing"),
         bpf.stop(bpf.error(errno.ENOSYS)),
+        bpf.Label("no memory"),
+        bpf.stop(bpf.error(errno.ENOMEM)),
         bpf.Label("no network"),
         bpf.stop(bpf.error(errno.EAFNOSUPPORT)),
         bpf.Label("foreign"),
@@ -110,6 +132,14 @@ def _same_machine(machine: Machine) -> list[bpf.Instruction | bpf.Label]:
 
 def _jumps(machine: Machine, names: Iterable[str], target: str) -> list[bpf.Instruction]:
     return [bpf.jump_if_equal(machine.calls[name], target) for name in names if name in machine.calls]
+
+
+def _neighbourly(machine: Machine) -> list[bpf.Instruction]:
+    return [
+        *_jumps(machine, _ON_A_PROCESS, "on a process"),
+        *_jumps(machine, ("setpriority",), "priority"),
+        *_jumps(machine, ("prctl",), "prctl"),
+    ]
 
 
 def _argument(index: int) -> int:
@@ -141,4 +171,29 @@ _IOCTL: Final = (
     bpf.load(_argument(1)),
     bpf.jump_if_equal(_TIOCSTI, "denied"),
     bpf.jump_if_equal(_TIOCLINUX, "denied"),
+)
+# Shared memory without a file lives on, charged to nobody, while one page of it is mapped.
+_MMAP: Final = (
+    bpf.Label("mmap"),
+    bpf.load(_argument(3)),
+    bpf.mask(_MAP_SHARED | _MAP_ANONYMOUS),
+    bpf.jump_if_equal(_MAP_SHARED | _MAP_ANONYMOUS, "no memory"),
+    bpf.jump("allowed too"),
+)
+_ON_ITSELF: Final = (
+    bpf.Label("priority"),  # which kind of target (0: a process), then which one
+    bpf.load(_argument(0)),
+    bpf.jump_if_equal(0, "one process"),
+    bpf.jump("denied"),
+    bpf.Label("one process"),
+    bpf.load(_argument(1)),
+    bpf.jump_if_equal(0, "allowed too"),
+    bpf.jump("denied"),
+    bpf.Label("on a process"),
+    bpf.load(_argument(0)),
+    bpf.jump_if_equal(0, "allowed too"),
+    bpf.jump("denied"),
+    bpf.Label("prctl"),
+    bpf.load(_argument(0)),
+    bpf.jump_if_equal(_PR_SET_DUMPABLE, "denied"),
 )

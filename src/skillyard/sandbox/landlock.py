@@ -33,7 +33,8 @@ _SCOPES: Final = 6  # from it on, signals stay inside
 _READ: Final = 0b1101  # execute, read a file, read a folder
 _READ_WRITE_FILE: Final = 0b110
 _FILE_BITS: Final = 0b1_1000_0000_0000_0111  # the rights that exist for a single file: execute, write, read, device ioctl
-_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_DEVICES: Final = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+_MEMORY_DEVICE: Final = "/dev/zero"  # a shared mapping of it is memory that nobody is charged with
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
 _NEW_DEVICES: Final = 1 << 6 | 1 << 11
 _PLAIN: Final = 2  # a version of marshal that every Python reads
@@ -75,9 +76,13 @@ class LandlockBackend:
         return ()
 
     def filter_options(self, *, counted: bool) -> FilterOptions:
-        """Beside the usual: no metadata changes, no IPC objects, no signals where the kernel cannot keep them inside."""
+        """Beside the usual: nothing that reaches the same user's files and processes past Landlock, and no IPC objects."""
         return FilterOptions(
-            uncounted_memory=not counted, shared_objects=True, metadata=True, signals=landlock_version() < _SCOPES
+            uncounted_memory=not counted,
+            shared_objects=True,
+            metadata=True,
+            neighbours=True,
+            signals=landlock_version() < _SCOPES,
         )
 
     def limits(self, run: Prepared) -> tuple[Limit, ...]:
@@ -155,5 +160,6 @@ def _rules(run: Prepared) -> list[tuple[str, int]]:
     writable = (stage.scratch, stage.workspace)
     real = dict.fromkeys(os.path.realpath(path) for path in readable)
     rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]
-    rules += [(path, _READ_WRITE_FILE) for path in _DEVICES if Path(path).exists()]
+    devices = (*_DEVICES, _MEMORY_DEVICE) if run.cgroup else _DEVICES
+    rules += [(path, _READ_WRITE_FILE) for path in devices if Path(path).exists()]
     return rules + [(path, everything) for path in writable if Path(path).is_dir()]
