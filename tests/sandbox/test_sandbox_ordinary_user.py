@@ -29,14 +29,14 @@ secret.write_text("own-secret")
 tree = home / "skill"
 tree.mkdir()
 (tree / "files.py").write_text('''
-import json, os, errno
+import json, os, errno, resource
 def attempt(call, *values):
     try:
         call(*values)
     except OSError as error:
         return errno.errorcode[error.errno]
     return "done"
-secret = json.loads(os.read(0, 4096))
+secret, neighbour = json.loads(os.read(0, 4096))
 found = {
     "read": attempt(lambda: open(secret).read()), "write": attempt(lambda: open(secret, "a")),
     "chmod": attempt(os.chmod, secret, 0o777), "times": attempt(os.utime, secret, (1, 1)),
@@ -45,8 +45,22 @@ found = {
     "truncate": attempt(os.truncate, secret, 0), "home": attempt(os.listdir, os.path.dirname(secret)),
     "link": attempt(os.link, secret, os.environ["TMPDIR"] + "/hard"), "kill": attempt(os.kill, os.getppid(), 9),
     "skill": attempt(os.chmod, __file__, 0o777),
+    "limits": attempt(resource.prlimit, neighbour, resource.RLIMIT_NOFILE, (3, 3)),
+    "priority": attempt(os.setpriority, os.PRIO_PROCESS, neighbour, 15),
+    "processors": attempt(os.sched_setaffinity, neighbour, {0}),
+    "scheduling": attempt(os.sched_setscheduler, neighbour, os.SCHED_IDLE, os.sched_param(0)),
+    "attribute read": attempt(os.getxattr, secret, b"user.y"),
 }
 os.write(3, json.dumps(found).encode())
+''')
+(tree / "hide.py").write_text('''
+import os
+os.chdir(os.environ["TMPDIR"])
+os.mkdir("hidden", 0o300)
+os.chdir("hidden")
+for _ in range(2000):
+    os.mkdir("x")
+    os.chdir("x")
 ''')
 (tree / "memory.py").write_text("keep = []\nwhile True: keep.append(bytearray(4 << 20))")
 (tree / "sum.py").write_text('''
@@ -90,7 +104,7 @@ async def main():
             continue
         async def run(entry, **policy):
             chosen = Policy(**{"timeout_ms": 8000, **policy})
-            return await backend.run(Job(str(tree), entry, json.dumps(str(secret)).encode(), chosen))
+            return await backend.run(Job(str(tree), entry, json.dumps([str(secret), os.getpid()]).encode(), chosen))
         files = await run("files.py")
         report[backend.name] = {
             "files": files.value, "files status": files.status, "stderr": files.stderr.decode(),
@@ -98,7 +112,9 @@ async def main():
             "sum": (await run("sum.py", memory_mb=64)).status,
             "forks": (await run("forks.py", pids=20)).value,
             "daemon": (await run("daemon.py")).warnings,
+            "hide": (await run("hide.py")).status,
             "late": (await run("late.sh", timeout_ms=300)).status,
+            "left behind": [name for name in os.listdir("/tmp") if name.startswith(f"skillyard-run-{os.getpid()}-")],
             "secret": secret.read_text(),
             "mode": secret.stat().st_mode & 0o777,
         }
@@ -157,6 +173,8 @@ def test_an_ordinary_user_is_as_safe_from_a_skill_as_root_is(ground: Path) -> No
         assert (found["memory"], found["sum"], found["late"]) == ("memory", "memory", "timeout"), (name, found)
         assert 0 < found["forks"] <= 20, (name, found)
         assert found["daemon"] == []
+        assert found["hide"] in ("ok", "output_limit")
+        assert found["left behind"] == []
         assert found["secret"] == "own-secret"
         assert found["mode"] & 0o077 == 0o044 & found["mode"]
     metadata = {key: report["landlock"]["files"][key] for key in ("chmod", "times", "attribute", "owner")}

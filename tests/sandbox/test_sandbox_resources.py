@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 
 import pytest
 
@@ -59,6 +60,72 @@ async def test_memory_outside_of_processes_is_bounded_too(run_script, counting: 
         assert result.value[0] in ("ENOSYS", "EFBIG", "ENOMEM"), result.value
     else:
         assert result.status == "memory", result
+
+
+@pytest.mark.row("000-20")
+@pytest.mark.parametrize("device", ["", "/dev/zero"])
+async def test_shared_memory_that_no_process_shows_is_bounded(run_script, counting: str, device: str) -> None:
+    result = await run_script(
+        f"""
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+        libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        held, size, file = 0, 32 << 20, os.open("{device}", os.O_RDWR) if "{device}" else -1
+        for _ in range(16):
+            place = libc.mmap(None, size, 3, 1 if file >= 0 else 0x21, file, 0)
+            if place in (None, 2**64 - 1):
+                break
+            ctypes.memset(place, 1, size)
+            libc.munmap(place, size - 4096)  # the page that stays keeps all of it alive
+            held += size
+        answer(held)
+        """,
+        policy=SMALL,
+    )
+    assert result.status == "memory" or not result.value, result
+
+
+async def test_empty_files_are_bounded_where_nobody_counts_the_memory_they_take(run_script, counting: str) -> None:
+    result = await run_script(
+        """
+        for number in range(150_000):
+            os.close(os.open(os.environ["TMPDIR"] + f"/{number}", os.O_CREAT | os.O_WRONLY))
+        """,
+        policy=Policy(timeout_ms=20_000, tmp_mb=16, memory_mb=64),
+    )
+    assert result.status in ("output_limit", "memory"), result
+
+
+@pytest.mark.parametrize("way", ["deleted", "mapped", "unreadable", "deep"])
+async def test_a_run_cannot_hide_what_it_has_written(run_script, way: str) -> None:
+    result = await run_script(
+        f"""
+        import mmap
+        os.chdir(os.environ["TMPDIR"])
+        if "{way}" == "unreadable":
+            os.mkdir("a", 0o300)
+            os.chdir("a")
+        for _ in range(3000 if "{way}" == "deep" else 0):
+            os.mkdir("a")
+            os.chdir("a")
+        keep = []
+        for number in range(8):
+            file = os.open(str(number), os.O_CREAT | os.O_RDWR)
+            if "{way}" in ("deleted", "mapped"):
+                os.unlink(str(number))
+            for _ in range(8):
+                os.write(file, b"x" * 1048576)
+            keep.append(mmap.mmap(file, 8 << 20) if "{way}" == "mapped" else file)
+            if "{way}" == "mapped":
+                os.close(file)
+        time.sleep(0.5)
+        answer("all written")
+        """,
+        policy=Policy(timeout_ms=10_000, tmp_mb=16),
+    )
+    assert result.value is None, result
+    assert result.status in ("output_limit", "error"), result
+    assert not [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(f"skillyard-run-{os.getpid()}-")]
 
 
 @pytest.mark.row("000-20")

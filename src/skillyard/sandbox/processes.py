@@ -1,13 +1,15 @@
-"""What `/proc` says about a run's processes: who belongs to it, and how much memory they hold together."""
+"""What `/proc` says about a run's processes: who belongs to it, and how much memory and disk they hold together."""
 
 from __future__ import annotations
 
 import contextlib
 import mmap
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["descendants", "memory_in_use", "threads_of_user"]
+__all__ = ["deleted_bytes", "descendants", "files_in", "memory_in_use", "threads_of_user"]
 
 
 def descendants(pid: int) -> list[int]:
@@ -63,3 +65,43 @@ def threads_of_user(uid: int) -> int:
                 if os.stat(f"/proc/{name}").st_uid == uid:
                     total += len(os.listdir(f"/proc/{name}/task"))
     return total
+
+
+def deleted_bytes(pids: list[int], folder: str) -> int:
+    """The bytes of files below `folder` that are deleted and live on, because these processes have them open or mapped."""
+    sizes: dict[int, int] = {}
+    for pid in pids:
+        sizes.update(_mapped_and_deleted(pid, folder))
+    for pid in pids:
+        sizes.update(_open_and_deleted(pid, os.stat(folder).st_dev))
+    return sum(sizes.values())
+
+
+def _open_and_deleted(pid: int, device: int) -> Iterator[tuple[int, int]]:
+    """Inode and size on the disk of deleted files that a process has open."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                state = os.stat(f"/proc/{pid}/fd/{name}")
+                if state.st_nlink == 0 and stat.S_ISREG(state.st_mode) and state.st_dev == device:
+                    yield state.st_ino, state.st_blocks * 512
+
+
+def _mapped_and_deleted(pid: int, folder: str) -> Iterator[tuple[int, int]]:
+    """Inode and mapped length of deleted files below `folder` that are part of a process's memory."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+            if line.endswith(b" (deleted)") and os.fsencode(folder) in line:
+                span, _, offset, _, inode, _ = line.split(None, 5)
+                end = int(span.partition(b"-")[2], 16) - int(span.partition(b"-")[0], 16) + int(offset, 16)
+                yield int(inode), end
+
+
+def files_in(pid: int, folder: str) -> int:
+    """How many files the file system at `folder` holds, as a process with a root of its own sees it."""
+    root = f"/proc/{pid}/root"
+    with contextlib.suppress(OSError):
+        if os.stat(root).st_dev != os.stat("/").st_dev:
+            counts = os.statvfs(root + folder)
+            return counts.f_files - counts.f_ffree
+    return 0

@@ -6,7 +6,7 @@ import asyncio
 import marshal
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import MAGIC_NUMBER
@@ -21,6 +21,7 @@ from skillyard.sandbox.filters import FilterOptions, build_filter
 from skillyard.sandbox.identity import Identity, pick_identity
 from skillyard.sandbox.job import Job, Limit, Result
 from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.processes import deleted_bytes, files_in
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.spawning import Command, Descriptors
 from skillyard.sandbox.staging import Stage, stage
@@ -30,6 +31,7 @@ from skillyard.sandbox.syscalls import Machine, this_machine
 __all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]
 
 _MEBIBYTE: Final = 1024 * 1024
+_A_FILE: Final = 4096  # bytes that a file takes whatever is in it
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 
@@ -128,7 +130,7 @@ async def _supervise(engine: Engine, run: Prepared, machine: Machine) -> Ending:
         stdin=run.job.stdin,
         files=(build_filter(machine, engine.filter_options(counted=run.cgroup is not None)), *engine.files()),
         cgroup=run.cgroup,
-        over_quota=partial(_over_quota, run) if engine.own_folders else None,
+        over_quota=_quota(engine, run),
     )
 
 
@@ -198,24 +200,41 @@ def own_script(name: str, *, compiled: bool) -> tuple[str, bytes]:
     return f"{name}.pyc", MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
 
 
-def _over_quota(run: Prepared) -> bool:
-    """Whether the run's own folders hold more than they may; looked at only where no sized file system does it."""
+def _quota(engine: Engine, run: Prepared) -> Callable[[list[int]], bool] | None:
+    """How to see, from the numbers of the run's processes, that it has written too much; `None` where the kernel sees to it."""
+    if engine.own_folders:
+        return partial(_folders_over_quota, run)
+    return partial(_too_many_files, run) if run.cgroup is None else None
+
+
+def _folders_over_quota(run: Prepared, pids: list[int]) -> bool:
+    """Whether the run's own folders, or files it has deleted and still holds, are larger than they may be."""
     allowed = run.policy.tmp_mb * _MEBIBYTE
-    return any(_size(folder, allowed) > allowed for folder in (run.stage.scratch, run.stage.workspace))
+    folders = (run.stage.scratch, run.stage.workspace)
+    return any(_size(folder, allowed) > allowed for folder in folders) or deleted_bytes(pids, run.stage.base) > allowed
 
 
 def _size(folder: str, enough: int) -> int:
+    """The bytes that a folder takes; more than `enough` when a part of it cannot be looked into."""
     total, waiting = 0, [folder]
     while waiting and total <= enough:
         try:
             with os.scandir(waiting.pop()) as items:
                 for item in items:
-                    total += 1024 + item.stat(follow_symlinks=False).st_blocks * 512
+                    total += _A_FILE + item.stat(follow_symlinks=False).st_blocks * 512
                     if item.is_dir(follow_symlinks=False):
                         waiting.append(item.path)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError:  # made unreadable, or nested deeper than a path is long
+            return enough + 1
     return total
+
+
+def _too_many_files(run: Prepared, pids: list[int]) -> bool:
+    """Whether the file systems in memory hold more files than fit their size: an empty file is memory that nobody counts."""
+    allowed = run.policy.tmp_mb * _MEBIBYTE // _A_FILE
+    return any(files_in(pids[0], folder) > allowed for folder in ("/tmp", "/dev/shm", "/workspace") if pids)  # noqa: S108
 
 
 def process_limits(run: Prepared) -> Mapping[str, int]:

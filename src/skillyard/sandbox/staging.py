@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -80,8 +80,8 @@ class Stage:
             os.chown(path, owner.uid, owner.gid)
 
     def remove(self) -> None:
-        """Delete the folder and all in it; a file that resists is left to the system's own cleaning."""
-        shutil.rmtree(self.base, ignore_errors=True)
+        """Delete the folder and all in it, whatever the run has made of it."""
+        _delete(self.base)
 
     def count(self, size: int, relative: str) -> None:
         """Take one more entry into account.
@@ -154,7 +154,39 @@ def _sweep(parent: str) -> None:
         if match and not Path(f"/proc/{match[1]}").exists():
             with contextlib.suppress(OSError):
                 if os.lstat(f"{parent}/{name}").st_uid == os.geteuid():
-                    shutil.rmtree(f"{parent}/{name}", ignore_errors=True)
+                    _delete(f"{parent}/{name}")
+
+
+def _delete(base: str) -> None:
+    """Delete a folder: also folders in it that nobody may open, and a nest deeper than a path is long.
+
+    Each folder found is moved up to `base` before it is looked into. What resists even so is left to the system's own cleaning.
+    """
+    waiting = [base]
+    for folder in waiting:  # grows while it runs
+        for item in _items(folder):
+            if item.is_dir(follow_symlinks=False):
+                _try(os.chmod, item.path, 0o700)
+                raised = f"{base}/{_PREFIX}{len(waiting)}"
+                waiting.append(raised if _try(os.rename, item.path, raised) else item.path)
+            else:
+                _try(os.unlink, item.path)
+    for folder in reversed(waiting):
+        _try(os.rmdir, folder)
+
+
+def _items(folder: str) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as items:
+        return list(items)
+    return []
+
+
+def _try(call: Callable[..., object], *values: object) -> bool:
+    try:
+        call(*values)
+    except OSError:
+        return False
+    return True
 
 
 def _copy_folder(made: Stage, source: int, target: int, prefix: str, depth: int) -> None:

@@ -53,12 +53,12 @@ async def supervise(
     stdin: bytes,
     files: Sequence[bytes],
     cgroup: Cgroup | None,
-    over_quota: Callable[[], bool] | None = None,
+    over_quota: Callable[[list[int]], bool] | None = None,
 ) -> Ending:
     """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
 
-    `files` are given to the program as open files in memory. `over_quota` is asked now and then whether the run has written
-    too much to its folders.
+    `files` are given to the program as open files in memory. `over_quota` is asked now and then, with the numbers of all
+    processes below the program, whether the run has written too much.
     """
     watch = _Watch(policy, cgroup, over_quota)
     try:
@@ -72,7 +72,7 @@ async def supervise(
 class _Watch:
     """The state of one supervised process."""
 
-    def __init__(self, policy: Policy, cgroup: Cgroup | None, over_quota: Callable[[], bool] | None) -> None:
+    def __init__(self, policy: Policy, cgroup: Cgroup | None, over_quota: Callable[[list[int]], bool] | None) -> None:
         self.ending = Ending()
         self.finished = asyncio.Event()
         self._policy = policy
@@ -213,10 +213,10 @@ class _Watch:
         """The watchdog where no cgroup counts: the sum over the whole tree, and what was written."""
         if self._process is None or self._pidfd == -1:
             return
-        if self._over_quota and self._over_quota():
+        pids = descendants(self._process.pid)
+        if self._over_quota and self._over_quota(pids):
             self.stop("output_limit")
         elif self._cgroup is None:
-            pids = descendants(self._process.pid)
             if len(pids) > self._policy.pids + 8:
                 self.stop("pids")
             elif memory_in_use(pids, enough=self._policy.memory_bytes) > self._policy.memory_bytes:
