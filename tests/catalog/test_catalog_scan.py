@@ -11,6 +11,7 @@ import pytest
 
 from skillyard.catalog import Catalog, walk
 from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED
+from skillyard.document import RULES
 
 
 def discover(root: Path, **options: Any) -> Catalog:
@@ -299,3 +300,13 @@ def test_progress_is_told_while_files_are_read(skills_root: Path, make_skill: An
     discover(skills_root, progress=lambda done, total: told.append((done, total)))
     assert told
     assert all(0 <= done <= total == 70 for done, total in told)
+
+
+def test_every_finding_of_a_scan_names_a_rule_that_is_documented(skills_root: Path, make_skill: Any) -> None:
+    (skills_root / "folder/SKILL.md").mkdir(parents=True)
+    (skills_root / "broken").mkdir()
+    (skills_root / "broken/SKILL.md").symlink_to("nowhere")
+    make_skill(skills_root, "old", raw=b"# Body\n", files={"METADATA.yml": "name: old\ndescription: From YAML.\n"})
+    found = {skill.slug: [one.rule for one in skill.diagnostics] for skill in discover(skills_root).all()}
+    assert found == {"broken": ["file-not-regular"], "folder": ["file-not-regular"], "old": ["legacy-metadata"]}
+    assert {rule for rules in found.values() for rule in rules} <= set(RULES)

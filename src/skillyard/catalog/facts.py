@@ -81,9 +81,10 @@ def read_facts(root: str, found: Found, profile: Profile) -> Facts:
         finally:
             os.close(descriptor)
     except OSError as error:
-        summary = _unreadable(file, folder, f"{file} cannot be read: {error.strerror}", "check the file's permissions")
+        message = f"{file} cannot be read: {error.strerror}"
+        summary = _broken("file-unreadable", file, folder, message, "check the file's permissions")
     except _NotAFileError as error:
-        summary = _unreadable(file, folder, str(error), error.fix)
+        summary = _broken("file-not-regular", file, folder, str(error), error.fix)
     return _facts(summary, directory, file, folder, profile)
 
 
@@ -135,8 +136,10 @@ def _summary(descriptor: int, file: str, folder: str, profile: Profile) -> Summa
     return summarize(data, file=file, directory_name=folder, profile=profile)
 
 
-def _unreadable(file: str, folder: str, message: str, fix: str) -> Summary:
-    found = Diagnostic("file-unreadable", "error", message, file=file, fix=fix)
+def _broken(rule: str, file: str, folder: str, message: str, fix: str) -> Summary:
+    from skillyard.document import diagnose  # with it come all rules, which a good file never needs
+
+    found = diagnose(rule, file=file, message=message, fix=fix)
     return Summary(name=folder, description="", usable=False, diagnostics=(found,))
 
 
@@ -147,14 +150,10 @@ def _with_legacy_metadata(summary: Summary, directory: str, file: str, folder: s
     legacy = legacy_header(directory)
     if legacy is None:
         return summary
+    from skillyard.document import diagnose
+
     read = summarize(legacy, file=LEGACY_FILE, directory_name=folder, profile=profile)
-    note = Diagnostic(
-        "legacy-metadata",
-        "warning",
-        f"the metadata comes from {LEGACY_FILE}, which only old packages have",
-        file=file,
-        fix=f"move the content of {LEGACY_FILE} to the front matter of SKILL.md",
-    )
+    note = diagnose("legacy-metadata", file=file)
     return read._replace(diagnostics=(note, *read.diagnostics))
 
 
