@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from skillyard.catalog.configuration import Configuration, load_configuration
 from skillyard.catalog.listing import listing_json
-from skillyard.catalog.model import Changes, Root, Row, Skill, Status
+from skillyard.catalog.model import Changes, Root, Row, Skill, Verdict
 from skillyard.catalog.precedence import rank
-from skillyard.catalog.roots import Place, named_places, project_folders, project_root, standard_places
-from skillyard.catalog.scan import Progress, Scan, scan_place
+from skillyard.catalog.roots import Place, configuration_folders, named_places, project_root, standard_places
+from skillyard.catalog.scan import Progress, Scan, scan_place, scan_places, without_collecting
 from skillyard.catalog.settings import configuration_directory, home_directory, load_settings, save_enabled
 from skillyard.errors import SkillyardError
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Catalog", "Overlay"]
 
-Verdict = tuple[Status, str | None]
 Overlay = Mapping[str, Verdict] | Callable[[Skill], Verdict | None]
 """Statuses laid over those of the scan: by id, or decided for each skill (None leaves it as it is)."""
 
@@ -260,70 +257,21 @@ class Catalog:
 def _scan(plan: _Plan, progress: Progress | None, *, before: _State | None = None) -> _State:
     configuration = _configuration(plan)
     profile: Profile = plan.profile or configuration.profile
-    with _without_collecting():
-        scans = tuple(
-            scan_place(place, precedence, profile=profile, cache=plan.cache, progress=progress)
-            for precedence, place in enumerate(_places(plan, configuration))
-        )
-        if before:
-            scans = tuple(_or_last_good(scan, before) for scan in scans)
+    last = before.scans if before else ()
+    with without_collecting():
+        scans = scan_places(_places(plan, configuration), profile=profile, cache=plan.cache, progress=progress, last=last)
         return _State(configuration, profile, scans, rank(scans, load_settings(plan.data)))
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Keep the garbage collector from looking through thousands of new tuples: it takes a tenth of the time and finds none.
-
-    Afterwards everything counts as old: freezing and unfreezing moves it there without a search. Where a program has frozen
-    objects of its own, those are left frozen.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
 
 
 def _configuration(plan: _Plan) -> Configuration:
     user_file = f"{configuration_directory(plan.environ)}/skillyard.toml"
-    folders = project_folders(plan.cwd, plan.home)
-    if project_root(plan.cwd) is None:
-        folders = _own(folders)
-    return load_configuration(folders, user_file=user_file)
-
-
-def _own(folders: list[str]) -> list[str]:
-    """The folders up to the first that belongs to somebody else: in /tmp others may leave a settings file."""
-    own: list[str] = []
-    for folder in folders:
-        try:
-            if own and os.stat(folder).st_uid != os.geteuid():
-                break
-        except OSError:
-            break
-        own.append(folder)
-    return own
+    return load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
 
 
 def _places(plan: _Plan, configuration: Configuration) -> list[Place]:
     if plan.named is not None:
         return named_places(plan.named)
     return standard_places(cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration)
-
-
-def _or_last_good(scan: Scan, before: _State) -> Scan:
-    """The last good list of a root that cannot be read any more; one that is gone is gone."""
-    if scan.root.status != "unreadable":
-        return scan
-    for last in before.scans:
-        if last.root.path == scan.root.path and last.found:
-            return last._replace(root=scan.root)
-    return scan
 
 
 def _overlaid(state: _State, overlays: tuple[Overlay, ...]) -> _State:

@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from skillyard.catalog.reading import FileContent
     from skillyard.document import Diagnostic, Document, Profile
 
-__all__ = ["Changes", "Details", "Facts", "Found", "Root", "RootStatus", "Row", "Skill", "Source", "Status"]
+__all__ = ["Changes", "Details", "Facts", "Found", "Root", "RootStatus", "Row", "Skill", "Source", "Status", "Verdict"]
 
 Source = Literal["project", "user", "env", "config", "plugin", "installed", "builtin"]
 """Where a skill comes from; a root's source is the source of every skill below it."""
 
 Status = Literal["ok", "disabled", "denied", "shadowed", "broken"]
 """Whether a skill is offered, and if not, why."""
+
+Verdict = tuple[Status, str | None]
+"""A status and one sentence why it is not `ok`."""
 
 RootStatus = Literal["ok", "missing", "refused", "unreadable", "truncated"]
 """What became of one root: only `ok` and `truncated` ones were scanned."""

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillyard.catalog.model import Found, Row, Status
+    from skillyard.catalog.model import Found, Row, Verdict
     from skillyard.catalog.scan import Scan
     from skillyard.catalog.settings import Settings
 
 __all__ = ["rank"]
 
-_Verdict = tuple["Status", "str | None"]
 _Winner = tuple[str, str, "Found"]  # who has a slug: its id, its root, and where it is below it
 
 
@@ -51,7 +50,7 @@ def rank(scans: Sequence[Scan], settings: Settings) -> list[Row]:
     return rows
 
 
-def _switched(skill_id: str, settings: Settings) -> _Verdict:
+def _switched(skill_id: str, settings: Settings) -> Verdict:
     if not settings.enable_skills:
         return "disabled", "all skills are switched off in settings.json"
     if skill_id in settings.disabled:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skillyard.catalog.configuration import Configuration
     from skillyard.catalog.model import Source
 
-__all__ = ["WELL_KNOWN", "Place", "named_places", "project_folders", "project_root", "standard_places"]
+__all__ = ["WELL_KNOWN", "Place", "configuration_folders", "named_places", "project_folders", "project_root", "standard_places"]
 
 WELL_KNOWN: Final = (".agents/skills", ".claude/skills")
 """Where skills are in a project and in a home, first one first."""
@@ -89,6 +89,25 @@ def project_folders(cwd: str, home: str) -> list[str]:
         if folder in last:
             break
     return folders
+
+
+def configuration_folders(cwd: str, home: str) -> list[str]:
+    """Where a project's settings are looked for: outside of a git tree only as far as the folders belong to the user."""
+    folders = project_folders(cwd, home)
+    return folders if project_root(cwd) else _own(folders)
+
+
+def _own(folders: list[str]) -> list[str]:
+    """The folders up to the first that belongs to somebody else: in /tmp others may leave a settings file."""
+    own: list[str] = []
+    for folder in folders:
+        try:
+            if own and os.stat(folder).st_uid != os.geteuid():
+                break
+        except OSError:
+            break
+        own.append(folder)
+    return own
 
 
 def _upwards(folder: str) -> Iterator[str]:

@@ -1,10 +1,12 @@
-"""Scan one root: walk it, take what the cache remembers, read the rest."""
+"""Scan the roots: walk each, take what the cache remembers, read the rest."""
 
 from __future__ import annotations
 
+import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.cache import Snapshot, load_snapshot, save_snapshot
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from skillyard.catalog.roots import Place
     from skillyard.document import Profile
 
-__all__ = ["Progress", "Scan", "scan_place"]
+__all__ = ["Progress", "Scan", "scan_place", "scan_places", "without_collecting"]
 
 Progress = Callable[[int, int], object]
 """Called now and then while files are read, with how many are done and how many there are."""
@@ -31,6 +33,51 @@ class Scan(NamedTuple):
     root: Root
     found: list[Found]
     facts: list[Facts]
+
+
+def scan_places(
+    places: Iterable[Place],
+    *,
+    profile: Profile,
+    cache: str | None,
+    progress: Progress | None = None,
+    last: Sequence[Scan] = (),
+) -> tuple[Scan, ...]:
+    """Scan the places in order of precedence; one that cannot be read any more keeps its list from `last`."""
+    scans = (
+        scan_place(place, precedence, profile=profile, cache=cache, progress=progress)
+        for precedence, place in enumerate(places)
+    )
+    return tuple([_or_last_good(scan, last) for scan in scans])
+
+
+def _or_last_good(scan: Scan, last: Sequence[Scan]) -> Scan:
+    """The last good list of a root that cannot be read any more; one that is gone is gone."""
+    if scan.root.status != "unreadable":
+        return scan
+    for good in last:
+        if good.root.path == scan.root.path and good.found:
+            return good._replace(root=scan.root)
+    return scan
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Keep the garbage collector from looking through thousands of new tuples: it takes a tenth of the time and finds none.
+
+    Afterwards everything counts as old: freezing and unfreezing moves it there without a search. Where a program has frozen
+    objects of its own, those are left frozen.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
 
 
 def scan_place(place: Place, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None) -> Scan:
