@@ -25,13 +25,18 @@ if TYPE_CHECKING:
     from skillyard.catalog import Root
     from skillyard.library import Catalog
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Check", "examine"]
 
+_ROOT_FIXES: Final = {
+    "refused": "take it out of the settings, or allow it there: allow-external-paths = true",
+    "unreadable": "let this user read it, or name another folder",
+    "truncated": "name a folder further down",
+}
 _PATIENCE: Final = 10  # seconds for a program to tell its version
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """One thing that was looked at: `error` means that something needed is broken, `warning` that something optional is."""
 
     name: str
@@ -40,67 +45,69 @@ class Finding:
     fix: str | None = None
 
     def to_dict(self) -> dict[str, str | None]:
-        """The finding as plain data."""
+        """The check as plain data."""
         return asdict(self)
 
 
-def examine(arguments: argparse.Namespace) -> list[Finding]:
+def examine(arguments: argparse.Namespace) -> list[Check]:
     """Everything, in the order a person would ask; one broken thing never keeps the others from being looked at."""
-    findings = [_python(), _skillyard(), _home()]
+    checks = [_python(), _skillyard(), _home()]
     try:
         catalog = discover(arguments, roots=arguments.root)
     except SkillyardError as error:
-        findings.append(Finding("configuration", "error", error.message, error.hint))
+        checks.append(Check("configuration", "error", error.message, error.hint))
     else:
-        findings += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
-    return [*findings, *_sandboxes(), *_programs()]
+        checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
+    return [*checks, *_sandboxes(), *_programs()]
 
 
-def _python() -> Finding:
+def _python() -> Check:
     version = platform.python_version()
-    return Finding("python", "ok", f"{version} at {sys.executable}")
+    return Check("python", "ok", f"{version} at {sys.executable}")
 
 
-def _skillyard() -> Finding:
-    return Finding("skillyard", "ok", f"{__version__} on {platform.system()} {platform.release()} {platform.machine()}")
+def _skillyard() -> Check:
+    return Check("skillyard", "ok", f"{__version__} on {platform.system()} {platform.release()} {platform.machine()}")
 
 
-def _home() -> Finding:
+def _home() -> Check:
     """Whether the folder for settings, the cache and installed skills can be written."""
     home = Path(home_directory())
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     if not os.access(existing, os.W_OK):
-        return Finding("home", "error", f"{home} cannot be written", "set SKILLYARD_HOME to a folder you own")
+        return Check("home", "error", f"{home} cannot be written", "set SKILLYARD_HOME to a folder you own")
     cached = sum(file.stat().st_size for file in home.joinpath("cache").rglob("*") if file.is_file())
-    return Finding("home", "ok", f"{home} (cache {cached:,} bytes)")
+    return Check("home", "ok", f"{home} (cache {cached:,} bytes)")
 
 
-def _configuration(catalog: Catalog) -> Finding:
+def _configuration(catalog: Catalog) -> Check:
     files = [file for file in (catalog.configuration.file, catalog.configuration.user_file) if file and Path(file).exists()]
-    return Finding("configuration", "ok", ", ".join(files) or "none, so the defaults hold")
+    return Check("configuration", "ok", ", ".join(files) or "none, so the defaults hold")
 
 
-def _policy(catalog: Catalog) -> Iterator[Finding]:
+def _policy(catalog: Catalog) -> Iterator[Check]:
     """Whether the tables that other rooms read can be understood."""
     for name, read in (("permissions", catalog.rules), ("sandbox settings", catalog.executor)):
         try:
             read()
         except SkillyardError as error:
-            yield Finding(name, "error", error.message, error.hint)
+            yield Check(name, "error", error.message, error.hint)
 
 
-def _root(catalog: Catalog, root: Root) -> Finding:
+def _root(catalog: Catalog, root: Root) -> Check:
     mine = [skill for skill in catalog.all() if skill.root.path == root.path]
     unusable = sum(skill.status == "broken" for skill in mine)
     counts = counted(len(mine), "skill") + (f", {unusable} broken" if unusable else "")
     facts = [counts if root.scanned else "", root.reason or ("" if root.scanned else root.status)]
     detail = f"{root.path}: {'; '.join(fact for fact in facts if fact)}"
+    if root.status == "missing" and root.source == "config":  # somebody named it
+        return Check("root config", "warning", detail, "make the folder, or name another one")
     if root.status in ("ok", "missing"):
-        return Finding(f"root {root.source}", "ok", detail, "skillyard check " + root.path if unusable else None)
-    return Finding(f"root {root.source}", "warning", detail, root.reason)
+        return Check(f"root {root.source}", "ok", detail, "skillyard check " + root.path if unusable else None)
+    return Check(f"root {root.source}", "warning", detail, _ROOT_FIXES.get(root.status))
 
 
-def _sandboxes() -> Iterator[Finding]:
+def _sandboxes() -> Iterator[Check]:
     """One strong sandbox is enough; none is an error."""
     probes = probe_all()
     holds = any(probe.ok for probe in probes)
@@ -108,7 +115,7 @@ def _sandboxes() -> Iterator[Finding]:
         facts = ", ".join(f"{name} {value}" for name, value in probe.facts.items())
         detail = "holds" if probe.ok else probe.reason
         status: Literal["ok", "warning", "error"] = "ok" if probe.ok else "warning" if holds else "error"
-        yield Finding(
+        yield Check(
             f"sandbox {probe.backend}",
             status,
             f"{detail} ({facts})" if facts else detail,
@@ -116,25 +123,25 @@ def _sandboxes() -> Iterator[Finding]:
         )
 
 
-def _programs() -> Iterator[Finding]:
+def _programs() -> Iterator[Check]:
     yield _runs("python", "execute.py", "install the system's python3")
     yield _runs("shell", "execute.sh", "install bash")
     yield _program("node", "" if can_start("execute.mjs") else "; skills in JavaScript do not run in this version")
     yield _program("git", "")
 
 
-def _runs(language: str, entry: str, fix: str) -> Finding:
+def _runs(language: str, entry: str, fix: str) -> Check:
     """Whether a skill whose script is in that language finds its interpreter."""
     if can_start(entry):
-        return Finding(f"{language} skills", "ok", "can run")
-    return Finding(f"{language} skills", "error", "cannot run: no interpreter that a sandbox may use", fix)
+        return Check(f"{language} skills", "ok", "can run")
+    return Check(f"{language} skills", "error", "cannot run: no interpreter that a sandbox may use", fix)
 
 
-def _program(name: str, remark: str) -> Finding:
+def _program(name: str, remark: str) -> Check:
     path = shutil.which(name)
     if path is None:
-        return Finding(name, "warning", f"not found{remark}", f"install {name} if you need it")
-    return Finding(name, "ok", f"{_version(path)} at {path}{remark}")
+        return Check(name, "warning", f"not found{remark}", f"install {name} if you need it")
+    return Check(name, "ok", f"{_version(path)} at {path}{remark}")
 
 
 def _version(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skillyard.cli.examination import Finding, examine
+from skillyard.cli.examination import Check, examine
 from skillyard.cli.failures import FAILURE, OK
 
 if TYPE_CHECKING:
@@ -20,19 +20,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine everything; 1 when something that is needed is broken."""
-    findings = examine(arguments)
-    broken = any(finding.status == "error" for finding in findings)
+    checks = examine(arguments)
+    broken = any(check.status == "error" for check in checks)
     screen: Screen = arguments.screen
     if screen.as_json:
-        screen.data({"ok": not broken, "checks": [finding.to_dict() for finding in findings]})
+        screen.data({"ok": not broken, "checks": [check.to_dict() for check in checks]})
     else:
-        _draw(screen, findings)
+        _draw(screen, checks)
     return FAILURE if broken else OK
 
 
-def _draw(screen: Screen, findings: list[Finding]) -> None:
-    screen.table((finding.status, finding.name, finding.detail) for finding in findings)
-    remedies = [(finding.name, finding.fix) for finding in findings if finding.fix]
+def _draw(screen: Screen, checks: list[Check]) -> None:
+    screen.table((check.status, check.name, check.detail) for check in checks)
+    remedies = [(check.name, check.fix) for check in checks if check.fix]
     if remedies:
         screen.heading("To mend")
         screen.table(remedies, indent=2)
