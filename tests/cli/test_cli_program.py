@@ -216,3 +216,9 @@ def test_the_package_itself_can_be_started(examples: Path) -> None:
     command = [sys.executable, "-m", "skillyard", "list", "--root", str(examples)]
     done = subprocess.run(command, capture_output=True, timeout=60, text=True)
     assert (done.returncode, done.stdout[:4]) == (0, "NAME")
+
+
+def test_the_help_of_a_terminal_has_the_words_of_the_page(on_terminal: Call) -> None:
+    _, shown = on_terminal("--help")
+    assert "find and read:" in shown
+    assert "\x1b[1mwrite and check:" in shown

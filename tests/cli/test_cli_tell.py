@@ -130,3 +130,13 @@ def test_what_had_no_room_is_told_apart_from_what_is_not_offered(call: Call, ski
     assert " left out for want of room, " in note
     assert "a budget of 5 tokens" not in note
     assert "the words around the list alone need" in call("prompt", "--root", skills_root, "--budget", "5").err
+
+
+def test_doctor_minds_a_folder_that_was_named_and_is_not_there(call: Call, tmp_path: Path) -> None:
+    checks = call("doctor", "--root", tmp_path / "nowhere", "--json").data["checks"]
+    (root,) = [check for check in checks if check["name"] == "root config"]
+    assert root["status"] == "warning"
+    assert root["detail"] == f"{tmp_path / 'nowhere'}: there is no such folder"
+    assert root["fix"] == "make the folder, or name another one"
+    usual = [check for check in call("doctor", "--json").data["checks"] if check["name"] == "root user"]
+    assert {check["status"] for check in usual} == {"ok"}

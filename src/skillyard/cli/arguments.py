@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from skillyard._version import __version__
 from skillyard.cli.failures import UsageProblem
@@ -59,6 +59,8 @@ def _formatter() -> type[argparse.HelpFormatter]:
     class Formatter(RichHelpFormatter):
         """Rich's formatter that takes `[…]` in a help text as text."""
 
+        styles: ClassVar = RichHelpFormatter.styles | {"argparse.groups": "bold"}
+        group_name_formatter = str
         help_markup = False
         text_markup = False
 
