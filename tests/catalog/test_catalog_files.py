@@ -143,7 +143,7 @@ def test_a_bare_skill_has_a_bare_inventory(skills_root: Path, make_skill: Any) -
 def test_every_text_file_of_the_skill_can_be_read(pdf: Skill, path: str, text: str | None) -> None:
     content = pdf.read_file(path)
     assert not content.binary
-    assert content.kind.startswith("text/")
+    assert content.media_type.startswith("text/")
     assert content.text == text if text is not None else "See FORMS.md" in (content.text or "")
 
 
@@ -158,7 +158,7 @@ def test_every_text_file_of_the_skill_can_be_read(pdf: Skill, path: str, text: s
 )
 def test_a_binary_file_is_answered_as_binary_with_size_and_kind(pdf: Skill, path: str, kind: str) -> None:
     content = pdf.read_file(path)
-    assert (content.binary, content.text, content.kind) == (True, None, kind)
+    assert (content.binary, content.text, content.media_type) == (True, None, kind)
     assert content.size == (Path(pdf.directory) / path).stat().st_size
 
 

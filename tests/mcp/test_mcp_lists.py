@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import Catalog, media_type
 from skillyard.errors import InvalidInput
-from skillyard.mcp.media import media_type
 from skillyard.mcp.paging import page
 from skillyard.mcp.published import PublishedSkills
 

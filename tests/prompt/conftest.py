@@ -43,6 +43,10 @@ class FakeSkill:
     def id(self) -> str:
         return self.given_id or f"{self.source}:{self.name}"
 
+    @property
+    def offered(self) -> bool:
+        return self.status == "ok" and self.model_invocable
+
     def files(self) -> tuple[File, ...]:
         return tuple(File(name) for name in self.file_names)
 

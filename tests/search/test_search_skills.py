@@ -25,6 +25,10 @@ class FakeSkill:
     model_invocable: bool = True
 
     @property
+    def offered(self):
+        return self.status == "ok" and self.model_invocable
+
+    @property
     def slug(self):
         return self.name.lower().replace(" ", "-").replace("_", "-")
 

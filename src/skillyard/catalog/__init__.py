@@ -13,6 +13,7 @@ from skillyard.catalog.settings import Settings, home_directory
 if TYPE_CHECKING:
     from skillyard.catalog.digest import tree_digest
     from skillyard.catalog.inventory import FileType, Inventory, SkillFile
+    from skillyard.catalog.media import media_type
     from skillyard.catalog.reading import FileContent
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Source",
     "Status",
     "home_directory",
+    "media_type",
     "tree_digest",
 ]
 
@@ -43,6 +45,7 @@ _LATER = {
     "FileType": "skillyard.catalog.inventory",
     "Inventory": "skillyard.catalog.inventory",
     "SkillFile": "skillyard.catalog.inventory",
+    "media_type": "skillyard.catalog.media",
     "tree_digest": "skillyard.catalog.digest",
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.document import DESCRIPTION_LIMIT, NAME_LIMIT, is_name, new_document
 from skillyard.errors import DeleteRefused, InvalidInput, SkillExists
+from skillyard.paths import real_path
 
 if TYPE_CHECKING:
     from skillyard.catalog.model import Skill
@@ -59,7 +60,7 @@ def delete_folder(skill: Skill) -> None:
     if skill.source != "user":
         raise DeleteRefused("Can only delete user skills", hint=f"if you are sure, delete {directory} yourself", id=skill.id)
     below = directory[len(root.rstrip("/")) + 1 :]
-    if not below or os.path.realpath(directory) != f"{os.path.realpath(root).rstrip('/')}/{below}":
+    if not below or real_path(directory) != f"{real_path(root).rstrip('/')}/{below}":
         raise DeleteRefused(
             f"{directory} is reached through a link or is the root itself",
             hint="remove the link, or delete the folder it leads to, by hand",

@@ -30,6 +30,8 @@ _SHIP: Final = "ship.json"
 _TABLES: Final = ("skills", "permissions", "tools", "sandbox")
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _LARGEST: Final = 1024 * 1024
+_MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of their number to read
+_MOST_PATHS: Final = 256
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -109,6 +111,8 @@ def _read_toml(path: str, sections: tuple[str, ...]) -> _Table | None:
     import tomllib  # only when there is a file to read: it is slow to import
 
     try:
+        if any(line.count(b".") > _MOST_DOTS for line in data.splitlines()):
+            raise ValueError(f"a line has more than {_MOST_DOTS} dots")
         values: object = tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise _not(path, "TOML", error) from None
@@ -227,6 +231,8 @@ class _Reader:
         value = skills.get("paths", [])
         if not isinstance(value, list) or not all(isinstance(path, str) and "\0" not in path for path in value):
             raise self.wrong("skills.paths", "a list of paths", value)
+        if len(value) > _MOST_PATHS:
+            raise self.wrong("skills.paths", f"at most {_MOST_PATHS} paths", f"{len(value)} paths")
         return tuple(dict.fromkeys(path.strip() for path in value if path.strip()))
 
     def patterns(self, permissions: _Table) -> Mapping[str, str]:

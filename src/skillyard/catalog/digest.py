@@ -23,22 +23,24 @@ def tree_digest(directory: str) -> str:
     """
     digest = hashlib.sha256(b"skillyard tree 1\n")
     root = os.fsencode(directory)
-    for path in sorted(_paths(root, b"")):
+    for path in sorted(_paths(root)):
         kind, content = _content(root + b"/" + path)
         digest.update(kind + len(path).to_bytes(8, "big") + path + content)
     return f"sha256:{digest.hexdigest()}"
 
 
-def _paths(root: bytes, prefix: bytes) -> Iterator[bytes]:
-    with os.scandir(root + b"/" + prefix) as entries:
-        found = list(entries)
-    if not found and prefix:
-        yield prefix[:-1]
-    for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _paths(root, prefix + entry.name + b"/")
-        else:
-            yield prefix + entry.name
+def _paths(root: bytes) -> Iterator[bytes]:
+    waiting = [b""]
+    for prefix in waiting:  # grows while it runs
+        with os.scandir(root + b"/" + prefix) as entries:
+            found = list(entries)
+        if not found and prefix:
+            yield prefix[:-1]
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(prefix + entry.name + b"/")
+            else:
+                yield prefix + entry.name
 
 
 def _content(path: bytes) -> tuple[bytes, bytes]:

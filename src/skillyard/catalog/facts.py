@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE, SKILL_FILE, look
 from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
-from skillyard.paths import is_inside, slug
+from skillyard.paths import is_inside, real_path, slug
 
 if TYPE_CHECKING:
     from skillyard.catalog.model import Facts, Found
@@ -118,7 +118,7 @@ def _real_file(directory: str, file: str, mode: int) -> str:
     if not stat.S_ISLNK(mode):
         kind = "folder" if stat.S_ISDIR(mode) else "device, pipe or socket"
         raise _NotAFileError(f"{file} is a {kind}, not a file", f"put a text file named {file} there")
-    path = os.path.realpath(f"{directory}/{file}")
+    path = real_path(f"{directory}/{file}")
     if not is_inside(path, directory):
         raise _NotAFileError(f"{file} is a link that leaves the skill's folder", "link the whole folder, or copy the file")
     if not os.path.exists(path):

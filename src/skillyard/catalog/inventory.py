@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from skillyard.paths import real_path
+
 __all__ = ["FileType", "Inventory", "SkillFile", "is_denied", "list_files", "take_inventory"]
 
 FileType = Literal["markdown", "script", "template", "other"]
@@ -130,7 +132,7 @@ def _class(name: str) -> str:
 
 def walk_files(directory: str, *, skip_built: bool) -> Iterator[tuple[str, int]]:
     """Relative path and size of every file that may be read; with `skip_built` without build output and lock files."""
-    real = os.path.realpath(directory)
+    real = real_path(directory)
     for count, found in enumerate(_walk(real, "", 0, skip_built=skip_built)):
         if count >= _MAX_FILES:
             return
@@ -156,7 +158,7 @@ def _walk(root: str, prefix: str, depth: int, *, skip_built: bool) -> Iterator[t
 def _size(root: str, entry: os.DirEntry[str]) -> int | None:
     """The size of a regular file, or of the one inside the skill that a link leads to."""
     if entry.is_symlink():
-        target = os.path.realpath(entry.path)
+        target = real_path(entry.path)
         if not target.startswith(f"{root}/") or is_denied(target[len(root) + 1 :]):
             return None
     try:

@@ -198,6 +198,11 @@ class Skill:
         return self._row[5][5][7]
 
     @property
+    def offered(self) -> bool:
+        """Whether models are told of it: it is usable, and its author does not keep it for people."""
+        return self.status == "ok" and self.model_invocable
+
+    @property
     def has_entry(self) -> bool:
         """Whether it declares something that can run."""
         return self._row[5][5][8]

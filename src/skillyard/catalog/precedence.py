@@ -11,6 +11,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from skillyard.paths import real_path
+
 if TYPE_CHECKING:
     from skillyard.catalog.model import Found, Row, Verdict
     from skillyard.catalog.scan import Scan
@@ -62,7 +64,7 @@ def _shadow(winner: _Winner, root: str, found: Found) -> str:
     """Why a second skill of one name steps back; the same SKILL.md reached twice is told apart from a namesake."""
     winner_id, winner_root, winner_found = winner
     theirs = _folder(winner_root, winner_found)
-    if winner_found[5] == found[5] and os.path.realpath(theirs) == os.path.realpath(_folder(root, found)):
+    if winner_found[5] == found[5] and real_path(theirs) == real_path(_folder(root, found)):
         return f"the same folder as {winner_id} in {theirs}"
     return f"{winner_id} in {theirs} has the same name and comes first"
 

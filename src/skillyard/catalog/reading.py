@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog.facts import legacy_header
 from skillyard.catalog.inventory import is_denied, walk_files
+from skillyard.catalog.media import media_type
 from skillyard.document import DOCUMENT_LIMIT, parse_document
 from skillyard.errors import FileMissing, PathRefused, SkillUnusable
-from skillyard.paths import is_inside, read_inside, safe_relative
+from skillyard.paths import is_inside, read_inside, real_path, safe_relative
 from skillyard.text import nearest
 
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ _CONTROLS: Final = bytes(set(range(32)) - {9, 10, 12, 13, 27}) + b"\x7f"
 class FileContent:
     """One file: its path as it was found, its bytes, and its text unless it is binary.
 
-    `kind` is a media type such as `text/plain` or `image/png`. `note` says when the file was found under another spelling or is
+    `media_type` is for example `text/plain` or `image/png`. `note` says when the file was found under another spelling or is
     not UTF-8.
     """
 
     path: str
     data: bytes
     text: str | None
-    kind: str
+    media_type: str
     note: str | None = None
 
     @property
@@ -74,17 +75,17 @@ def read_file(skill: Skill, path: str, *, limit: int) -> FileContent:
         FileTooLarge: longer than `limit` bytes.
     """
     wanted = safe_relative(path)
-    root = os.path.realpath(skill.directory)
+    root = real_path(skill.directory)
     relative, note = _located(root, wanted)
     data = read_inside(root, _real_relative(root, relative), limit=limit)
     text, encoding = _decoded(data)
     notes = [part for part in (note, encoding) if part]
-    return FileContent(relative, data, text, _kind(relative, data, text), "; ".join(notes) or None)
+    return FileContent(relative, data, text, _media_type(relative, data, text), "; ".join(notes) or None)
 
 
 def read_document(skill: Skill) -> Document:
     """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself (row 000-6)."""
-    root = os.path.realpath(skill.directory)
+    root = real_path(skill.directory)
     file = skill.path.rpartition("/")[2]
     try:
         data = read_inside(root, _real_relative(root, file), limit=DOCUMENT_LIMIT * 2)
@@ -101,7 +102,7 @@ def read_document(skill: Skill) -> Document:
 
 def _real_relative(root: str, relative: str) -> str:
     """`relative` with links inside the skill resolved, so that it can be opened without following any."""
-    real = os.path.realpath(f"{root}/{relative}")
+    real = real_path(f"{root}/{relative}")
     if not is_inside(real, root):
         raise PathRefused(
             f"{relative!r} is a link that leaves the skill's folder", hint="only files inside the skill's folder can be read"
@@ -159,14 +160,10 @@ def _decoded(data: bytes) -> tuple[str | None, str | None]:
     return data.decode("latin-1"), "not UTF-8: read as Latin-1"
 
 
-def _kind(path: str, data: bytes, text: str | None) -> str:
-    if text is None:
-        for signature, kind in _SIGNATURES:
-            if data.startswith(signature):
-                return kind
-    import mimetypes
-
-    guessed = mimetypes.guess_type(path, strict=False)[0]
-    if text is None:
-        return guessed if guessed and not guessed.startswith("text/") else "application/octet-stream"
-    return guessed if guessed and guessed.startswith("text/") else "text/plain"
+def _media_type(path: str, data: bytes, text: str | None) -> str:
+    """The type that the content shows, else the one of the name where both agree on what is text."""
+    by_name = media_type(path)
+    if text is not None:
+        return by_name if by_name.startswith("text/") else "text/plain"
+    shown = next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), "application/octet-stream")
+    return by_name if shown == "application/octet-stream" and not by_name.startswith("text/") else shown

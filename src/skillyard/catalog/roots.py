@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, Boundary
+from skillyard.paths import real_path
 
 if TYPE_CHECKING:
     from skillyard.catalog.configuration import Configuration
@@ -82,7 +83,7 @@ def project_root(cwd: str) -> str | None:
 def project_folders(cwd: str, home: str) -> list[str]:
     """`cwd` and its parents up to the git root if there is one, else up to the home folder or `/` (row 001-4)."""
     git_root = project_root(cwd)
-    last = (home, os.path.realpath(home)) if git_root is None else (git_root,)
+    last = (home, real_path(home)) if git_root is None else (git_root,)
     folders = []
     for folder in _upwards(cwd):
         folders.append(folder)
@@ -120,12 +121,12 @@ def _upwards(folder: str) -> Iterator[str]:
 
 
 def _project(cwd: str, home: str, user: Sequence[str], own: Sequence[str], configuration: Configuration) -> Iterator[Place]:
-    user_real = {os.path.realpath(path) for path in user}
+    user_real = {real_path(path) for path in user}
     git_root = project_root(cwd)
     for folder in project_folders(cwd, home):
         for name in WELL_KNOWN:
             path = f"{folder.rstrip('/')}/{name}"
-            if os.path.isdir(path) and os.path.realpath(path) not in user_real:
+            if os.path.isdir(path) and real_path(path) not in user_real:
                 yield Place(path, "project", _boundary([git_root or folder], own, configuration, path))
 
 
@@ -133,7 +134,7 @@ def _boundary(project: Sequence[str], own: Sequence[str], configuration: Configu
     """Links may lead anywhere in the project, in the root itself, or into the user's own skills."""
     if configuration.allow_external_paths:
         return None
-    return Boundary(tuple(os.path.realpath(folder) for folder in (*project, root, *own)))
+    return Boundary(tuple(real_path(folder) for folder in (*project, root, *own)))
 
 
 def _configured(configuration: Configuration, home: str, own: Sequence[str]) -> tuple[list[Place], list[Place]]:
@@ -142,7 +143,7 @@ def _configured(configuration: Configuration, home: str, own: Sequence[str]) -> 
     outside: list[Place] = []
     for base, written, trusted in configuration.roots():
         path = _with_skills_folder(os.path.normpath(os.path.join(base, _expand(written, home))))
-        if not trusted and Boundary((os.path.realpath(base),)).holds(os.path.realpath(path)):
+        if not trusted and Boundary((real_path(base),)).holds(real_path(path)):
             inside.append(Place(path, "config", _boundary([base], own, configuration, path)))
         elif trusted or configuration.allow_external_paths:
             outside.append(Place(path, "config"))

@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillyard.paths import real_path
+
 if TYPE_CHECKING:
     from skillyard.catalog.model import Found, RootStatus
 
@@ -208,12 +210,12 @@ class _Walker:
 
     def _follow_links(self) -> None:
         """Look behind every link to a folder; links found there join the end of the queue."""
-        real_root = os.path.realpath(self.root) if self.links else ""
+        real_root = real_path(self.root) if self.links else ""
         for relative, depth in self.links:  # grows while it runs
             path = f"{self.root}/{relative}"
             if not os.path.isdir(path):
                 continue  # a broken link or a link to a file (row 001-3)
-            target = os.path.realpath(path)
+            target = real_path(path)
             if self.boundary and not self.boundary.holds(target):
                 if os.path.lexists(f"{target}/{SKILL_FILE}"):
                     self.found.append((relative, SKILL_FILE, OUTSIDE, 0, 0, 0))

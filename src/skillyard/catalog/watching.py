@@ -43,8 +43,8 @@ async def _ticks(folders: list[str], debounce_ms: int, look_again_s: float) -> A
             async with aclosing(_events(folders, debounce_ms, look_again_s)) as events:
                 async for _ in events:
                     yield
-        except OSError:
-            pass  # no watches left, or a root went away in between
+        except (OSError, ExceptionGroup):
+            pass  # no watches left, a root went away in between, or a file has a name that cannot be told
     yield
     await asyncio.sleep(look_again_s)
 

@@ -32,8 +32,9 @@ class PublishedSkill:
         return address(self.path, file)
 
     def files(self) -> tuple[str, ...]:
-        """Its files by the path they are published at, SKILL.md first."""
-        return MAIN_FILE, *(file.name for file in self.skill.files())
+        """Its files by the path they are published at, SKILL.md first; an address can only name what is UTF-8."""
+        names = (file.name for file in self.skill.files())
+        return MAIN_FILE, *(name for name in names if _is_utf8(name))
 
     def read(self, file: str) -> FileContent:
         """One of its files, at most 16 MiB.
@@ -111,3 +112,11 @@ def _published(skills: tuple[Skill, ...]) -> Iterator[PublishedSkill]:
 def _published_name(skill: Skill) -> str:
     """The name itself where the specification allows it, else its slug, cut to 64 characters."""
     return skill.name if is_name(skill.name) else skill.slug[:NAME_LIMIT].rstrip("-")
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

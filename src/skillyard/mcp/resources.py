@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from mcp import types
 
+from skillyard.catalog import media_type
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import FileMissing
 from skillyard.mcp.addresses import INDEX, MAIN_FILE
-from skillyard.mcp.media import media_type
 from skillyard.mcp.paging import page
 from skillyard.mcp.published import PublishedSkill, PublishedSkills
 from skillyard.text import shorten, single_line
@@ -88,7 +88,7 @@ def read(published: PublishedSkill, file: str) -> types.TextResourceContents | t
     content = published.read(file)
     uri = published.address(file if file == MAIN_FILE else content.path)
     text = _as_text(content)
-    kind = media_type(content.path, content.kind)
+    kind = media_type(content.path, content.media_type)
     if text is None:
         return types.BlobResourceContents(uri=uri, mime_type=kind, blob=base64.b64encode(content.data).decode())
     return types.TextResourceContents(uri=uri, mime_type=kind, text=text)

@@ -119,7 +119,7 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
         if self._tools.access.offered() != before:  # the call looked at the folders again
             await self._announcer.announce()
-        detail = None if result.ok else {"code": result.code, "title": result.title}
+        detail = None if result.ok else {"code": result.code, "title": sanitize(result.title or "")}
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
         return types.CallToolResult(content=content, structured_content=detail, is_error=not result.ok)
 
@@ -206,7 +206,8 @@ def _with_freshness(context: _Context, result: types.Result) -> dict[str, object
 
 def _as_protocol_error(error: SkillyardError) -> MCPError:
     hint = f" ({error.hint})" if error.hint else ""
-    return MCPError(types.INVALID_PARAMS, f"{error.message}{hint}", {"code": error.code})
+    # What cannot be encoded would end the whole server while the answer is written.
+    return MCPError(types.INVALID_PARAMS, sanitize(f"{error.message}{hint}"), {"code": error.code})
 
 
 def _lifespan(

@@ -107,8 +107,8 @@ def build_index(
     """
     form = _form(style, budget, description_chars)
     everyone = list(skills)
-    offered = [skill for skill in everyone if skill.status == "ok" and skill.model_invocable]
-    hidden = [_hidden(skill) for skill in everyone if skill.status != "ok" or not skill.model_invocable]
+    offered = [skill for skill in everyone if skill.offered]
+    hidden = [_hidden(skill) for skill in everyone if not skill.offered]
     shown_roots = (
         single_line(relative_to(root, project_root) if project_root else root) for root in roots if style == "section"
     )

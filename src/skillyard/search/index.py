@@ -31,7 +31,7 @@ class SearchIndex:
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         # `phrases` by their first word, `names` by all their words, `known` by name, slug and id as written, without case.
-        self.skills = tuple(skill for skill in skills if skill.status == "ok" and skill.model_invocable)
+        self.skills = tuple(skill for skill in skills if skill.offered)
         self.phrases: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
         self.names: dict[tuple[str, ...], list[int]] = {}
         self.known: dict[str, list[int]] = {}

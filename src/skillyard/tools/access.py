@@ -43,8 +43,7 @@ class Access:
         """The skills a model may be told about, in the catalog's order."""
         everyone = self.catalog.all()
         if everyone is not self._everyone:  # the catalog gives the same tuple until something has changed
-            usable = (skill for skill in everyone if skill.status == "ok" and skill.model_invocable)
-            self._offered = tuple(skill for skill in usable if not self._denied(skill))
+            self._offered = tuple(skill for skill in everyone if skill.offered and not self._denied(skill))
             self._everyone = everyone
         return self._offered
 

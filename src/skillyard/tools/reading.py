@@ -64,11 +64,11 @@ def _files_hint(path: str, names: list[str]) -> str:
 def _answer(skill: Skill, content: FileContent) -> ToolResult:
     if content.binary or content.text is None:
         raise BinaryFile(
-            f"{single_line(content.path)} is a binary file ({content.kind}, {content.size} bytes)",
+            f"{single_line(content.path)} is a binary file ({content.media_type}, {content.size} bytes)",
             hint="it cannot be shown as text; work with it by its path in the skill's folder",
             path=content.path,
             size=content.size,
-            kind=content.kind,
+            media_type=content.media_type,
         )
     text = fence("file_text", content.text, skill=skill.name, path=content.path)
     note = f"{single_line(content.note)}\n\n" if content.note else ""
