@@ -14,7 +14,7 @@ from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 
-__all__ = ["is_inside", "open_inside", "read_inside", "relative_to", "safe_relative", "slug"]
+__all__ = ["is_inside", "open_inside", "read_inside", "real_path", "relative_to", "safe_relative", "slug"]
 
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9]+")
@@ -25,8 +25,16 @@ _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC 
 
 def is_inside(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> bool:
     """Whether the real path of `path` is `root` or below it; links are resolved on both sides."""
-    real_root = os.path.realpath(root)
-    return os.path.commonpath([real_root, os.path.realpath(path)]) == real_root
+    real_root = real_path(root)
+    return os.path.commonpath([real_root, real_path(path)]) == real_root
+
+
+def real_path(path: str | os.PathLike[str]) -> str:
+    """`path` with all links resolved; through a chain of links longer than Python can follow nothing can be opened either."""
+    try:
+        return os.path.realpath(path)
+    except RecursionError:
+        return os.path.abspath(path)
 
 
 def safe_relative(path: str) -> str:
