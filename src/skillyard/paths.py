@@ -34,7 +34,7 @@ def real_path(path: str | os.PathLike[str]) -> str:
     try:
         return os.path.realpath(path)
     except RecursionError:
-        return os.path.abspath(path)
+        return os.path.abspath(path)  # noqa: PTH100 # pathlib would follow the links
 
 
 def safe_relative(path: str) -> str:

@@ -73,3 +73,14 @@ def test_two_trees_have_one_digest_only_when_they_are_the_same(
             (root / name).write_bytes(data)
         digests.append(tree_digest(str(root)))
     assert (digests[0] == digests[1]) == (trees[0] == trees[1])
+
+
+def test_folders_nested_deeper_than_a_call_stack_have_a_digest(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=here)
+        below = os.open("a", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    assert tree_digest(str(tmp_path)).startswith("sha256:")

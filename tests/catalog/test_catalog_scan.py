@@ -310,3 +310,16 @@ def test_every_finding_of_a_scan_names_a_rule_that_is_documented(skills_root: Pa
     found = {skill.slug: [one.rule for one in skill.diagnostics] for skill in discover(skills_root).all()}
     assert found == {"broken": ["file-not-regular"], "folder": ["file-not-regular"], "old": ["legacy-metadata"]}
     assert {rule for rules in found.values() for rule in rules} <= set(RULES)
+
+
+def test_a_chain_of_thousands_of_links_harms_nobody(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "good")
+    folder = skills_root / "good"
+    (skills_root / "chained").mkdir()
+    for number in range(3_000):
+        (folder / f"link{number}").symlink_to(f"link{number + 1}")
+    (skills_root / "chained/SKILL.md").symlink_to("../good/link0")
+    found = {skill.name: skill for skill in Catalog.discover(roots=[skills_root], cache=False).all()}
+    assert (found["good"].status, found["chained"].status) == ("ok", "broken")
+    assert found["good"].files() == ()
+    assert found["good"].inventory().total_files == 1
