@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -56,4 +57,16 @@ async def test_without_watches_the_catalog_is_looked_at_now_and_then(
     monkeypatch.setattr(watchfiles, "awatch", refuse)
     watching = Catalog.discover(roots=[skills_root]).watch(look_again_s=0.1)
     assert (await after(watching, lambda: make_skill(skills_root, "one"))).added == ("config:one",)
+    await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
+
+
+async def test_a_file_whose_name_cannot_be_told_ends_no_watch(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "one")
+    watching = Catalog.discover(roots=[skills_root]).watch(look_again_s=0.3)
+
+    def change() -> None:
+        os.close(os.open(os.fsencode(skills_root) + b"/one/b\xff", os.O_CREAT | os.O_WRONLY))
+        make_skill(skills_root, "two")
+
+    assert (await after(watching, change)).added == ("config:two",)
     await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs

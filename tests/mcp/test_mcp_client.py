@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,13 @@ async def test_over_real_standard_input_and_output(
         assert isinstance(content, types.TextResourceContents)
         digest = hashlib.sha256((shop / "pdf/scripts/fill.py").read_bytes()).hexdigest()
         assert hashlib.sha256(content.text.encode()).hexdigest() == digest
+
+
+@MODES
+async def test_a_file_whose_name_is_no_text_hides_no_other_and_ends_no_server(mode: str, server: Make, shop: Path) -> None:
+    os.close(os.open(os.fsencode(shop) + b"/weather/b\xff.md", os.O_CREAT | os.O_WRONLY))
+    async with Client(server(), mode=mode) as client:
+        assert {"skill://pdf/forms.md", "skill://weather/SKILL.md"} <= set(await all_resources(client))
+        with pytest.raises(MCPError, match="there is no file"):
+            await client.read_resource("skill://weather/missing.md")
+        assert "Tells the weather" in text_of(await client.call_tool("skill", {"skill": "weather"}))

@@ -23,6 +23,7 @@ from skillyard.mcp.announcing import Announcer
 from skillyard.mcp.manifest import entry
 from skillyard.mcp.paging import page
 from skillyard.mcp.published import PublishedSkill, PublishedSkills
+from skillyard.text import sanitize
 
 if TYPE_CHECKING:
     from skillyard.tools import Consent, SkillTools
