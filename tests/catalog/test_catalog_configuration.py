@@ -163,3 +163,17 @@ def test_a_project_can_tighten_but_not_loosen_what_its_user_set(project: Path, h
     assert dict(found.sandbox) == {"memory-mb": 64, "timeout-ms": 500}
     (project / "skillyard.toml").write_text('[tools]\nallowed-tools = "enforce"\n')
     assert configuration(project).allowed_tools == "enforce"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("skillyard.toml", ".".join(["a"] * 200_000) + " = 1"),
+        ("skillyard.toml", "x = {" + ".".join(["a"] * 200_000) + " = 1}"),
+        ("ship.json", json.dumps({"skills": {"paths": [f"p{number}" for number in range(50_000)]}})),
+    ],
+)
+def test_a_settings_file_cannot_keep_a_reader_busy(project: Path, file: str, text: str) -> None:
+    (project / file).write_text(text)
+    with pytest.raises(InvalidConfiguration, match=r"dots|at most 256 paths"):
+        configuration(project)
