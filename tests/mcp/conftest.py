@@ -60,6 +60,6 @@ def command(shop: Path) -> Callable[..., StdioServerParameters]:
     """How to start a server in another process; takes more arguments of its command line."""
     return lambda *more: StdioServerParameters(
         command=sys.executable,
-        args=["-W", "error", "-m", "skillyard.mcp", "--root", str(shop), *more],
+        args=["-W", "error", "-m", "skillyard", "mcp", "--root", str(shop), *more],
         env=dict(os.environ),
     )

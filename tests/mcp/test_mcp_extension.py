@@ -79,7 +79,7 @@ async def test_fastmcps_client_lists_gets_and_reads_over_standard_input_and_outp
 
 
 async def test_every_example_skill_is_published() -> None:
-    arguments = ["-m", "skillyard.mcp", "--root", str(EXAMPLES), "--no-watch"]
+    arguments = ["-m", "skillyard", "mcp", "--root", str(EXAMPLES), "--no-watch"]
     async with fast(StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))) as client:
         published = {skill.frontmatter.name for skill in await client.list_skills()}
     assert published == {folder.parent.name for folder in EXAMPLES.glob("*/SKILL.md")}

@@ -97,7 +97,7 @@ def test_bad_frames_do_not_stop_the_server_and_output_is_protocol_only(command: 
 
 def test_a_root_that_cannot_be_served_is_said_on_standard_error(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "skillyard.mcp", "--language", "xx"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "skillyard", "mcp", "--language", "xx"], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 2
     assert done.stdout == ""
