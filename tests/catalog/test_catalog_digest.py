@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,19 @@ def test_two_trees_have_one_digest_only_when_they_are_the_same(
 
 
 def test_folders_nested_deeper_than_a_call_stack_have_a_digest(tmp_path: Path) -> None:
-    here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("a", dir_fd=here)
-        below = os.open("a", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
-    assert tree_digest(str(tmp_path)).startswith("sha256:")
+    folders = [os.open(tmp_path, os.O_RDONLY)]
+    try:
+        for _ in range(500):
+            os.mkdir("a", dir_fd=folders[-1])
+            folders.append(os.open("a", os.O_RDONLY, dir_fd=folders[-1]))
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(400)
+        try:
+            assert tree_digest(str(tmp_path)).startswith("sha256:")
+        finally:
+            sys.setrecursionlimit(limit)
+    finally:
+        os.close(folders.pop())
+        for folder in reversed(folders):  # pytest cannot delete what is so deep
+            os.rmdir("a", dir_fd=folder)
+            os.close(folder)
