@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.errors import FileMissing, NotExecutable, PathRefused
+from skillyard.errors import FileMissing, NotExecutable, PathRefused, PermissionDenied
 from skillyard.execution import Executor
 
 
@@ -41,3 +41,14 @@ async def test_a_static_skill_without_a_usable_file_says_so(write_skill) -> None
         await Executor().run(write_skill({"x": ""}, kind="static", config={"dataPath": "y.json"}), {})
     with pytest.raises(NotExecutable, match="cannot be read"):
         await Executor().run(write_skill({"x": "{"}, kind="static", config={"dataPath": "x"}), {})
+
+
+async def test_an_approved_static_skill_gives_only_what_was_approved(write_skill) -> None:
+    from skillyard.catalog.digest import tree_digest
+
+    skill = write_skill({"assets/data.json": "1"}, kind="static", config={"dataPath": "assets/data.json"})
+    approved = tree_digest(skill.directory)
+    assert (await Executor().run(skill, {}, digest=approved)).output == 1
+    Path(skill.directory, "assets/data.json").write_text("2")
+    with pytest.raises(PermissionDenied):
+        await Executor().run(skill, {}, digest=approved)

@@ -119,7 +119,10 @@ class Executor:
             return checked
         call = checked
         if entry is None and skill.kind == "static":
-            return _finish(call, read_outcome(read_static(skill.directory, metadata.config)), None)
+            content = read_static(skill.directory, metadata.config)
+            if digest:
+                _verify(digest, skill.directory)
+            return _finish(call, read_outcome(content), None)
         return await self._run_script(call, find_entry(skill, document, entry), digest)
 
     async def _run_script(self, call: _Call, entry: str, digest: str | None) -> Run:
