@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,10 @@ def test_a_folder_that_cannot_be_searched_is_not_taken_for_an_empty_one(
     assert answer.code == 1
     assert f"error: {skills_root} cannot be searched: it cannot be read: Permission denied\n" in answer.err
     assert "skillyard new" not in answer.err
+
+
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(call: Call, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "draft.md")
+    answer = call("check", tmp_path / "draft.md")
+    assert answer.code == 1
+    assert "not a regular file" in answer.out

@@ -62,6 +62,7 @@ async def test_a_miss_names_near_skills_and_what_there_is(skills_root: Path, mak
     result = await tools().call("skill", {"skill": "pdf-from"})
     assert (result.ok, result.code, result.title) == (False, "skill_not_found", "Skill not found: pdf-from")
     assert result.text == "Unknown skill: pdf-from\nDid you mean: pdf-forms?\nAvailable skills: pdf-forms, weather"
+    assert len((await tools().call("skill", {"skill": "x" * 1_000_000})).text) < 1_000
 
 
 @pytest.mark.row("C-9", "C-8", "001-15")

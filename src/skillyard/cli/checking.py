@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -131,8 +132,17 @@ def check_target(target: Target, *, profile: Profile, fix: bool = False) -> Chec
 def _read(target: Target) -> bytes:
     if target.skill is not None:
         return target.skill.read_file(Path(target.skill.path).name, limit=DOCUMENT_LIMIT).data
-    with Path(target.path).open("rb") as file:
+    with open(target.path, "rb", opener=_without_waiting) as file:
         return file.read(DOCUMENT_LIMIT + 1)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, and refuse what would keep its reader waiting: a pipe, a terminal, a device."""
+    file = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return file
 
 
 def _surroundings(target: Target) -> tuple[str, str, Sequence[str] | None]:

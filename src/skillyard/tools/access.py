@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Access", "Consent", "unusable"]
 
 _SUGGESTIONS: Final = 5
+_ECHOED: Final = 200  # characters of a name nobody knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Access:
     def _missing(self, wanted: str) -> SkillNotFound:
         near = list(self.suggestions(wanted))
         hint = f"Did you mean: {', '.join(near)}?" if near else None
-        return SkillNotFound(f"Unknown skill: {single_line(wanted)}", hint=hint, candidates=near)
+        return SkillNotFound(f"Unknown skill: {single_line(wanted[:_ECHOED])}", hint=hint, candidates=near)
 
     def _require_usable(self, skill: Skill) -> None:
         if skill.status != "ok":
