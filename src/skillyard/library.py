@@ -146,14 +146,14 @@ class Catalog(room.Catalog):
         )
 
     def executor(self, *, timeout_ms: int | None = None) -> Executor:
-        """What runs skills within the `[sandbox]` table of the configuration, and at most `timeout_ms` milliseconds each.
+        """What runs skills within the `[sandbox]` tables of the configuration, and at most `timeout_ms` milliseconds each.
 
         Raises:
             InvalidPolicy: the table says something that cannot be meant.
         """
         from skillyard.execution import Executor
 
-        return Executor.from_settings(self.configuration.sandbox, timeout_ms=timeout_ms)
+        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms)
 
     def _search_index(self) -> SearchIndex:
         """The skills ready to be searched; made again only when they are others."""

@@ -53,7 +53,7 @@ def test_every_setting_of_skillyard_toml_is_read(project: Path) -> None:
     assert dict(found.permissions) == {"*": "allow", "internal-*": "deny"}
     assert list(found.permissions) == ["*", "internal-*"]
     assert (found.permission_match, found.allowed_tools) == ("last", "enforce")
-    assert dict(found.sandbox) == {"timeout-ms": 1000, "network": "none"}
+    assert dict(found.project_sandbox) == {"timeout-ms": 1000, "network": "none"}
     assert found.file == str(project / "skillyard.toml")
 
 
@@ -160,7 +160,7 @@ def test_a_project_can_tighten_but_not_loosen_what_its_user_set(project: Path, h
     (project / "skillyard.toml").write_text('[tools]\nallowed-tools = "off"\n[sandbox]\nmemory-mb = 4096\ntimeout-ms = 500\n')
     found = configuration(project)
     assert found.allowed_tools == "advise"
-    assert dict(found.sandbox) == {"memory-mb": 64, "timeout-ms": 500}
+    assert (dict(found.sandbox), dict(found.project_sandbox)) == ({"memory-mb": 64}, {"memory-mb": 4096, "timeout-ms": 500})
     (project / "skillyard.toml").write_text('[tools]\nallowed-tools = "enforce"\n')
     assert configuration(project).allowed_tools == "enforce"
 
@@ -176,4 +176,15 @@ def test_a_project_can_tighten_but_not_loosen_what_its_user_set(project: Path, h
 def test_a_settings_file_cannot_keep_a_reader_busy(project: Path, file: str, text: str) -> None:
     (project / file).write_text(text)
     with pytest.raises(InvalidConfiguration, match=r"dots|at most 256 paths"):
+        configuration(project)
+
+
+def test_a_project_cannot_choose_its_sandbox_or_reach_out_when_its_user_said_no(project: Path, home: Path) -> None:
+    user = home / ".config/skillyard/skillyard.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text("[skills]\nallow-external-paths = false\n")
+    (project / "skillyard.toml").write_text('[skills]\npaths = ["/"]\nallow-external-paths = true\n')
+    assert not configuration(project).allow_external_paths
+    (project / "skillyard.toml").write_text('[sandbox]\nbackend = "landlock"\n')
+    with pytest.raises(InvalidConfiguration, match="not a project's to choose"):
         configuration(project)

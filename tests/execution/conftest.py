@@ -50,7 +50,7 @@ class Skill:
     id: str = "user:example"
     has_entry: bool = True
 
-    def document(self) -> Document:
+    def document(self, *, copy: str | None = None) -> Document:
         return Document(self.fields, tuple(Block(language) for language in self.fences))
 
 

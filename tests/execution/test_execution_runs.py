@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from skillyard.catalog import Catalog, Configuration, Skill
+from skillyard.document import Document
 from skillyard.errors import (
     FileMissing,
     InvalidPolicy,
@@ -332,11 +335,39 @@ async def test_an_approved_skill_runs_only_as_it_was_approved(write_skill, execu
 
 
 def test_an_executor_follows_the_operators_settings() -> None:
-    executor = Executor.from_settings({"timeout-ms": 5_000, "backend": "landlock"}, timeout_ms=9_000)
+    operator = Configuration(sandbox={"timeout-ms": 5_000, "backend": "landlock"})
+    executor = Executor.from_configuration(operator, timeout_ms=9_000)
     assert (executor._ceiling.timeout_ms, executor._backend) == (5_000, "landlock")
-    assert Executor.from_settings({}, timeout_ms=100)._ceiling.timeout_ms == 100
+    assert Executor.from_configuration(Configuration(), timeout_ms=100)._ceiling.timeout_ms == 100
     with pytest.raises(InvalidPolicy):
-        Executor.from_settings({"timeout-ms": "long"})
+        Executor.from_configuration(Configuration(sandbox={"timeout-ms": "long"}))
+
+
+def test_a_project_lowers_the_ceiling_and_never_raises_it() -> None:
+    project = {"memory-mb": 40_000, "timeout-ms": 600_000, "pids": 8}
+    ceiling = Executor.from_configuration(Configuration(project_sandbox=project))._ceiling
+    assert (ceiling.memory_mb, ceiling.timeout_ms, ceiling.pids) == (256, 30_000, 8)
+
+
+async def test_a_skill_whose_policy_is_read_from_another_moment_does_not_run(
+    skills_root: Path, make_skill, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = "name: swapped\ndescription: Swapped.\nsecurity: {timeout_ms: 1000}"
+    folder = make_skill(skills_root, "swapped", front_matter=header, files={"scripts/execute.py": "print('good')"})
+    skill = Catalog.discover(roots=[skills_root], cache=False).get("swapped")
+    approved, good = skill.digest(), (folder / "SKILL.md").read_bytes()
+    (folder / "SKILL.md").write_bytes(good.replace(b"1000", b"9000"))
+    read = Skill.document
+
+    def swap_back(self: Skill, *, copy: str | None = None) -> Document:
+        document = read(self, copy=copy)
+        (folder / "SKILL.md").write_bytes(good)
+        return document
+
+    monkeypatch.setattr(Skill, "document", swap_back)
+    with pytest.raises(PermissionDenied):
+        await executor.run(skill, {}, digest=approved)
+    assert (await executor.run(skill, {}, digest=approved)).output == "good"
 
 
 async def test_the_named_backend_is_the_one_used(write_skill) -> None:

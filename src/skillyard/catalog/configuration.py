@@ -3,8 +3,9 @@
 The closest folder that has one of the three wins, from the working folder up to the git root (without one, as long as the
 folders belong to the user); in one folder `skillyard.toml` comes before `pyproject.toml` and `ship.json`. The user's own
 `skillyard.toml` (in `$XDG_CONFIG_HOME/skillyard`) adds its roots, gives what the project leaves open, and keeps the last
-word on safety: its permissions, when it has any, replace the project's, its sandbox settings win, and a project can make
-`allowed-tools` stricter but not looser.
+word on safety, because a project may be a stranger's: its permissions, when it has any, replace the project's; a project can
+make the sandbox and `allowed-tools` stricter but not looser, cannot choose the sandbox, and cannot reach outside itself when
+the user said no.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 class Configuration(NamedTuple):
     """What the settings files say, each value checked.
 
-    `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is passed on
-    unchecked: the sandbox room knows its keys. `file` is None when no project file was found.
+    `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
+    and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
+    keys. `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -50,6 +52,7 @@ class Configuration(NamedTuple):
     permission_match: PermissionMatch = "first"
     allowed_tools: AllowedToolsMode = "advise"
     sandbox: Mapping[str, object] = _EMPTY
+    project_sandbox: Mapping[str, object] = _EMPTY
     file: str | None = None
     user_paths: tuple[str, ...] = ()
     user_file: str | None = None
@@ -84,13 +87,24 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
     found = _checked(values, file, base)
     if base.permissions:
         found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
+    if "backend" in found.sandbox:
+        message = f"{file}: sandbox.backend is not a project's to choose"
+        raise InvalidConfiguration(message, hint=f"set it in {user_file}", file=file, key="sandbox.backend")
     return found._replace(
+        allow_external_paths=found.allow_external_paths and not _said_no(user),
         allowed_tools=max(found.allowed_tools, base.allowed_tools, key=_STRICTNESS.index) if user else found.allowed_tools,
-        sandbox=MappingProxyType({**found.sandbox, **base.sandbox}),
+        sandbox=base.sandbox,
+        project_sandbox=found.sandbox,
         file=file,
         user_paths=base.user_paths,
         user_file=user_file,
     )
+
+
+def _said_no(user: _Table | None) -> bool:
+    """Whether the user's own file forbids roots outside the project in so many words."""
+    skills = user.get("skills") if user else None
+    return isinstance(skills, dict) and skills.get("allow-external-paths") is False
 
 
 def _project_file(folder: str) -> tuple[str, _Table] | None:

@@ -214,15 +214,15 @@ class Skill:
 
         return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by facts.py
 
-    def document(self) -> Document:
-        """Read and parse the SKILL.md now; the body is never kept.
+    def document(self, *, copy: str | None = None) -> Document:
+        """Read and parse the SKILL.md now; the body is never kept. With `copy`, the one in that copy of the skill's folder.
 
         Raises:
             SkillUnusable: the file is gone or cannot be read.
         """
         from skillyard.catalog.reading import read_document
 
-        return read_document(self)
+        return read_document(self, copy)
 
     def files(self) -> tuple[SkillFile, ...]:
         """Every file of the skill but its SKILL.md, sorted by path (row 001-10)."""

@@ -83,9 +83,12 @@ def read_file(skill: Skill, path: str, *, limit: int) -> FileContent:
     return FileContent(relative, data, text, _media_type(relative, data, text), "; ".join(notes) or None)
 
 
-def read_document(skill: Skill) -> Document:
-    """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself (row 000-6)."""
-    root = real_path(skill.directory)
+def read_document(skill: Skill, directory: str | None = None) -> Document:
+    """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself (row 000-6).
+
+    `directory` is a copy of the skill's folder to read instead.
+    """
+    root = real_path(directory or skill.directory)
     file = skill.path.rpartition("/")[2]
     try:
         data = read_inside(root, _real_relative(root, file), limit=DOCUMENT_LIMIT * 2)

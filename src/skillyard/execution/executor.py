@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
@@ -21,7 +20,7 @@ from skillyard.execution.steps import read_steps
 from skillyard.sandbox import Job, Policy, Result, Status, can_start, choose_backend, effective, narrowed
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
+    from skillyard.catalog import Configuration, Skill
     from skillyard.document import Metadata
 
 __all__ = ["Executor"]
@@ -57,27 +56,29 @@ class Executor:
         self._backend = backend
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, object], *, timeout_ms: int | None = None) -> Self:
-        """An executor within the `[sandbox]` table of a configuration, and at most `timeout_ms` milliseconds for each run.
+    def from_configuration(cls, configuration: Configuration, *, timeout_ms: int | None = None) -> Self:
+        """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
+
+        The user's table is the ceiling; the project's can only lower it.
 
         Raises:
-            InvalidPolicy: the table says something that cannot be meant.
+            InvalidPolicy: a table says something that cannot be meant.
         """
-        ceiling = Policy.ceiling(settings)
+        ceiling = Policy.ceiling(configuration.sandbox)
+        if configuration.project_sandbox:
+            ceiling = effective(Policy.ceiling(configuration.project_sandbox), ceiling)
         if timeout_ms is not None:
             ceiling = replace(ceiling, timeout_ms=min(timeout_ms, ceiling.timeout_ms))
-        backend = settings.get("backend")
+        backend = configuration.sandbox.get("backend")
         return cls(ceiling=ceiling, backend=backend if isinstance(backend, str) else None)
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
         if skill.kind in _UNAVAILABLE:
             return False
-        has_scripts = Path(skill.directory, "scripts").is_dir()
-        if not has_scripts and not skill.has_entry:
-            return False  # known from the summary: the file need not be read
-        if has_scripts and (entry := conventional_entry(skill.directory)):
-            return can_start(entry)
+        if not skill.has_entry:  # known from the summary: the file need not be read
+            entry = conventional_entry(skill.directory)
+            return entry is not None and can_start(entry)
         try:
             document = skill.document()
             if skill.kind == "static":
@@ -121,7 +122,7 @@ class Executor:
         if entry is None and skill.kind == "static":
             content = read_static(skill.directory, metadata.config)
             if digest:
-                _verify(digest, skill.directory)
+                _verify(digest, call, skill.directory)
             return _finish(call, read_outcome(content), None)
         return await self._run_script(call, find_entry(skill, document, entry), digest)
 
@@ -136,7 +137,7 @@ class Executor:
 
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
-        verify = partial(_verify, digest) if digest else None
+        verify = partial(_verify, digest, call) if digest else None
         result = await backend.run(Job(call.skill.directory, entry, request, policy, verify=verify))
         call = replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings))
         return _finish(call, read_outcome(_answer(result)), result)
@@ -164,10 +165,11 @@ def _request(call: _Call) -> bytes:
         raise InvalidInput(f"the parameters cannot be written as JSON: {error}") from None
 
 
-def _verify(digest: str, copy: str) -> None:
+def _verify(digest: str, call: _Call, copy: str) -> None:
+    """Make sure that `copy` is what was approved, and that its own SKILL.md is the one the run's policy was taken from."""
     from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
 
-    if tree_digest(copy) != digest:
+    if tree_digest(copy) != digest or call.skill.document(copy=copy).metadata != call.metadata:
         raise PermissionDenied(
             "the skill is not what was approved: its content has changed", hint="look at it and approve it again"
         )

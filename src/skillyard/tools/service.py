@@ -212,7 +212,7 @@ def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | Non
 def _executor(catalog: Catalog) -> Executor:
     from skillyard.execution import Executor  # the sandbox is only loaded by who may run something
 
-    return Executor.from_settings(catalog.configuration.sandbox)
+    return Executor.from_configuration(catalog.configuration)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:
