@@ -21,6 +21,8 @@
     │   ├── FileTooLarge                file_too_large            413
     │   └── BinaryFile                  binary_file               415
     └── ExecutionProblem                execution_failed          500
+        ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
+        ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
         ├── NotExecutable               not_executable            422   the skill has no entry that can run
         ├── RuntimeUnavailable          runtime_unavailable       503   no interpreter for the entry
         └── SandboxUnavailable          sandbox_unavailable       503   carries `unmet` and `remedies`
@@ -46,6 +48,8 @@ __all__ = [
     "InvalidInput",
     "InvalidPolicy",
     "InvalidSkill",
+    "NetworkFailed",
+    "NetworkRefused",
     "NotExecutable",
     "PathRefused",
     "PermissionDenied",
@@ -199,6 +203,20 @@ class ExecutionProblem(SkillyardError):
     """A skill could not be started."""
 
     code = "execution_failed"
+
+
+class NetworkRefused(ExecutionProblem):
+    """The host is not on the allow-list, or its address may not be reached."""
+
+    code = "network_refused"
+    status = 403
+
+
+class NetworkFailed(ExecutionProblem):
+    """A host that may be reached could not be found, did not answer, or answered with what cannot be used."""
+
+    code = "network_failed"
+    status = 502
 
 
 class NotExecutable(ExecutionProblem):

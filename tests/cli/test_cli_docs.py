@@ -45,6 +45,7 @@ def test_the_shapes_that_programs_rely_on_are_on_the_page() -> None:
         '{"files": [{"path", "ok", "diagnostics"}], "summary": {"files", "ok", "errors", "warnings"}}',
         '{"text", "tokens", "kept", "shortened", "omitted": [{"id", "reason"}]}',
         '{"matches": [{"id", "name", "confidence", "matched"}]}',
-        '{"run_id", "status", "output", "error": {"code", "message"} | null, "steps", "memory_writes", "limits", "isolation"}',
+        '{"run_id", "status", "output", "error": {"code", "message"} | null, "steps", "memory_writes", '
+        '"limits", "isolation", "contacts"}',
     ):
         assert shape in words

@@ -17,7 +17,17 @@ _TEXT = '{"text": "One fish. Two fish."}'
 def test_the_answer_for_programs_has_its_promised_shape(call: Call, examples: Path) -> None:
     answer = call("run", "text-statistics", "--root", examples, "--input", _TEXT, "--json")
     assert answer.code == 0
-    assert set(answer.data) == {"run_id", "status", "output", "error", "steps", "memory_writes", "limits", "isolation"}
+    assert set(answer.data) == {
+        "run_id",
+        "status",
+        "output",
+        "error",
+        "steps",
+        "memory_writes",
+        "limits",
+        "isolation",
+        "contacts",
+    }
     assert answer.data["status"] == "ok"
     assert answer.data["output"]["words"] == 4
     assert answer.data["error"] is None

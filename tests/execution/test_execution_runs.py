@@ -235,7 +235,7 @@ async def test_steps_and_memory_writes_come_back_with_the_run(write_skill, execu
 async def test_the_shape_of_a_run_is_plain_json(write_skill, executor: Executor) -> None:
     run = await executor.run(write_skill("def execute(p):\n    return 1"), {})
     shape = json.loads(json.dumps(run.to_dict()))
-    assert list(shape) == ["run_id", "status", "output", "error", "steps", "memory_writes", "limits", "isolation"]
+    assert list(shape) == ["run_id", "status", "output", "error", "steps", "memory_writes", "limits", "isolation", "contacts"]
     assert {"name", "value", "enforced", "by"} == set(shape["limits"][0])
     later = await executor.run(write_skill("def execute(p):\n    return 1"), {})
     assert later.run_id > run.run_id
@@ -261,7 +261,7 @@ async def test_an_impossible_policy_and_an_unmet_one_are_refused(write_skill, ex
         await executor.run(write_skill("x = 1", security={"timeout_ms": -1}), {})
     network = {"network": "allowlist", "network_allowlist": ["api.example.com"]}
     with pytest.raises(SandboxUnavailable) as caught:
-        await executor.run(write_skill("x = 1", security=network), {})
+        await Executor(backend="landlock").run(write_skill("x = 1", security=network), {})
     assert caught.value.details["unmet"]
     denied = Executor(ceiling=Policy.ceiling({"network": "none"}))
     run = await denied.run(write_skill("def execute(p):\n    return 1", security=network), {})

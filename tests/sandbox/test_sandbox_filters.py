@@ -14,7 +14,9 @@ from skillyard.sandbox.filters import FilterOptions, build_filter
 from skillyard.sandbox.syscalls import AARCH64, X86_64, Machine, this_machine
 
 _ERRORS = (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT, errno.ENOMEM)
-EVERYTHING = FilterOptions(uncounted_memory=True, shared_objects=True, metadata=True, neighbours=True, signals=True)
+EVERYTHING = FilterOptions(
+    uncounted_memory=True, shared_objects=True, metadata=True, neighbours=True, signals=True, streams=True
+)
 
 
 def verdict(program: bytes, machine: Machine, number: int, *arguments: int, architecture: int | None = None) -> int:
@@ -67,6 +69,32 @@ def test_no_socket_of_any_family_can_be_made(machine: Machine) -> None:
     program = build_filter(machine, FilterOptions())
     for family in range(46):
         assert verdict(program, machine, machine.calls["socket"], family, 1) == bpf.error(errno.EAFNOSUPPORT)
+
+
+def test_with_streams_only_tcp_sockets_can_be_made(machine: Machine) -> None:
+    program = build_filter(machine, FilterOptions(streams=True, uncounted_memory=True))
+    allowed = set()
+    for family in range(46):
+        for kind in (1, 2, 3, 4, 5, 10, 1 | 0o2000000, 1 | 0o4000, 2 | 0o4000):
+            for protocol in (0, 1, 6, 17, 132, 256, 262):
+                answer = verdict(program, machine, machine.calls["socket"], family, kind, protocol)
+                assert answer in (bpf.ALLOW, bpf.error(errno.EAFNOSUPPORT))
+                if answer == bpf.ALLOW:
+                    allowed.add((family, kind & 0xF, protocol))
+    assert allowed == {(2, 1, 0), (2, 1, 6), (10, 1, 0), (10, 1, 6)}
+    assert verdict(program, machine, machine.calls["socketpair"], 1, 2) == bpf.error(errno.EAFNOSUPPORT)
+    assert verdict(program, machine, machine.calls["mount"]) == bpf.error(errno.EPERM)
+
+
+def test_buffers_that_nobody_counts_cannot_grow_and_everyday_options_can_be_set(machine: Machine) -> None:
+    program = build_filter(machine, FilterOptions(streams=True, uncounted_memory=True))
+    number = machine.calls["setsockopt"]
+    for level, option in ((1, 2), (1, 9), (6, 1), (6, 4), (41, 26)):
+        assert verdict(program, machine, number, 3, level, option) == bpf.ALLOW
+    for level, option in ((1, 7), (1, 8), (1, 18), (1, 32), (1, 33), (6, 10), (0, 4), (41, 1), (6, 31)):
+        assert verdict(program, machine, number, 3, level, option) == bpf.error(errno.EPERM)
+    counted = build_filter(machine, FilterOptions(streams=True))
+    assert verdict(counted, machine, number, 3, 1, 8) == bpf.ALLOW
 
 
 def test_only_connected_unix_pairs_can_be_made(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Attacks on the network: with `none` there is none, and an allow-list is refused rather than half kept."""
+"""Attacks on the network: with `none` there is none, and an allow-list is refused where it cannot be kept whole."""
 
 from __future__ import annotations
 
@@ -60,12 +60,30 @@ async def test_unix_sockets_and_re_connected_pairs_are_dead_ends(run_script) -> 
     assert result.value["docker"] in (False, "EACCES", "ENXIO")
 
 
-def test_an_allow_list_is_refused_with_the_reason_and_a_way_out(backend: SandboxBackend) -> None:
+def test_an_allow_list_is_refused_by_a_backend_that_knows_no_hosts(backend: SandboxBackend) -> None:
     policy = Policy(network="allowlist", network_allowlist=("api.example.com",))
+    assert backend.supports(Policy()) == backend.supports(Policy(network="allowlist")) == []
+    if backend.name == "bwrap":
+        assert backend.supports(policy) == []
+        return
     (unmet,) = backend.supports(policy)
     assert unmet.requirement == "network.allowlist"
     with pytest.raises(SandboxUnavailable) as caught:
         choose_backend(policy, backend.name)
     assert caught.value.details["unmet"]
     assert any("network" in remedy for remedy in caught.value.details["remedies"])
-    assert backend.supports(Policy()) == []
+
+
+@pytest.mark.row("000-20")
+def test_any_host_at_all_is_refused_by_every_backend(backend: SandboxBackend) -> None:
+    (unmet,) = backend.supports(Policy(network="allowlist", network_allowlist=("*",)))
+    assert unmet.requirement == "network.allowlist"
+
+
+async def test_an_allow_list_without_hosts_is_no_network(run_script) -> None:
+    result = await run_script(
+        "answer([attempt(socket.socket), sorted(name for name in os.environ if 'PROXY' in name.upper())])",
+        policy=Policy(network="allowlist"),
+    )
+    assert result.value == ["EAFNOSUPPORT", []]
+    assert result.contacts == ()

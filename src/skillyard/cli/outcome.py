@@ -46,6 +46,9 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
             ),
             indent=2,
         )
+    if run.contacts:
+        screen.heading("Network")
+        screen.table(_contacts(run), indent=2)
     _draw_log(screen, run)
     for warning in run.warnings:
         screen.note(f"warning: {warning}")
@@ -58,6 +61,13 @@ def _verdict(run: Run) -> str:
     if run.isolation == "none":
         return f"{run.status}, nothing was started"
     return f"{run.status} after {run.duration_ms:,} ms in {run.isolation}"
+
+
+def _contacts(run: Run) -> Iterator[tuple[str, str, str, str]]:
+    for contact in run.contacts:
+        where = f"{single_line(contact.host)}:{contact.port}" if contact.host else "no host"
+        traffic = f"{contact.sent_bytes:,} bytes out, {contact.received_bytes:,} in"
+        yield _cell(where), f"{contact.verdict} ({contact.requests})", traffic, _cell(contact.reason)
 
 
 def _limits(run: Run) -> Iterator[tuple[str, str, str]]:

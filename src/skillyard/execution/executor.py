@@ -17,7 +17,7 @@ from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.execution.schema import UnusableSchema, schema_problems, with_defaults
 from skillyard.execution.static import read_static
 from skillyard.execution.steps import read_steps
-from skillyard.sandbox import Job, Policy, Result, Status, can_start, choose_backend, effective, narrowed
+from skillyard.sandbox import Job, Policy, Result, Status, can_start, choose_backend, effective, lowered, narrowed
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
@@ -66,7 +66,7 @@ class Executor:
         """
         ceiling = Policy.ceiling(configuration.sandbox)
         if configuration.project_sandbox:
-            ceiling = effective(Policy.ceiling(configuration.project_sandbox), ceiling)
+            ceiling = lowered(ceiling, configuration.project_sandbox)
         if timeout_ms is not None:
             ceiling = replace(ceiling, timeout_ms=min(timeout_ms, ceiling.timeout_ms))
         backend = configuration.sandbox.get("backend")
@@ -229,6 +229,7 @@ def _with_process(run: Run, result: Result) -> Run:
         stderr=result.stderr.decode("utf-8", "replace"),
         duration_ms=result.duration_ms,
         interpreter=result.interpreter,
+        contacts=result.contacts,
     )
 
 

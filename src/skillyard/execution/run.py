@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.steps import StepTrace
-from skillyard.sandbox import Limit, Status
+from skillyard.sandbox import Contact, Limit, Status
 
 __all__ = ["Format", "Run", "RunError", "RunShape", "TokenUsage", "new_run_id"]
 
@@ -43,6 +43,7 @@ class RunShape(TypedDict):
     memory_writes: list[dict[str, object]]
     limits: list[dict[str, object]]
     isolation: str
+    contacts: list[dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Run:
     """What became of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
-    `isolation` names the sandbox backend, `none` when nothing was started.
+    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` tells which hosts it asked for.
     """
 
     run_id: str
@@ -70,6 +71,7 @@ class Run:
     message: str | None = None
     token_usage: TokenUsage | None = field(default=None, hash=False)
     interpreter: str | None = None
+    contacts: tuple[Contact, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -87,6 +89,7 @@ class Run:
             "memory_writes": [write.to_dict() for write in self.memory_writes],
             "limits": [dict(limit.to_dict()) for limit in self.limits],
             "isolation": self.isolation,
+            "contacts": [dict(contact.to_dict()) for contact in self.contacts],
         }
 
 

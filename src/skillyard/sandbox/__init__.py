@@ -1,17 +1,21 @@
 """The sandbox: what one run may do, and what holds it to that. It knows nothing of skills.
 
 `choose_backend(policy)` gives the strongest backend that can enforce a policy here; `await backend.run(job)` runs one script of
-one folder and leaves nothing behind.
+one folder and leaves nothing behind. `await guarded_request(…)` asks a host of an allow-list from this process itself.
 """
 
 from __future__ import annotations
 
 from skillyard.sandbox.job import Job, Limit, Probe, Result, SandboxBackend, Status, Unmet
-from skillyard.sandbox.policy import Policy, effective, narrowed
+from skillyard.sandbox.network.contact import Contact
+from skillyard.sandbox.network.guarded import GuardedResponse, guarded_request
+from skillyard.sandbox.policy import Policy, effective, lowered, narrowed
 from skillyard.sandbox.runtimes import can_start
 from skillyard.sandbox.selection import backends, choose_backend, probe_all
 
 __all__ = [
+    "Contact",
+    "GuardedResponse",
     "Job",
     "Limit",
     "Policy",
@@ -24,6 +28,8 @@ __all__ = [
     "can_start",
     "choose_backend",
     "effective",
+    "guarded_request",
+    "lowered",
     "narrowed",
     "probe_all",
 ]

@@ -1,8 +1,9 @@
 """The `bwrap` backend: bubblewrap gives each run its own user, mount, process, network and IPC namespaces.
 
 The run sees the system's programs read-only, a copy of the skill at `/skill`, an empty sized `/tmp`, a fresh `/proc`, the few
-devices everyone needs, and no network. Nothing is mounted below a folder whose content a skill chose, the program is never
-looked up through `PATH`, and neither values nor options appear on a command line.
+devices everyone needs, and no network but, for a run with an allow-list, a proxy of its own. Nothing is mounted below a folder
+whose content a skill chose, the program is never looked up through `PATH`, and neither values nor options appear on a command
+line.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Final
 
-from skillyard.sandbox.environment import base_environment
+from skillyard.sandbox.environment import base_environment, proxy_environment
 from skillyard.sandbox.filters import FilterOptions
+from skillyard.sandbox.handover import PROXY_PORT
+from skillyard.sandbox.hosts import ANY_HOST
 from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
 from skillyard.sandbox.limits import common_limits
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.running import Prepared, process_limits, run_job
+from skillyard.sandbox.running import Prepared, own_script, process_limits, run_job
+from skillyard.sandbox.runtimes import runtime_for
 from skillyard.sandbox.spawning import Command, Descriptors
 
 __all__ = ["BubblewrapBackend"]
@@ -29,6 +33,8 @@ _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _SETPRIV: Final = "/usr/bin/setpriv"
 _OLDEST: Final = (0, 8, 0)
 _TOP_FOLDERS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+# Where distributions keep the authorities that programs trust; seen only by a run that may reach hosts.
+_CERTIFICATES: Final = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates/extracted")
 _SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives")
 # What programs look up about users and hosts; the machine's own files stay outside.
 _ETC: Final = {
@@ -74,8 +80,8 @@ class BubblewrapBackend:
         return attack(self, binary=self.program, remedies=REMEDIES, facts=facts)
 
     def supports(self, policy: Policy) -> list[Unmet]:
-        """What of the policy cannot be enforced: for now, any network."""
-        return [_NO_PROXY] if policy.network == "allowlist" else []
+        """What of the policy cannot be enforced: only a network without any limit."""
+        return [_NO_LIMIT] if policy.reaches_network and ANY_HOST in policy.network_allowlist else []
 
     async def run(self, job: Job) -> Result:
         """Run one job; see `run_job`."""
@@ -93,7 +99,7 @@ class BubblewrapBackend:
         """Everything is enforced here."""
         return (
             *common_limits(run, processes="cgroup" if run.cgroup else "rlimit", files="tmpfs"),
-            Limit("network", run.policy.network, True, "network namespace and seccomp"),
+            Limit("network", run.policy.network, True, f"network namespace{_by_proxy(run)} and seccomp"),
             Limit("filesystem", run.policy.filesystem, True, "mount namespace"),
         )
 
@@ -110,12 +116,30 @@ class BubblewrapBackend:
             gate=descriptors.gate,
             limits=limits,
         )
-        options = "\0".join([*_options(run, descriptors.files), ""])
+        opening: list[str] = []
+        if descriptors.door != -1:
+            opening, inner = _opened(run, descriptors.door, inner)
+        options = "\0".join([*_options(run, descriptors.files, opening), ""])
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]
         return _as_user(Command(argv, options.encode("utf-8", "surrogateescape")), run.identity)
 
 
-_NO_PROXY: Final = Unmet("network.allowlist", "this version has no proxy that could enforce an allow-list")
+_NO_LIMIT: Final = Unmet("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
+
+
+def _by_proxy(run: Prepared) -> str:
+    return ", proxy" if run.policy.reaches_network else ""
+
+
+def _opened(run: Prepared, door: int, inner: list[str]) -> tuple[list[str], list[str]]:
+    """The mounts for the program that opens the proxy's listener, and its command line, which ends with the skill's own."""
+    python = runtime_for("opener.py", as_other=run.identity is not None)
+    opener = run.stage.add_file(*own_script("proxy_opener", compiled=python.same_python))
+    place = _RUNNER + Path(opener).name
+    paths = [path for path in (*python.folders, *_CERTIFICATES) if path not in run.runtime.folders and Path(path).exists()]
+    mounts = [part for path in paths for part in ("--ro-bind", path, path)]
+    command = [python.program, "-I", "-S", "-B", place, str(door), str(PROXY_PORT), *inner]
+    return [*mounts, "--ro-bind", opener, place], command
 
 
 def _as_user(command: Command, identity: Identity | None) -> Command:
@@ -130,7 +154,7 @@ def _as_user(command: Command, identity: Identity | None) -> Command:
     return replace(command, argv=[*change, *command.argv])
 
 
-def _options(run: Prepared, files: tuple[int, ...]) -> list[str]:
+def _options(run: Prepared, files: tuple[int, ...], opening: list[str]) -> list[str]:
     policy, (seccomp, *etc) = run.policy, files
     return [
         "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
@@ -138,6 +162,7 @@ def _options(run: Prepared, files: tuple[int, ...]) -> list[str]:
         "--clearenv", *_environment(policy),
         *_system_mounts(),
         *(part for folder in run.runtime.folders for part in ("--ro-bind", folder, folder)),
+        *opening,
         *(part for path, file in zip(_ETC, etc, strict=True) for part in ("--file", str(file), path)),
         "--symlink", "/proc/self/mounts", "/etc/mtab",
         "--proc", "/proc",
@@ -157,7 +182,8 @@ def _runner(run: Prepared) -> str:
 
 
 def _environment(policy: Policy) -> list[str]:
-    variables = {**base_environment(scratch=_SCRATCH), **policy.environment}
+    proxy = proxy_environment(PROXY_PORT) if policy.reaches_network else {}
+    variables = {**base_environment(scratch=_SCRATCH), **policy.environment, **proxy}
     return [part for name, value in variables.items() for part in ("--setenv", name, value)]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from skillyard.sandbox.environment import redact
 from skillyard.sandbox.job import Limit, Result, Status
+from skillyard.sandbox.network.contact import Contact
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.protocol import MalformedResult, read_result
 from skillyard.sandbox.supervisor import Ending
@@ -48,6 +49,7 @@ def conclude(
     isolation: str,
     interpreter: str,
     warnings: tuple[str, ...],
+    contacts: tuple[Contact, ...] = (),
 ) -> Result:
     """The result of a run that has ended."""
     secrets = policy.secret_values
@@ -68,7 +70,14 @@ def conclude(
         detail=verdict.detail,
         signal=number,
         warnings=warnings,
+        contacts=tuple(_without_secrets(item, secrets) for item in contacts),
     )
+
+
+def _without_secrets(contact: Contact, secrets: tuple[str, ...]) -> Contact:
+    """A host or a path that a skill asks for may be made of a secret."""
+    host, reason = (redact(text.encode(), secrets).decode() for text in (contact.host, contact.reason))
+    return replace(contact, host=host, reason=reason)
 
 
 def tail(data: bytes, *, limit: int = 2_000) -> str:

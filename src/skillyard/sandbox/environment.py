@@ -9,10 +9,19 @@ import base64
 import json
 import re
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-__all__ = ["REDACTED", "base_environment", "environment_problems", "is_secret_name", "redact"]
+__all__ = [
+    "REDACTED",
+    "base_environment",
+    "environment_problems",
+    "granted_values",
+    "is_secret_name",
+    "name_problem",
+    "proxy_environment",
+    "redact",
+]
 
 REDACTED: Final = b"[redacted]"
 
@@ -42,6 +51,14 @@ def base_environment(*, scratch: str) -> dict[str, str]:
     }
 
 
+def proxy_environment(port: int) -> dict[str, str]:
+    """The variables that lead programs to the run's own proxy, in both spellings; no host is exempt."""
+    address = f"http://127.0.0.1:{port}"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    variables = dict.fromkeys((*names, *(name.lower() for name in names)), address)
+    return {**variables, "NO_PROXY": "", "no_proxy": "", "NODE_USE_ENV_PROXY": "1"}
+
+
 def environment_problems(environment: Mapping[str, str]) -> list[str]:
     """One sentence for each variable that cannot be granted; a value is never repeated."""
     if not isinstance(environment, Mapping):
@@ -62,6 +79,21 @@ def _problem(name: object, value: object) -> str | None:
     if not isinstance(value, str) or "\0" in value or len(value) > _VALUE_LIMIT:
         return f"environment variable {name} must be text without NUL of at most {_VALUE_LIMIT} characters"
     return None
+
+
+def name_problem(name: str) -> str | None:
+    """Why a variable of this name may not be given to a run, or `None`."""
+    return _problem(name, "")
+
+
+def granted_values(asked: Mapping[str, str], grants: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """The variables a run gets: the skill's own words, and for the names an operator grants the operator's values.
+
+    `names` are all granted names, also those without a value here. A skill asks for a variable by name by leaving its value
+    empty; what is asked for and not granted, or granted and not set, is absent.
+    """
+    chosen = {name: grants.get(name, "" if name in names else value) for name, value in asked.items()}
+    return {name: value for name, value in chosen.items() if value}
 
 
 def is_secret_name(name: str) -> bool:

@@ -23,6 +23,11 @@ _NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, N
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 _AF_UNIX: Final = 1
+_AF_INET: Final = 2
+_AF_INET6: Final = 10
+_TCP: Final = 6
+_SOL_SOCKET: Final = 1
+_IPV6: Final = 41
 _SOCK_STREAM: Final = 1
 _SOCK_SEQPACKET: Final = 5
 _MAP_SHARED: Final = 0x01
@@ -67,7 +72,7 @@ class FilterOptions:
     without a file, gifts to pipes, larger socket buffers. `shared_objects`: System V IPC and message queues go. `metadata`:
     changes of mode, owner, times and extended attributes go. `neighbours`: other processes of the same user keep their limits,
     priorities and processors, folders cannot be watched, attributes not be read, open files not be hidden. `signals`: no signal
-    can be sent at all.
+    can be sent at all. `streams`: TCP sockets can be made, and no others.
     """
 
     uncounted_memory: bool = False
@@ -75,22 +80,25 @@ class FilterOptions:
     metadata: bool = False
     neighbours: bool = False
     signals: bool = False
+    streams: bool = False
 
 
 @lru_cache(maxsize=16)
 def build_filter(machine: Machine, options: FilterOptions) -> bytes:
-    """The filter for runs without network, as the bytes that seccomp takes."""
+    """The filter for a run, as the bytes that seccomp takes."""
     missing = (_MEMORY_FILES if options.uncounted_memory else ()) + (
         _SHARED_OBJECTS if options.shared_objects or options.uncounted_memory else ()
     )
     missing += _ATTRIBUTES if options.neighbours else ()
     denied = _DENIED + (_METADATA if options.metadata else ()) + (_SIGNALS if options.signals else ())
-    denied += (_NEIGHBOURS if options.neighbours else ()) + (_LARGER_BUFFERS if options.uncounted_memory else ())
+    buffers = "buffers" if options.streams else "denied"
+    denied += _NEIGHBOURS if options.neighbours else ()
     return bpf.assemble([
         *_same_machine(machine),
         *_jumps(machine, denied, "denied"),
         *_jumps(machine, ("clone3", *missing), "missing"),
-        *_jumps(machine, ("socket",), "no network"),
+        *(_jumps(machine, _LARGER_BUFFERS, buffers) if options.uncounted_memory else ()),
+        *_jumps(machine, ("socket",), "socket" if options.streams else "no network"),
         *_jumps(machine, ("socketpair",), "socketpair"),
         *_jumps(machine, ("clone",), "clone"),
         *_jumps(machine, ("ioctl",), "ioctl"),
@@ -98,6 +106,7 @@ def build_filter(machine: Machine, options: FilterOptions) -> bytes:
         *(_neighbourly(machine) if options.neighbours else ()),
         bpf.Label("allowed"),
         bpf.stop(bpf.ALLOW),
+        *((*_BUFFERS, *_SOCKET) if options.streams else ()),
         *_SOCKETPAIR,
         *_CLONE,
         *_IOCTL,
@@ -147,6 +156,47 @@ def _argument(index: int) -> int:
     return 16 + 8 * index
 
 
+# Streams to the proxy; other protocols that call themselves streams (SCTP, MPTCP, SMC) go.
+_SOCKET: Final = (
+    bpf.Label("socket"),
+    bpf.load(_argument(0)),
+    bpf.jump_if_equal(_AF_INET, "internet"),
+    bpf.jump_if_equal(_AF_INET6, "internet"),
+    bpf.jump("no network"),
+    bpf.Label("internet"),
+    bpf.load(_argument(1)),
+    bpf.mask(0xF),
+    bpf.jump_if_equal(_SOCK_STREAM, "stream"),
+    bpf.jump("no network"),
+    bpf.Label("stream"),
+    bpf.load(_argument(2)),
+    bpf.jump_if_equal(0, "allowed too"),
+    bpf.jump_if_equal(_TCP, "allowed too"),
+    bpf.jump("no network"),
+)
+# What programs set on a stream as a matter of course; whatever could make its buffers larger is not among it.
+_BUFFERS: Final = (
+    bpf.Label("buffers"),
+    bpf.load(_argument(1)),
+    bpf.jump_if_equal(_SOL_SOCKET, "socket option"),
+    bpf.jump_if_equal(_TCP, "stream option"),
+    bpf.jump_if_equal(_IPV6, "address option"),
+    bpf.jump("denied"),
+    bpf.Label("socket option"),
+    bpf.load(_argument(2)),
+    # SO_REUSEADDR, SO_KEEPALIVE, SO_LINGER, SO_REUSEPORT, SO_RCVTIMEO, SO_SNDTIMEO
+    *(bpf.jump_if_equal(option, "allowed too") for option in (2, 9, 13, 15, 20, 21)),
+    bpf.jump("denied"),
+    bpf.Label("stream option"),
+    bpf.load(_argument(2)),
+    # TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT
+    *(bpf.jump_if_equal(option, "allowed too") for option in (1, 4, 5, 6, 18)),
+    bpf.jump("denied"),
+    bpf.Label("address option"),
+    bpf.load(_argument(2)),
+    bpf.jump_if_equal(26, "allowed too"),  # IPV6_V6ONLY
+    bpf.jump("denied"),
+)
 # A connected pair is how programs talk to their own children; a datagram pair could be re-connected elsewhere.
 _SOCKETPAIR: Final = (
     bpf.Label("socketpair"),

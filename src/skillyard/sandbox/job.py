@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypedDict
 
+from skillyard.sandbox.network.contact import Contact
 from skillyard.sandbox.policy import Policy
 
 __all__ = ["Job", "Level", "Limit", "LimitShape", "Probe", "Result", "SandboxBackend", "Status", "Unmet"]
@@ -60,8 +61,8 @@ class Result:
     """What one run came to.
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
-    says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. Values of secrets are
-    already removed from everything.
+    says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` tells
+    which hosts the run asked its proxy for. Values of secrets are already removed from everything.
     """
 
     status: Status
@@ -77,6 +78,7 @@ class Result:
     detail: str = ""
     signal: int | None = None
     warnings: tuple[str, ...] = ()
+    contacts: tuple[Contact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

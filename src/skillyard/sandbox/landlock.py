@@ -65,7 +65,7 @@ class LandlockBackend:
 
     def supports(self, policy: Policy) -> list[Unmet]:
         """What of the policy cannot be enforced: any network, because Landlock knows ports and not hosts."""
-        return [_PORTS_ONLY] if policy.network == "allowlist" else []
+        return [_PORTS_ONLY] if policy.reaches_network else []
 
     async def run(self, job: Job) -> Result:
         """Run one job; see `run_job`."""

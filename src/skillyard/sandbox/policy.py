@@ -6,15 +6,16 @@ allows; a skill that declares nothing gets no network, a read-only skill folder 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, get_args
 
 from skillyard.errors import InvalidPolicy
-from skillyard.sandbox.environment import environment_problems, is_secret_name
+from skillyard.sandbox.environment import environment_problems, granted_values, is_secret_name, name_problem
 from skillyard.sandbox.hosts import ANY_HOST, covers, host_problem
 
-__all__ = ["RANGES", "Filesystem", "Network", "Policy", "effective", "narrowed"]
+__all__ = ["RANGES", "Filesystem", "Network", "Policy", "effective", "lowered", "narrowed"]
 
 Network = Literal["none", "allowlist"]
 Filesystem = Literal["none", "read-only", "read-write"]
@@ -34,7 +35,10 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
 
 _FILESYSTEM_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "environment")
-_SETTABLE: Final = (*RANGES, "network", "network_allowlist", "filesystem")
+_SETTABLE: Final = (
+    *RANGES, "network", "network_allowlist", "private_networks", "filesystem", "environment", "pass_environment",
+)  # fmt: skip
+_GRANTS: Final = ("environment", "pass-environment", "private-networks")
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",
     "memoryMb": "memory_mb",
@@ -48,7 +52,9 @@ class Policy:
     """The limits and permissions of one run; built whole and valid, or not at all.
 
     Times are in milliseconds, `*_mb` in mebibytes, `*_bytes` in bytes. `secrets` names the variables of `environment` whose
-    values must not come back in output; names that look like secrets are always among them.
+    values must not come back in output; names that look like secrets are always among them. `private_networks` lets hosts of
+    the allow-list have addresses of this machine and of private networks. In a ceiling `environment` holds what an operator
+    grants, and `secrets` every granted name.
 
     Raises:
         InvalidPolicy: a value is unknown, out of range or contradictory; `details["problems"]` lists every one.
@@ -59,8 +65,9 @@ class Policy:
     network: Network = "none"
     network_allowlist: tuple[str, ...] = ()
     filesystem: Filesystem = "read-only"
-    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     secrets: frozenset[str] = frozenset()
+    private_networks: bool = False
     pids: int = 64
     nofile: int = 256
     file_size_mb: int = 64
@@ -98,10 +105,11 @@ class Policy:
         return cls(**(chosen | _network_values(chosen.get("network", "none"), hosts)))  # type: ignore[arg-type] # checked inside
 
     @classmethod
-    def ceiling(cls, settings: Mapping[str, object] | None = None) -> Policy:
+    def ceiling(cls, settings: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None) -> Policy:
         """The most an operator allows: the defaults, raised or lowered by `settings` (the `[sandbox]` table, kebab-case keys).
 
-        Any host and a writable workspace may be asked for unless the settings say otherwise.
+        Any host and a writable workspace may be asked for unless the settings say otherwise. `pass-environment` names variables
+        of `environ` (`os.environ` when absent) that skills may ask for.
 
         Raises:
             InvalidPolicy: an unknown setting or an impossible value.
@@ -111,8 +119,19 @@ class Policy:
             raise InvalidPolicy(f"unknown sandbox setting: {', '.join(unknown)}", hint=f"known: {', '.join(_SETTABLE)}")
         if "network_allowlist" in chosen:
             chosen["network_allowlist"] = _host_tuple(chosen["network_allowlist"])
+        chosen |= _grants(chosen.pop("environment", {}), chosen.pop("pass_environment", ()), environ)
         open_to = {"network": "allowlist", "network_allowlist": (ANY_HOST,), "filesystem": "read-write"}
-        return cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
+        found = cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
+        if found.private_networks and ANY_HOST in found.network_allowlist:
+            raise InvalidPolicy(
+                "private-networks needs a network-allowlist", hint="name the hosts that may be reached inside your network"
+            )
+        return found
+
+    @property
+    def reaches_network(self) -> bool:
+        """Whether a run has any host to reach; an allow-list without hosts is no network."""
+        return self.network == "allowlist" and bool(self.network_allowlist)
 
     @property
     def memory_bytes(self) -> int:
@@ -130,26 +149,49 @@ def effective(declared: Policy, ceiling: Policy) -> Policy:
     """The smaller of the two in everything: what a run really gets.
 
     Hosts are kept when the ceiling names them, or a pattern that covers them. No host left means no network. Variables are the
-    skill's own words and are kept; the ceiling's secrets stay secret.
+    skill's own words; for names the ceiling grants they are the ceiling's values, which stay secret.
     """
     numbers = {name: min(getattr(declared, name), getattr(ceiling, name)) for name in RANGES}
     filesystem = min(declared.filesystem, ceiling.filesystem, key=lambda value: _FILESYSTEM_RANK[value])
     both = declared.network == ceiling.network == "allowlist"
-    hosts = tuple(host for host in declared.network_allowlist if covers(ceiling.network_allowlist, host)) if both else ()
+    hosts = _shared_hosts(declared.network_allowlist, ceiling.network_allowlist) if both else ()
     return replace(
         declared,
         **numbers,
         filesystem=filesystem,
         network="allowlist" if hosts else "none",
         network_allowlist=hosts,
+        private_networks=ceiling.private_networks,
+        environment=granted_values(declared.environment, ceiling.environment, ceiling.secrets),
         secrets=declared.secrets | ceiling.secrets,
     )
+
+
+def lowered(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
+    """A user's ceiling, lowered by the `[sandbox]` table of a project, which may be a stranger's.
+
+    Raises:
+        InvalidPolicy: an impossible value, or a project that grants itself its user's variables or private networks.
+    """
+    if own := sorted({name.replace("_", "-") for name in settings} & set(_GRANTS)):
+        raise InvalidPolicy(
+            f"a project cannot decide {' and '.join(own)} in [sandbox]", hint="move it to your own skillyard.toml"
+        )
+    low = effective(Policy.ceiling(settings), ceiling)
+    return replace(low, environment=ceiling.environment, secrets=ceiling.secrets)
+
+
+def _shared_hosts(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts of both lists; «any host» is no limit of its own."""
+    return allowed if ANY_HOST in asked else tuple(host for host in asked if covers(allowed, host))
 
 
 def narrowed(declared: Policy, granted: Policy) -> tuple[str, ...]:
     """One sentence for each thing the skill asked for and did not get in full."""
     names = [item.name for item in fields(Policy) if item.name in _DECLARABLE and item.name != "environment"]
-    return tuple(
+    missing = sorted(set(declared.environment) - set(granted.environment))
+    withheld = tuple(f"the skill asks for the variable {name}, which is not granted or not set here" for name in missing)
+    return withheld + tuple(
         f"the skill asks for {name} {_shown(getattr(declared, name))}, the operator allows {_shown(getattr(granted, name))}"
         for name in names
         if getattr(declared, name) != getattr(granted, name)
@@ -188,6 +230,19 @@ def _host_tuple(hosts: object) -> tuple[str, ...]:
     return tuple(hosts)
 
 
+def _grants(values: object, names: object, environ: Mapping[str, str] | None) -> dict[str, object]:
+    """The operator's variables: values from the settings, and the named ones of this process."""
+    if not isinstance(values, Mapping) or not all(isinstance(text, str) for text in values.values()):
+        raise InvalidPolicy("environment must be a table of texts", hint='for example environment = {UNIT = "celsius"}')
+    if isinstance(names, str) or not isinstance(names, (list, tuple)):
+        raise InvalidPolicy("pass-environment must be a list of names", hint='for example pass-environment = ["WEATHER_KEY"]')
+    if problems := [problem for name in names if (problem := name_problem(name))]:
+        raise InvalidPolicy("; ".join(problems), hint="name each variable exactly", problems=problems)
+    source = os.environ if environ is None else environ
+    passed = {name: source[name] for name in names if source.get(name)}
+    return {"environment": {**values, **passed}, "secrets": frozenset((*values, *names))}
+
+
 def _number_problem(name: str, value: object) -> str | None:
     least, most = RANGES[name]
     if isinstance(value, bool) or not isinstance(value, int):
@@ -203,6 +258,8 @@ def _choice_problems(policy: Policy) -> list[str]:
         problems.append(f"network must be none or allowlist, not {policy.network!r}")
     if policy.filesystem not in get_args(Filesystem):
         problems.append(f"filesystem must be none, read-only or read-write, not {policy.filesystem!r}")
+    if not isinstance(policy.private_networks, bool):
+        problems.append("private_networks must be true or false")
     return problems
 
 

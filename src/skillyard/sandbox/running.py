@@ -7,11 +7,11 @@ import marshal
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.paths import safe_relative
@@ -27,6 +27,9 @@ from skillyard.sandbox.spawning import Command, Descriptors
 from skillyard.sandbox.staging import Stage, stage
 from skillyard.sandbox.supervisor import Ending, supervise
 from skillyard.sandbox.syscalls import Machine, this_machine
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.network.proxy import Proxy
 
 __all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]
 
@@ -109,8 +112,9 @@ async def _run(engine: Engine, run: Prepared) -> Result:
     machine = this_machine()
     if machine is None:
         raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
+    proxy = _proxy(run.policy)
     try:
-        ending = await _supervise(engine, run, machine)
+        ending = await _supervise(engine, run, machine, proxy)
     except OSError as error:
         raise SandboxUnavailable(f"the sandbox could not be started: {error}", hint="run `skillyard doctor`") from None
     return conclude(
@@ -120,17 +124,30 @@ async def _run(engine: Engine, run: Prepared) -> Result:
         isolation=engine.name,
         interpreter=run.runtime.program,
         warnings=_warnings(run, ending),
+        contacts=proxy.contacts if proxy else (),
     )
 
 
-async def _supervise(engine: Engine, run: Prepared, machine: Machine) -> Ending:
+def _proxy(policy: Policy) -> Proxy | None:
+    """The way out for a run that may reach hosts."""
+    if not policy.reaches_network:
+        return None
+    from skillyard.sandbox.hosts import read_rules
+    from skillyard.sandbox.network.proxy import Proxy  # loads the HTTP parser, which other runs do not need
+
+    return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks)
+
+
+async def _supervise(engine: Engine, run: Prepared, machine: Machine, proxy: Proxy | None) -> Ending:
+    options = replace(engine.filter_options(counted=run.cgroup is not None), streams=proxy is not None)
     return await supervise(
         partial(engine.command, run),
         policy=run.policy,
         stdin=run.job.stdin,
-        files=(build_filter(machine, engine.filter_options(counted=run.cgroup is not None)), *engine.files()),
+        files=(build_filter(machine, options), *engine.files()),
         cgroup=run.cgroup,
         over_quota=_quota(engine, run),
+        door=proxy,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import socket
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,13 +25,15 @@ _WATCHED: Final = ("stdin", *_OUTWARD)
 class Descriptors:
     """The numbers under which the started program finds its pipes and the files that exist in memory.
 
-    The skill's own program may start when one byte arrives at the gate.
+    The skill's own program may start when one byte arrives at the gate. Through the `door` (-1: there is none) the listener of
+    the run's proxy is handed out.
     """
 
     control: int
     result: int
     gate: int
     files: tuple[int, ...]
+    door: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class Pipes:
     @property
     def descriptors(self) -> Descriptors:
         """The numbers the program will find."""
-        return Descriptors(self.theirs["control"], self.theirs["result"], self.theirs["gate"], tuple(self.files))
+        theirs = self.theirs
+        return Descriptors(theirs["control"], theirs["result"], theirs["gate"], tuple(self.files), theirs.get("door", -1))
 
     def take(self, name: str) -> int:
         """Our end of a pipe; from now on the caller closes it."""
@@ -76,8 +80,8 @@ class Pipes:
         self.ours.clear()
 
 
-def open_pipes(files: Sequence[bytes]) -> Pipes:
-    """Six pipes and the given files in memory; nothing stays open when one cannot be made."""
+def open_pipes(files: Sequence[bytes], *, door: bool = False) -> Pipes:
+    """Six pipes, a door when asked for, and the given files in memory; nothing stays open when one cannot be made."""
     pipes = Pipes()
     try:
         for name in (*_INWARD, *_OUTWARD):
@@ -86,6 +90,10 @@ def open_pipes(files: Sequence[bytes]) -> Pipes:
             pipes.theirs[name] = _high(pipes.theirs[name])
             if name in _WATCHED:
                 os.set_blocking(pipes.ours[name], False)
+        if door:
+            inside, outside = socket.socketpair()
+            outside.setblocking(False)
+            pipes.ours["door"], pipes.theirs["door"] = outside.detach(), _high(inside.detach())
         for data in files:
             pipes.files.append(_high(os.memfd_create("skillyard", os.MFD_CLOEXEC)))
             os.write(pipes.files[-1], data)
@@ -122,7 +130,8 @@ def spawn(command: Command, pipes: Pipes) -> subprocess.Popen[bytes]:
         env={},
         cwd="/",
         close_fds=True,
-        pass_fds=(descriptors.control, descriptors.result, descriptors.gate, *descriptors.files),
+        pass_fds=[fd for fd in (descriptors.control, descriptors.result, descriptors.gate, descriptors.door) if fd >= 0]
+        + list(descriptors.files),
         start_new_session=True,
         user=who.uid if who else None,
         group=who.gid if who else None,

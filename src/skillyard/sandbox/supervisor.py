@@ -14,10 +14,10 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from skillyard.sandbox.cgroup import Cgroup
+from skillyard.sandbox.handover import Door, receive_listener
 from skillyard.sandbox.job import Status
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
@@ -54,13 +54,15 @@ async def supervise(
     files: Sequence[bytes],
     cgroup: Cgroup | None,
     over_quota: Callable[[list[int]], bool] | None = None,
+    door: Door | None = None,
 ) -> Ending:
     """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
 
     `files` are given to the program as open files in memory. `over_quota` is asked now and then, with the numbers of all
-    processes below the program, whether the run has written too much.
+    processes below the program, whether the run has written too much. `door` gets the listener that the run's first program
+    hands out, before the skill starts.
     """
-    watch = _Watch(policy, cgroup, over_quota)
+    watch = _Watch(policy, cgroup, over_quota, door)
     try:
         watch.start(make_command, stdin, files)
         await watch.finished.wait()
@@ -72,12 +74,17 @@ async def supervise(
 class _Watch:
     """The state of one supervised process."""
 
-    def __init__(self, policy: Policy, cgroup: Cgroup | None, over_quota: Callable[[list[int]], bool] | None) -> None:
+    def __init__(
+        self, policy: Policy, cgroup: Cgroup | None, over_quota: Callable[[list[int]], bool] | None, door: Door | None
+    ) -> None:
         self.ending = Ending()
         self.finished = asyncio.Event()
         self._policy = policy
         self._cgroup = cgroup
         self._over_quota = over_quota
+        self._door = door
+        self._gate = -1
+        self._awaited = {"tree", "door"} if door else {"tree"}  # what the gate waits for
         self._loop = asyncio.get_running_loop()
         self._process: subprocess.Popen[bytes] | None = None
         self._own_reaper = False
@@ -91,7 +98,7 @@ class _Watch:
 
     def start(self, make_command: Callable[[Descriptors], Command], stdin: bytes, files: Sequence[bytes]) -> None:
         """Start the process and attach everything to the loop."""
-        pipes = open_pipes(files)
+        pipes = open_pipes(files, door=self._door is not None)
         try:
             command = make_command(pipes.descriptors)
             self._own_reaper = command.own_reaper
@@ -117,6 +124,10 @@ class _Watch:
         if self._cgroup and (event := self._cgroup.watch_memory()) is not None:
             self._memory_event = event
             self._loop.add_reader(event, self.stop, "memory")
+        if self._door is not None:
+            fd = pipes.take("door")
+            self._readers.add(fd)
+            self._loop.add_reader(fd, self._handed_out, fd, self._door)
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
             self._later(_WATCH_SECONDS, self._look)
@@ -127,19 +138,33 @@ class _Watch:
         Moving a process can take the kernel ten milliseconds, so it is done in a thread, while the sandbox and the interpreter
         start.
         """
+        self._gate = gate
         if self._cgroup is None:
-            _open_gate(gate)
+            self._ready("tree")
             return
         assert self._process is not None  # noqa: S101 # started just above
         self._moving = self._loop.run_in_executor(None, _move_tree, self._cgroup, self._process.pid)
-        self._moving.add_done_callback(partial(self._admitted, gate))
+        self._moving.add_done_callback(self._admitted)
 
-    def _admitted(self, gate: int, moving: asyncio.Future[bool]) -> None:
+    def _admitted(self, moving: asyncio.Future[bool]) -> None:
         if not moving.cancelled() and moving.exception() is None and moving.result():
-            _open_gate(gate)
+            self._ready("tree")
         else:
-            os.close(gate)
             self.stop("unavailable")
+
+    def _handed_out(self, fd: int, door: Door) -> None:
+        """The run's first program hands out its listener, or has ended without."""
+        listener = receive_listener(fd)
+        self._drop_reader(fd)
+        if listener is not None:
+            door.open(listener)
+            self._ready("door")
+
+    def _ready(self, what: str) -> None:
+        self._awaited.discard(what)
+        if not self._awaited and self._gate != -1:
+            _open_gate(self._gate)
+            self._gate = -1
 
     def _read(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
         self._readers.add(fd)
@@ -260,6 +285,7 @@ class _Watch:
             await asyncio.sleep(0.001)
         if self._moving is not None:
             await asyncio.wait([self._moving])
+        await self._close_ways()
         for timer in self._timers:
             timer.cancel()
         if self._memory_event != -1:
@@ -271,6 +297,14 @@ class _Watch:
             self._drop_reader(fd)
         if self._cgroup:
             await self._close_cgroup(self._cgroup)
+
+    async def _close_ways(self) -> None:
+        """Close the ways into the run and out of it that are neither log nor result."""
+        if self._gate != -1:
+            os.close(self._gate)
+            self._gate = -1
+        if self._door is not None:
+            await self._door.close()
 
     async def _close_cgroup(self, cgroup: Cgroup) -> None:
         self.ending.out_of_memory = cgroup.out_of_memory()

@@ -1,0 +1,106 @@
+"""From a canonical host to a connection: resolved once, every address judged, and only a judged address dialled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import NetworkFailed, NetworkRefused
+from skillyard.sandbox.network.addresses import Address, denied_class
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["HEAD_LIMIT", "Lookup", "Streams", "dial", "judged_addresses", "system_lookup"]
+
+HEAD_LIMIT: Final = 32 * 1024
+"""The most bytes a head of a request or an answer may have."""
+
+Lookup = Callable[[str], Awaitable[Sequence[str]]]
+"""Asks for the addresses of a name."""
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+_ANSWERS: Final = 16
+_LOOKUP_SECONDS: Final = 5.0
+_DIAL_SECONDS: Final = 10.0
+
+
+async def judged_addresses(host: str, *, private: bool, lookup: Lookup) -> tuple[Address, ...]:
+    """The addresses of a host that may be dialled, in the resolver's order.
+
+    Raises:
+        NetworkRefused: it has only addresses that may not; the message names their class and not the address.
+        NetworkFailed: it has no address, or the resolver does not answer in five seconds.
+    """
+    found = await _addresses(host, lookup)
+    allowed = tuple(address for address in found if denied_class(address, private=private) is None)
+    if not allowed:
+        classes = sorted({denied_class(address, private=private) or "" for address in found})
+        raise NetworkRefused(
+            f"{host} leads to an address that may not be reached: {', '.join(classes)}",
+            hint="private networks are opened by `private-networks = true` in your own [sandbox] settings",
+        )
+    return allowed
+
+
+async def _addresses(host: str, lookup: Lookup) -> list[Address]:
+    with contextlib.suppress(ValueError):
+        return [ipaddress.ip_address(host.strip("[]"))]
+    try:
+        answers = await asyncio.wait_for(lookup(host), _LOOKUP_SECONDS)
+    except (OSError, UnicodeError, TimeoutError):
+        raise NetworkFailed(f"the address of {host} cannot be found", hint="check the name and the network") from None
+    addresses = list(dict.fromkeys(ipaddress.ip_address(text) for text in answers))[:_ANSWERS]
+    if not addresses:
+        raise NetworkFailed(f"{host} has no address", hint="check the name")
+    return addresses
+
+
+async def system_lookup(name: str) -> Sequence[str]:
+    """Ask the machine's own resolver.
+
+    In a thread that nobody waits for: a resolver may take half a minute to give up, and neither a run nor the end of the
+    program should.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(found: list[str] | None) -> None:
+        if not answer.done():
+            answer.set_exception(OSError("not found")) if found is None else answer.set_result(found)
+
+    def ask() -> None:
+        found: list[str] | None = None
+        with contextlib.suppress(OSError, UnicodeError):
+            found = [str(item[4][0]) for item in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, found)
+
+    threading.Thread(target=ask, name="skillyard-lookup", daemon=True).start()
+    return await answer
+
+
+async def dial(host: str, port: int, addresses: Sequence[Address], *, context: ssl.SSLContext | None = None) -> Streams:
+    """A connection to the first judged address that answers; with a `context` encrypted, for exactly this host.
+
+    Raises:
+        NetworkFailed: none answers within ten seconds, or the host cannot prove its name.
+    """
+    name = host.strip("[]") if context else None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DIAL_SECONDS):
+            for address in addresses:
+                try:
+                    return await asyncio.open_connection(
+                        str(address), port, ssl=context, server_hostname=name, limit=HEAD_LIMIT
+                    )
+                except OSError as error:
+                    if reason := getattr(error, "verify_message", ""):
+                        message = f"{host} cannot prove that it is {host}: {reason}"
+                        raise NetworkFailed(message, hint="its certificate must be valid for that name") from None
+    raise NetworkFailed(f"{host} does not answer on port {port}", hint="try again later")
