@@ -158,7 +158,7 @@ def _argument(index: int) -> int:
 
 
 # Streams to the proxy; other protocols that call themselves streams (SCTP, MPTCP, SMC) go.
-_SOCKET: Final = (
+_SOCKET: Final[tuple[bpf.Instruction | bpf.Label, ...]] = (
     bpf.Label("socket"),
     bpf.load(_argument(0)),
     bpf.jump_if_equal(_AF_INET, "internet"),
@@ -176,7 +176,7 @@ _SOCKET: Final = (
     bpf.jump("no network"),
 )
 # What programs set on a stream as a matter of course; whatever could make its buffers larger is not among it.
-_BUFFERS: Final = (
+_BUFFERS: Final[tuple[bpf.Instruction | bpf.Label, ...]] = (
     bpf.Label("buffers"),
     bpf.load(_argument(1)),
     bpf.jump_if_equal(_SOL_SOCKET, "socket option"),
