@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
 import pytest
+
+
+def _beside(name: str) -> ModuleType:
+    """A module next to this one: tests are imported by their files, not as a package."""
+    specification = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+postgresql_server = _beside("postgresql")
 
 
 class MakeSkill(Protocol):
@@ -38,6 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     }.items():
         monkeypatch.setenv(name, str(path))
     monkeypatch.delenv("CLAUDE_SKILLS_DIR", raising=False)
+    monkeypatch.delenv("SKILLYARD_DATABASE_URL", raising=False)
     return folder
 
 
@@ -75,3 +92,23 @@ def make_skill() -> MakeSkill:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The URL of a PostgreSQL server: the one of SKILLYARD_TEST_POSTGRESQL, else one that is started for the tests."""
+    if given := os.environ.get("SKILLYARD_TEST_POSTGRESQL"):
+        yield given
+        return
+    with postgresql_server.server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database, once of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/records/skillyard.db"
+        return
+    with postgresql_server.database_of(request.getfixturevalue("postgresql")) as url:
+        yield url

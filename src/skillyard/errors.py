@@ -20,6 +20,8 @@
     │   ├── FileMissing                 file_not_found            404   carries `candidates`
     │   ├── FileTooLarge                file_too_large            413
     │   └── BinaryFile                  binary_file               415
+    ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
+    ├── RecordNotFound                  record_not_found          404   no run or memory with that id
     └── ExecutionProblem                execution_failed          500
         ├── NotExecutable               not_executable            422   the skill has no entry that can run
         ├── RuntimeUnavailable          runtime_unavailable       503   no interpreter for the entry
@@ -37,6 +39,7 @@ __all__ = [
     "AmbiguousSkill",
     "ApprovalRejected",
     "BinaryFile",
+    "DatabaseUnavailable",
     "DeleteRefused",
     "ExecutionProblem",
     "FileMissing",
@@ -49,6 +52,7 @@ __all__ = [
     "NotExecutable",
     "PathRefused",
     "PermissionDenied",
+    "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
     "SkillExists",
@@ -193,6 +197,20 @@ class BinaryFile(FileProblem):
 
     code = "binary_file"
     status = 415
+
+
+class DatabaseUnavailable(SkillyardError):
+    """The records of runs and memories cannot be opened, read or written."""
+
+    code = "database_unavailable"
+    status = 503
+
+
+class RecordNotFound(SkillyardError):
+    """There is no run or memory with that id."""
+
+    code = "record_not_found"
+    status = 404
 
 
 class ExecutionProblem(SkillyardError):

@@ -132,6 +132,11 @@ class Catalog:
         return git_root or (os.path.dirname(configured) if configured else self._plan.cwd)
 
     @property
+    def data_directory(self) -> str:
+        """Skillyard's own folder: settings, caches, records and installed skills."""
+        return self._plan.data
+
+    @property
     def configuration(self) -> Configuration:
         """What the project's and the user's settings files say."""
         return self._state.configuration
@@ -292,7 +297,9 @@ def _configuration(plan: _Plan) -> Configuration:
     folders = project_folders(plan.cwd, plan.home)
     if project_root(plan.cwd) is None:
         folders = _own(folders)
-    return load_configuration(folders, user_file=user_file)
+    configuration = load_configuration(folders, user_file=user_file)
+    url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
+    return configuration._replace(database_url=url) if url else configuration
 
 
 def _own(folders: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from skillyard.execution.executor import Executor
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
-from skillyard.execution.run import Format, Run, RunError, RunShape
+from skillyard.execution.run import Format, Run, RunError, RunShape, new_run_id
 from skillyard.execution.skill import RunnableSkill
 from skillyard.execution.steps import StepTrace
 
@@ -23,5 +23,6 @@ __all__ = [
     "RunnableSkill",
     "StepTrace",
     "infer_format",
+    "new_run_id",
     "read_outcome",
 ]

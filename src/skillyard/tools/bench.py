@@ -23,7 +23,7 @@ from skillyard.tools.session import Session, Sessions
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.execution import Executor
+    from skillyard.engine import Engine
     from skillyard.permissions import Mode
     from skillyard.tools.access import Access, Consent
     from skillyard.tools.arguments import Arguments
@@ -61,7 +61,7 @@ class Bench:
     access: Access
     wording: Wording
     allowed_tools: Mode
-    executor: Executor | None
+    engine: Engine | None
     repeat: Repeat
     sessions: Sessions = field(default_factory=Sessions)
     _runnable: _Derived[tuple[Skill, ...]] = field(default_factory=lambda: _Derived(()))
@@ -79,10 +79,10 @@ class Bench:
 
     def runnable(self) -> tuple[Skill, ...]:
         """The offered skills that have something to run here."""
-        executor = self.executor
-        if executor is None:
+        engine = self.engine
+        if engine is None:
             return ()
-        return self._runnable.of(self.access.offered(), lambda skills: tuple(s for s in skills if executor.can_run(s)))
+        return self._runnable.of(self.access.offered(), lambda skills: tuple(s for s in skills if engine.can_run(s)))
 
     def index(self) -> SearchIndex:
         """The offered skills, ready to be searched."""

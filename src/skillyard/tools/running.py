@@ -40,10 +40,10 @@ def _define(bench: Bench) -> ToolDefinition:
 
 async def _run(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult:
     skill = bench.access.find(arguments.text("name"))
-    if bench.executor is None:
+    if bench.engine is None:
         raise NotExecutable("Running skills is switched off here", hint="do the task by the skill's instructions instead")
     consent = await bench.approve(skill, caller)
-    run = await bench.executor.run(
+    run = await bench.engine.run(
         skill,
         arguments.mapping("input"),
         context={"sessionId": caller.session.name},

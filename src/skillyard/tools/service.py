@@ -23,6 +23,7 @@ from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog, Skill
+    from skillyard.engine import Engine
     from skillyard.execution import Executor
     from skillyard.permissions import Approver, Mode, Permission
     from skillyard.prompt import Index, Style
@@ -42,9 +43,10 @@ class SkillTools:
     `permissions` maps patterns of skill names to `allow`, `ask` or `deny`; left out, those of the catalog's configuration hold.
     `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
     skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
-    configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. `run_skills=False` takes
-    `run_skill` away. `repeat` says what a second load of an unchanged skill in
-    one session gives: a short `note`, or the `text` again (for doors that cannot tell conversations apart).
+    configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. Runs are recorded, unless
+    `record` is False; an `engine` carries them in place of both. `run_skills=False` takes `run_skill` away. `repeat` says what
+    a second load of an unchanged skill in one session gives: a short `note`, or the `text` again (for doors that cannot tell
+    conversations apart).
 
     ::
 
@@ -66,6 +68,8 @@ class SkillTools:
         approver: Approver | None = None,
         allowed_tools: Mode | None = None,
         executor: Executor | None = None,
+        engine: Engine | None = None,
+        record: bool = True,
         run_skills: bool = True,
         language: Language = "en",
         session: str = "default",
@@ -75,7 +79,7 @@ class SkillTools:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
         access = Access(catalog, _rules(catalog, permissions), _approvals(catalog, approver))
         mode = allowed_tools or catalog.configuration.allowed_tools
-        runner = (executor or _executor(catalog)) if run_skills else None
+        runner = (engine or _engine(catalog, executor, record)) if run_skills else None
         self._bench = Bench(access, WORDINGS[language], mode, runner, repeat)
         self._session = session
         self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
@@ -212,10 +216,12 @@ def _approvals(catalog: Catalog, approver: Approver | None) -> Approvals:
     return Approvals(approver, workspace=catalog.project_root)
 
 
-def _executor(catalog: Catalog) -> Executor:
-    from skillyard.execution import Executor  # the sandbox is only loaded by who may run something
+def _engine(catalog: Catalog, executor: Executor | None, record: bool) -> Engine:
+    from skillyard.engine import LocalEngine, Records  # the sandbox is only loaded by who may run something
+    from skillyard.execution import Executor
 
-    return Executor.from_settings(catalog.configuration.sandbox)
+    runner = executor or Executor.from_settings(catalog.configuration.sandbox)
+    return LocalEngine(runner, Records.of(catalog) if record else None)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:
