@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
@@ -104,11 +105,21 @@ def postgresql() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def address_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Give a function that makes an empty database, `sqlite` or `postgresql`, and returns its URL."""
+    with ExitStack() as stack:
+
+        def make(kind: str) -> str:
+            if kind == "sqlite":
+                return f"sqlite:///{tmp_path}/records/skillyard.db"
+            url: str = stack.enter_context(postgresql_server.database_of(request.getfixturevalue("postgresql")))
+            return url
+
+        yield make
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database_address(request: pytest.FixtureRequest, address_of: Callable[[str], str]) -> str:
     """The URL of an empty database, once of each kind."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/records/skillyard.db"
-        return
-    with postgresql_server.database_of(request.getfixturevalue("postgresql")) as url:
-        yield url
+    return address_of(request.param)

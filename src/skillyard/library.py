@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillyard.document import Profile
     from skillyard.engine import LocalEngine, Records
     from skillyard.execution import Executor, Run
+    from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Permission, Rules
     from skillyard.prompt import Index, Style
     from skillyard.search import Match, SearchIndex
@@ -175,6 +176,13 @@ class Catalog(room.Catalog):
         from skillyard.execution import Executor
 
         return Executor.from_settings(self.configuration.sandbox, timeout_ms=timeout_ms)
+
+    def memory(self) -> SqlMemoryService:
+        """The memories of this home, kept with the runs."""
+        from skillyard.memory import SqlMemoryService
+
+        records = self.records()
+        return SqlMemoryService(lambda: records.database)
 
     def _search_index(self) -> SearchIndex:
         """The skills ready to be searched; made again only when they are others."""

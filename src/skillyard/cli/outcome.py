@@ -55,6 +55,8 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
 
 
 def _verdict(run: Run) -> str:
+    if run.cache_hit:
+        return f"{run.status}, a kept result"
     if run.isolation == "none":
         return f"{run.status}, nothing was started"
     return f"{run.status} after {run.duration_ms:,} ms in {run.isolation}"

@@ -58,7 +58,7 @@ class Journal:
             "cache_key": cache_key,
             "cache_hit": record.cache_hit,
             "cached_from": record.cached_from,
-            "owner": str(Owner.current()),
+            "owner": str(Owner.current()),  # who ends without a word is found by this
             "created_at": record.created_at,
         }
         with self._database.write() as connection:

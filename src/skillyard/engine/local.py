@@ -6,20 +6,24 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from skillyard.engine.keeping import Keeping, as_run, keeping_of, still_keeps
 from skillyard.engine.protocol import Runner
 from skillyard.engine.record import RunRecord, RunState
 from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError, new_run_id
+from skillyard.memory import SqlMemoryService, keep_suggestions
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
     from skillyard.engine.records import Records
     from skillyard.execution import RunnableSkill
+    from skillyard.memory import MemoryService
 
 __all__ = ["LocalEngine", "Slots"]
 
@@ -50,8 +54,10 @@ class _Call:
     context: Mapping[str, object]
     entry: str | None
     digest: str | None
+    keeping: Keeping | None = None
 
     def record(self) -> RunRecord:
+        """What is known of the run before it starts."""
         return RunRecord(
             id=self.run_id,
             skill_id=self.skill.id,
@@ -60,7 +66,7 @@ class _Call:
             state="queued",
             created_at=datetime.now(UTC),
             entry=self.entry,
-            digest=self.digest,
+            digest=self.keeping.digest if self.keeping else self.digest,
             parameters=self.parameters,
             context=self.context,
         )
@@ -69,7 +75,8 @@ class _Call:
 class LocalEngine:
     """Carries runs to `runner` in this process and records them in `records`.
 
-    Without `records` nothing is recorded, kept or remembered. At most `concurrency` runs work at once (default: two for each
+    Memories that a run suggests go to `memory`, by default the one beside the records. Without `records` and `memory` nothing
+    is recorded, kept or remembered. At most `concurrency` runs work at once (default: two for each
     processor), or as many as `slots` that several engines share.
     """
 
@@ -78,24 +85,26 @@ class LocalEngine:
         runner: Runner,
         records: Records | None = None,
         *,
+        memory: MemoryService | None = None,
         concurrency: int | None = None,
         slots: Slots | None = None,
     ) -> None:
         self._runner = runner
         self._records = records
+        self._memory = memory or (SqlMemoryService(lambda: records.database) if records is not None else None)
         self._slots = slots or Slots(concurrency)
         self._working: dict[str, asyncio.Task[Run]] = {}
 
     def through(self, runner: Runner) -> LocalEngine:
         """This engine with another runner: the same records and turns."""
-        return self._like(runner, self._records)
+        return self._like(runner, self._records, self._memory)
 
     def unrecorded(self) -> LocalEngine:
-        """This engine without its records: the same runner and turns."""
-        return self._like(self._runner, None)
+        """This engine without its records and memory: the same runner and turns."""
+        return self._like(self._runner, None, None)
 
-    def _like(self, runner: Runner, records: Records | None) -> LocalEngine:
-        engine = LocalEngine(runner, records, slots=self._slots)
+    def _like(self, runner: Runner, records: Records | None, memory: MemoryService | None) -> LocalEngine:
+        engine = LocalEngine(runner, records, memory=memory, slots=self._slots)
         engine._working = self._working
         return engine
 
@@ -123,7 +132,14 @@ class LocalEngine:
         if self._records is None:
             return await self._cancellable(call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
-        await asyncio.to_thread(journal.queue, call.record())
+        keeping = await asyncio.to_thread(
+            keeping_of, skill, parameters, context=call.context, entry=call.entry, digest=call.digest
+        )
+        if keeping is not None:
+            call = replace(call, keeping=keeping)
+            if not fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:
+                return await asyncio.to_thread(_again, journal, call, kept)
+        await asyncio.to_thread(journal.queue, call.record(), cache_key=keeping.key if keeping else None)
         return await self._cancellable(call, journal)
 
     async def cancel(self, run_id: str) -> bool:
@@ -166,7 +182,21 @@ class LocalEngine:
         except BaseException as error:
             await _finally(journal, "failed", call.run_id, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
-        return run if journal is None else await _recorded(run, journal)
+        return await self._remembered(await _recorded(run, call, journal), call, journal)
+
+    async def _remembered(self, run: Run, call: _Call, journal: Journal | None) -> Run:
+        """The run, after the memories it suggests were saved; a run that failed suggests none."""
+        if self._memory is None or not run.ok or not run.memory_writes:
+            return run
+        kept = await keep_suggestions(
+            self._memory, run.memory_writes, run_id=run.run_id, skill_id=run.skill_id, context=call.context
+        )
+        lost = tuple(f"memory {number} was not saved: {item.reason}" for number, item in enumerate(kept, 1) if not item.saved)
+        run = replace(run, warnings=(*run.warnings, *lost))
+        if journal is not None:
+            with suppress(SkillyardError):  # the memories are safe; only the note about them is not
+                await _in_thread(lambda: journal.note_memories(run.run_id, [item.to_dict() for item in kept], run.warnings))
+        return run
 
     async def _done(self, call: _Call) -> Run:
         return await self._runner.run(
@@ -174,10 +204,22 @@ class LocalEngine:
         )
 
 
-async def _recorded(run: Run, journal: Journal) -> Run:
+def _again(journal: Journal, call: _Call, kept: RunRecord) -> Run:
+    """A kept result, recorded as a run of its own; nothing is remembered once more."""
+    run = as_run(kept, call.run_id, call.skill.id)
+    journal.queue(replace(call.record(), cache_hit=True, cached_from=kept.id))
+    journal.start(run.run_id)
+    journal.finish(run)
+    return run
+
+
+async def _recorded(run: Run, call: _Call, journal: Journal | None) -> Run:
     """The run, noted as ended; what cannot be noted is said, and the result is not lost."""
+    if journal is None:
+        return run
+    keeping = call.keeping
     try:
-        await _in_thread(lambda: journal.finish(run))
+        await _in_thread(lambda: journal.finish(run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0))
     except SkillyardError as error:
         _log.error("run %s could not be recorded: %s", run.run_id, error.message)
         return replace(run, warnings=(*run.warnings, f"how the run ended could not be recorded: {error.message}"))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from skillyard.execution.executor import Executor
+from skillyard.execution.keeping import keep_seconds, result_key
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
 from skillyard.execution.run import Format, Run, RunError, RunShape, new_run_id
@@ -23,6 +24,8 @@ __all__ = [
     "RunnableSkill",
     "StepTrace",
     "infer_format",
+    "keep_seconds",
     "new_run_id",
     "read_outcome",
+    "result_key",
 ]

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.steps import StepTrace
@@ -41,6 +41,7 @@ class RunShape(TypedDict):
     memory_writes: list[dict[str, object]]
     limits: list[dict[str, object]]
     isolation: str
+    cache_hit: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Run:
     """What became of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
-    `isolation` names the sandbox backend, `none` when nothing was started.
+    `isolation` names the sandbox backend, `none` when nothing was started. With `cache_hit` it is a result that was kept.
     """
 
     run_id: str
@@ -68,6 +69,7 @@ class Run:
     message: str | None = None
     token_usage: Mapping[str, object] | None = field(default=None, hash=False)
     interpreter: str | None = None
+    cache_hit: bool = False
 
     @property
     def ok(self) -> bool:
@@ -75,8 +77,8 @@ class Run:
         return self.status == "ok"
 
     def to_dict(self) -> RunShape:
-        """The run as plain data."""
-        return {
+        """The run as plain data; `cache_hit` is only there when it is true."""
+        shape: RunShape = {
             "run_id": self.run_id,
             "status": self.status,
             "output": self.output,
@@ -86,6 +88,9 @@ class Run:
             "limits": [dict(limit.to_dict()) for limit in self.limits],
             "isolation": self.isolation,
         }
+        if self.cache_hit:
+            shape["cache_hit"] = True
+        return shape
 
 
 _lock = threading.Lock()

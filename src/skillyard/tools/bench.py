@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
@@ -63,6 +63,7 @@ class Bench:
     allowed_tools: Mode
     engine: Engine | None
     repeat: Repeat
+    context: Mapping[str, object] = field(default_factory=dict)
     sessions: Sessions = field(default_factory=Sessions)
     _runnable: _Derived[tuple[Skill, ...]] = field(default_factory=lambda: _Derived(()))
     _index: _Derived[SearchIndex] = field(default_factory=lambda: _Derived(SearchIndex(())))

@@ -46,7 +46,7 @@ async def _run(bench: Bench, arguments: Arguments, caller: Caller) -> ToolResult
     run = await bench.engine.run(
         skill,
         arguments.mapping("input"),
-        context={"sessionId": caller.session.name},
+        context={**bench.context, "sessionId": caller.session.name},
         entry=arguments.optional_text("entry"),
         digest=consent.digest,
     )

@@ -44,9 +44,10 @@ class SkillTools:
     `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
     skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
     configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. Runs are recorded, unless
-    `record` is False; an `engine` carries them in place of both. `run_skills=False` takes `run_skill` away. `repeat` says what
-    a second load of an unchanged skill in one session gives: a short `note`, or the `text` again (for doors that cannot tell
-    conversations apart).
+    `record` is False; an `engine` carries them in place of both. `context` is what runs are told about the user of these tools,
+    such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
+    takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
+    `text` again (for doors that cannot tell conversations apart).
 
     ::
 
@@ -70,6 +71,7 @@ class SkillTools:
         executor: Executor | None = None,
         engine: Engine | None = None,
         record: bool = True,
+        context: Mapping[str, object] | None = None,
         run_skills: bool = True,
         language: Language = "en",
         session: str = "default",
@@ -80,7 +82,7 @@ class SkillTools:
         access = Access(catalog, _rules(catalog, permissions), _approvals(catalog, approver))
         mode = allowed_tools or catalog.configuration.allowed_tools
         runner = (engine or _engine(catalog, executor, record)) if run_skills else None
-        self._bench = Bench(access, WORDINGS[language], mode, runner, repeat)
+        self._bench = Bench(access, WORDINGS[language], mode, runner, repeat, dict(context or {}))
         self._session = session
         self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
 

@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=_milliseconds, metavar="TIME", help="at most this long: 5, 5s or 500ms; never more than configured"
     )
+    parser.add_argument(
+        "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,7 +51,15 @@ def run(arguments: argparse.Namespace) -> int:
     skill = catalog.get(arguments.name)
     digest = require_consent(catalog, skill, screen)
     outcome = asyncio.run(
-        catalog.run(skill, parameters, context=context, entry=arguments.entry, timeout_ms=arguments.timeout, digest=digest)
+        catalog.run(
+            skill,
+            parameters,
+            context=context,
+            entry=arguments.entry,
+            timeout_ms=arguments.timeout,
+            digest=digest,
+            fresh=arguments.no_cache_result,
+        )
     )
     if screen.as_json:
         screen.data(outcome.to_dict())

@@ -1,0 +1,77 @@
+"""Results that are kept: looked up before a run, and given as a run of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
+
+from skillyard.errors import SkillyardError
+from skillyard.execution import Format, Run, keep_seconds, result_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillyard.engine.record import RunRecord
+    from skillyard.execution import RunnableSkill
+
+__all__ = ["Keeping", "as_run", "keeping_of", "still_keeps"]
+
+
+@runtime_checkable
+class _Digestible(Protocol):
+    """A skill that can name its content."""
+
+    def digest(self) -> str:
+        """The digest of everything in its folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """That a result may be kept `seconds` under `key`, when it comes of exactly the content `digest`."""
+
+    key: str
+    seconds: int
+    digest: str
+
+
+def keeping_of(
+    skill: RunnableSkill,
+    parameters: Mapping[str, object],
+    *,
+    context: Mapping[str, object],
+    entry: str | None,
+    digest: str | None,
+) -> Keeping | None:
+    """How the result of this run is kept, None when it is not; a skill that cannot be read is for the run to complain about."""
+    try:
+        seconds = keep_seconds(skill)
+        if not seconds or not isinstance(skill, _Digestible):
+            return None
+        content = digest or skill.digest()
+        key = result_key(skill, content, parameters, context=context, entry=entry)
+    except (SkillyardError, OSError):
+        return None
+    return None if key is None else Keeping(key, seconds, content)
+
+
+def still_keeps(keeping: Keeping, skill: RunnableSkill) -> int:
+    """How many seconds the result may be kept now that the run has ended; 0 when the skill has changed meanwhile."""
+    try:
+        same = isinstance(skill, _Digestible) and skill.digest() == keeping.digest
+    except (SkillyardError, OSError):
+        return 0
+    return keeping.seconds if same else 0
+
+
+def as_run(record: RunRecord, run_id: str, skill_id: str) -> Run:
+    """A kept result as the run `run_id`: the same output, nothing started, and nothing to be remembered once more (D-18)."""
+    return Run(
+        run_id=run_id,
+        skill_id=skill_id,
+        status="ok",
+        output=record.output,
+        format=next((known for known in get_args(Format) if known == record.format), "object"),
+        message=record.message,
+        token_usage=None,
+        cache_hit=True,
+    )
