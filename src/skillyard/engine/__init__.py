@@ -11,5 +11,6 @@ from skillyard.engine.owner import Owner
 from skillyard.engine.protocol import Engine, Runner
 from skillyard.engine.record import FINAL, RunRecord, RunState
 from skillyard.engine.records import Records
+from skillyard.engine.tracing import flush_spans
 
-__all__ = ["FINAL", "Engine", "LocalEngine", "Owner", "Records", "RunRecord", "RunState", "Runner"]
+__all__ = ["FINAL", "Engine", "LocalEngine", "Owner", "Records", "RunRecord", "RunState", "Runner", "flush_spans"]

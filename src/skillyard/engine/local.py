@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 from skillyard.engine.keeping import Keeping, as_run, keeping_of, still_keeps
 from skillyard.engine.protocol import Runner
 from skillyard.engine.record import RunRecord, RunState
+from skillyard.engine.tracing import trace_run
 from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError, new_run_id
 from skillyard.memory import SqlMemoryService, keep_suggestions
@@ -168,8 +170,10 @@ class LocalEngine:
 
     async def _carried(self, call: _Call, journal: Journal | None) -> Run:
         """Wait for a turn, run, and record how it ended, whatever happens."""
+        asked = time.time_ns()
         try:
             async with self._slots.here():
+                turn = time.time_ns()
                 if journal is not None and not await asyncio.to_thread(journal.start, call.run_id):
                     raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
                 run = await self._done(call)
@@ -182,6 +186,7 @@ class LocalEngine:
         except BaseException as error:
             await _finally(journal, "failed", call.run_id, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
+        trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
         return await self._remembered(await _recorded(run, call, journal), call, journal)
 
     async def _remembered(self, run: Run, call: _Call, journal: Journal | None) -> Run:
@@ -210,6 +215,8 @@ def _again(journal: Journal, call: _Call, kept: RunRecord) -> Run:
     journal.queue(replace(call.record(), cache_hit=True, cached_from=kept.id))
     journal.start(run.run_id)
     journal.finish(run)
+    now = time.time_ns()
+    trace_run(run, asked_ns=now, turn_ns=now, ended_ns=now)
     return run
 
 

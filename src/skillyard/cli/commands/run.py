@@ -44,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run it; 1 when the run did not succeed."""
     import asyncio  # 30 ms: only this command waits for a process
 
+    from skillyard.engine import flush_spans
+
     screen: Screen = arguments.screen
     parameters = _json_object("--input", arguments.input)
     context = _json_object("--context", arguments.context)
@@ -61,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             fresh=arguments.no_cache_result,
         )
     )
+    flush_spans()
     if screen.as_json:
         screen.data(outcome.to_dict())
     else:
