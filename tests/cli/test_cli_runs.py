@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,6 +112,36 @@ def test_a_run_is_refused_when_it_cannot_be_recorded(
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", f"sqlite:///{tmp_path}/file/records.db")
     answer = call("run", "text-statistics", "--root", examples, "--input", _TEXT, "--json")
     assert (answer.code, answer.data["error"]["code"]) == (1, "database_unavailable")
+
+
+def test_ctrl_c_ends_the_run_as_cancelled(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "slow", files={"scripts/execute.py": "import time\ntime.sleep(600)\n"})
+    command = [sys.executable, "-m", "skillyard.cli", "run", "slow", "--root", str(skills_root)]
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not call("runs", "--status", "running", "--json").data["runs"]:
+            assert started.poll() is None
+            time.sleep(0.05)
+        started.send_signal(signal.SIGINT)
+        assert started.wait(timeout=60) == 130
+    finally:
+        started.kill()
+        started.wait()
+    (run,) = call("runs", "--json").data["runs"]
+    assert (run["state"], run["error"]["code"]) == ("cancelled", "CANCELLED")
+
+
+def test_doctor_looks_at_the_records_and_makes_none(
+    call: Call, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def records() -> dict[str, str]:
+        return next(check for check in call("doctor", "--json").data["checks"] if check["name"] == "records")
+
+    assert (records()["status"], (home / "skillyard/skillyard.db").exists()) == ("ok", False)
+    call("db", "upgrade")
+    assert "skillyard.db" in records()["detail"]
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", "sqlite:////proc/none/skillyard.db")
+    assert records()["status"] == "error"
 
 
 def test_the_database_is_told_and_upgraded(call: Call, home: Path) -> None:

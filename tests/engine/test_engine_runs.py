@@ -19,7 +19,7 @@ from skillyard.database import runs
 from skillyard.engine import FINAL, LocalEngine, Owner, Records, RunRecord
 from skillyard.engine.journal import Journal
 from skillyard.errors import DatabaseUnavailable, ExecutionProblem, FileMissing, PermissionDenied, RecordNotFound
-from skillyard.execution import RunError
+from skillyard.execution import RunError, StepTrace
 
 Write = Callable[..., Skill]
 STEPS = """
@@ -210,6 +210,33 @@ async def test_a_result_is_not_lost_when_its_end_cannot_be_recorded(records: Rec
     run = await LocalEngine(Scripted(break_it), records).run(write("pass"), {})
     assert run.output == "precious"
     assert "could not be recorded" in run.warnings[-1]
+
+
+async def test_a_run_ends_whatever_a_skill_says_of_its_steps(records: Records, write: Write) -> None:
+    odd = (StepTrace("a", "a\0\ud800", duration=10**300), StepTrace("b", "b", {1, 2}, float("nan"), error=["x"] * 3))
+    engine = LocalEngine(Scripted(lambda run_id: Run(run_id, "user:x", "ok", output="fine", steps=odd)), records)
+    run = await engine.run(write("pass"), {"when": datetime.now(UTC), "deep": _nested(500)})
+    record = records.journal.get(run.run_id)
+    assert (record.state, record.output, run.warnings) == ("succeeded", "fine", ())
+    assert [step.duration for step in record.steps] == [1e12, 0]
+    assert record.steps[1].output == "nan"
+
+
+def _nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+async def test_a_record_that_cannot_be_written_whole_still_ends(records: Records, write: Write) -> None:
+    def odd(run_id: str) -> Run:
+        return Run(run_id, "user:x", "ok", output="precious", duration_ms=10**30)
+
+    run = await LocalEngine(Scripted(odd), records).run(write("pass"), {})
+    assert run.output == "precious"
+    record = records.journal.get(run.run_id)
+    assert (record.state, record.error_code) == ("succeeded", "RECORD_INCOMPLETE")
 
 
 async def test_without_records_nothing_is_opened_or_written(tmp_path: Path, write: Write) -> None:

@@ -52,6 +52,7 @@ def examine(arguments: argparse.Namespace) -> list[Finding]:
         findings.append(Finding("configuration", "error", error.message, error.hint))
     else:
         findings += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
+        findings.append(_records(catalog))
     return [*findings, *_sandboxes(), *_programs()]
 
 
@@ -86,6 +87,24 @@ def _policy(catalog: Catalog) -> Iterator[Finding]:
             read()
         except SkillyardError as error:
             yield Finding(name, "error", error.message, error.hint)
+
+
+def _records(catalog: Catalog) -> Finding:
+    """Whether runs can be recorded; nothing is made for the question."""
+    configured = catalog.configuration.database_url
+    if configured is None and not Path(catalog.data_directory, "skillyard.db").exists():
+        return Finding("records", "ok", "none yet; the first run makes them")
+    from skillyard.database import Database
+
+    try:
+        status = Database.open(catalog.data_directory, configured, migrate=False).status()
+    except SkillyardError as error:
+        return Finding("records", "error", error.message, error.hint)
+    if status.revision is not None and not status.current:
+        return Finding("records", "warning", f"{status.url}: revision {status.revision}", "skillyard db upgrade")
+    return Finding(
+        "records", "ok", f"{status.url}" if status.revision else f"{status.url}: no tables yet; the first run makes them"
+    )
 
 
 def _root(catalog: Catalog, root: Root) -> Finding:

@@ -30,6 +30,7 @@ __all__ = ["Journal"]
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
 _INTERRUPTED: Final = "the process that carried the run is gone"
+_LONGEST_MS: Final = 1e12  # a skill may claim any number
 _LIST: Final = ("stdout", "stderr", "output", "parameters", "limits")
 
 
@@ -45,24 +46,16 @@ class Journal:
         Raises:
             DatabaseUnavailable: it cannot be written down.
         """
-        row = {
-            "id": record.id,
-            "skill_id": record.skill_id,
-            "skill_name": record.skill_name,
-            "kind": record.kind,
-            "entry": record.entry,
-            "digest": record.digest,
-            "state": "queued",
-            "parameters": recordable(record.parameters),
-            "context": recordable(record.context),
-            "cache_key": cache_key,
-            "cache_hit": record.cache_hit,
-            "cached_from": record.cached_from,
-            "owner": str(Owner.current()),  # who ends without a word is found by this
-            "created_at": record.created_at,
-        }
-        with self._database.write() as connection:
-            connection.execute(insert(runs).values(row))
+        self._insert(_beginning(record) | {"cache_key": cache_key})
+
+    def repeat(self, record: RunRecord, run: Run) -> None:
+        """Write down a run that gave a kept result: it starts and ends at once.
+
+        Raises:
+            DatabaseUnavailable: it cannot be written down.
+        """
+        now = _now()
+        self._insert(_beginning(record) | _ending(run) | {"state": "succeeded", "started_at": now, "finished_at": now})
 
     def start(self, run_id: str) -> bool:
         """Note that a queued run starts; False when it has ended meanwhile and must not."""
@@ -142,6 +135,10 @@ class Journal:
             row = connection.execute(query).first()
         return None if row is None else _record(row)
 
+    def _insert(self, row: Mapping[str, Any]) -> None:
+        with self._database.write() as connection:
+            connection.execute(insert(runs).values(row))
+
     def _end(self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...]) -> bool:
         ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
         with self._database.write() as connection:
@@ -160,6 +157,24 @@ def _is_gone(owner: str, created_at: datetime) -> bool:
     process = Owner.read(owner)
     alive = process.alive() if process else None
     return not alive if alive is not None else created_at < _now() - _ABANDONED
+
+
+def _beginning(record: RunRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "skill_id": record.skill_id,
+        "skill_name": record.skill_name,
+        "kind": record.kind,
+        "entry": record.entry,
+        "digest": record.digest,
+        "state": "queued",
+        "parameters": recordable(record.parameters),
+        "context": recordable(record.context),
+        "cache_hit": record.cache_hit,
+        "cached_from": record.cached_from,
+        "owner": str(Owner.current()),
+        "created_at": record.created_at,
+    }
 
 
 def _ending(run: Run) -> dict[str, Any]:
@@ -189,7 +204,7 @@ def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
         "position": position,
         "step_id": step.step_id,
         "step_name": step.step_name,
-        "duration": step.duration,
+        "duration": float(min(step.duration, _LONGEST_MS)),
         **shape,
     }
 

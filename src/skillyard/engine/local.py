@@ -212,9 +212,7 @@ class LocalEngine:
 def _again(journal: Journal, call: _Call, kept: RunRecord) -> Run:
     """A kept result, recorded as a run of its own; nothing is remembered once more."""
     run = as_run(kept, call.run_id, call.skill.id)
-    journal.queue(replace(call.record(), cache_hit=True, cached_from=kept.id))
-    journal.start(run.run_id)
-    journal.finish(run)
+    journal.repeat(replace(call.record(), cache_hit=True, cached_from=kept.id), run)
     now = time.time_ns()
     trace_run(run, asked_ns=now, turn_ns=now, ended_ns=now)
     return run
@@ -227,9 +225,11 @@ async def _recorded(run: Run, call: _Call, journal: Journal | None) -> Run:
     keeping = call.keeping
     try:
         await _in_thread(lambda: journal.finish(run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0))
-    except SkillyardError as error:
-        _log.error("run %s could not be recorded: %s", run.run_id, error.message)
-        return replace(run, warnings=(*run.warnings, f"how the run ended could not be recorded: {error.message}"))
+    except Exception as error:  # whatever a skill gave that a database does not take: its result is more than its record
+        _log.exception("how run %s ended could not be recorded", run.run_id)
+        problem = RunError("RECORD_INCOMPLETE", f"how the run ended could not be recorded: {error}"[:500])
+        await _finally(journal, "succeeded" if run.ok else "failed", run.run_id, problem)
+        return replace(run, warnings=(*run.warnings, problem.message))
     return run
 
 
