@@ -21,6 +21,7 @@ import os
 def execute(parameters, context):
     memory = {"ownerType": "user", "ownerId": str(context.get("userId")), "type": "fact", "importance": 3, "content": "ran"}
     return {"output": os.urandom(8).hex(), "message": "hello", "status": parameters.get("status", "success"),
+            "intermediateSteps": [{"stepName": "throw", "duration": 1}],
             "memoryWrites": [memory] if context.get("userId") else []}
 """
 SCHEMA = "input_schema:\n  type: object\n  properties:\n    n: {type: integer, default: 1}\n"
@@ -36,7 +37,8 @@ async def test_a_result_is_given_again_for_the_same_request(engine: LocalEngine,
     first = await engine.run(skill, {"n": 1})
     again = await engine.run(skill, {})  # the schema's default makes it the same request
     assert (again.output, again.message, again.format) == (first.output, "hello", "text")
-    assert (again.cache_hit, again.isolation, again.memory_writes) == (True, "none", ())
+    assert (again.cache_hit, again.duration_ms, again.memory_writes) == (True, 0, ())
+    assert (again.isolation, again.limits, again.steps) == (first.isolation, first.limits, first.steps)
     assert again.to_dict()["cache_hit"] is True
     assert "cache_hit" not in first.to_dict()
     assert (await engine.run(skill, {"n": 2})).output != first.output

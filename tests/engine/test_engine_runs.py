@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from skillyard.engine import FINAL, LocalEngine, Owner, Records, RunRecord
 from skillyard.engine.journal import Journal
 from skillyard.errors import DatabaseUnavailable, ExecutionProblem, FileMissing, PermissionDenied, RecordNotFound
 from skillyard.execution import RunError, StepTrace
+from skillyard.sandbox import running
 
 Write = Callable[..., Skill]
 STEPS = """
@@ -134,6 +136,30 @@ async def test_a_caller_that_goes_away_cancels_its_run(engine: LocalEngine, reco
         await running
     assert records.journal.get(run_id).state == "cancelled"
     assert engine.working() == ()
+
+
+async def test_a_run_that_is_cancelled_while_its_copy_is_made_leaves_none(
+    engine: LocalEngine, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skill = write("print(1)")
+    await engine.run(skill, {})  # the sandboxes were tried with copies of their own
+    stage, go, copies = running._stage, threading.Event(), []
+
+    def slow(*arguments: Any) -> Any:
+        copies.append(Path((made := stage(*arguments)).tree))
+        go.wait(30)
+        return made
+
+    monkeypatch.setattr(running, "_stage", slow)
+    task = asyncio.create_task(engine.run(skill, {}))
+    while not copies:
+        await asyncio.sleep(0.01)
+    assert copies[0].exists()
+    task.cancel()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not copies[0].exists()
 
 
 async def _working(engine: LocalEngine, records: Records) -> str:

@@ -20,7 +20,7 @@ from skillyard.errors import RecordNotFound
 from skillyard.execution import RunError, StepTrace
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
+    from sqlalchemy import Connection, Row
 
     from skillyard.database import Database
     from skillyard.execution import Run
@@ -109,8 +109,7 @@ class Journal:
                 row = rows[0] if len(rows) == 1 else None
             if row is None:
                 raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
-            found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
-            return replace(_record(row), steps=tuple(_step(step) for step in found))
+            return _with_steps(connection, row)
 
     def list(self, *, skill: str | None = None, states: Collection[RunState] = (), limit: int = 20) -> tuple[RunRecord, ...]:
         """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states."""
@@ -133,7 +132,7 @@ class Journal:
         )
         with self._database.read() as connection:
             row = connection.execute(query).first()
-        return None if row is None else _record(row)
+            return None if row is None else _with_steps(connection, row)
 
     def _insert(self, row: Mapping[str, Any]) -> None:
         with self._database.write() as connection:
@@ -207,6 +206,11 @@ def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
         "duration": float(min(step.duration, _LONGEST_MS)),
         **shape,
     }
+
+
+def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
+    found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
+    return replace(_record(row), steps=tuple(_step(step) for step in found))
 
 
 def _step(row: Row[Any]) -> StepTrace:

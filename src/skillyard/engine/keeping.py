@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
 
 from skillyard.errors import SkillyardError
 from skillyard.execution import Format, Run, keep_seconds, result_key
+from skillyard.sandbox import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,10 @@ def still_keeps(keeping: Keeping, skill: RunnableSkill) -> int:
 
 
 def as_run(record: RunRecord, run_id: str, skill_id: str) -> Run:
-    """A kept result as the run `run_id`: the same output, nothing started, and nothing to be remembered once more (D-18)."""
+    """A kept result as the run `run_id`, with the steps, limits and sandbox it came of.
+
+    Nothing was started for it, no tokens were used, and nothing is to be remembered once more (D-18).
+    """
     return Run(
         run_id=run_id,
         skill_id=skill_id,
@@ -72,6 +76,13 @@ def as_run(record: RunRecord, run_id: str, skill_id: str) -> Run:
         output=record.output,
         format=next((known for known in get_args(Format) if known == record.format), "object"),
         message=record.message,
-        token_usage=None,
+        steps=record.steps,
+        limits=tuple(_limit(shape) for shape in record.limits),
+        isolation=record.isolation or "none",
+        warnings=record.warnings,
         cache_hit=True,
     )
+
+
+def _limit(shape: Mapping[str, object]) -> Limit:
+    return Limit(str(shape.get("name")), shape.get("value"), shape.get("enforced") is True, str(shape.get("by")))

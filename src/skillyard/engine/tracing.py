@@ -59,7 +59,7 @@ def trace_run(run: Run, *, asked_ns: int, turn_ns: int, ended_ns: int) -> None:
         return
     if run.error is not None:
         span.set_status(trace.StatusCode.ERROR, run.error.code)
-    if run.isolation != "none":
+    if run.isolation != "none" and not run.cache_hit:
         below = trace.set_span_in_context(span)
         begun_ns = max(turn_ns, ended_ns - run.duration_ms * _MS)
         tracer.start_span("skillyard.sandbox.start", below, start_time=turn_ns).end(begun_ns)

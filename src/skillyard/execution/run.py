@@ -49,7 +49,8 @@ class Run:
     """What became of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
-    `isolation` names the sandbox backend, `none` when nothing was started. With `cache_hit` it is a result that was kept.
+    `isolation` names the sandbox backend, `none` when nothing was started. With `cache_hit` it is a result that
+    was kept, with the steps, limits and sandbox it came of.
     """
 
     run_id: str
