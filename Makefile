@@ -18,7 +18,7 @@ $(BIN)/.ready: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-system: ## install the sandbox program (bubblewrap) when it is missing
+system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
 	@sh scripts/system.sh
 
 run: setup ## the main job on the example skills: find, tell, read, run

@@ -1,11 +1,16 @@
 #!/bin/sh
-# Installs bubblewrap, the sandbox program, when it is missing. Without it Skillyard falls back to Landlock.
+# Installs the programs the tests need when they are missing: bubblewrap, the sandbox, and PostgreSQL, one of the two databases.
+# Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
-if command -v bwrap >/dev/null 2>&1; then exit 0; fi
+missing=""
+command -v bwrap >/dev/null 2>&1 || missing="bubblewrap"
+command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
+if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends bubblewrap >/dev/null
+    # shellcheck disable=SC2086 # a list of words
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 else
-    echo "note: bubblewrap is not installed; tests of that sandbox will fail" >&2
-    echo "hint: sudo apt-get install bubblewrap" >&2
+    echo "note: not installed:$missing; the tests that need them will fail" >&2
+    echo "hint: sudo apt-get install $missing" >&2
 fi

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
 import pytest
+
+
+def _beside(name: str) -> ModuleType:
+    """A module next to this one: tests are imported by their files, not as a package."""
+    specification = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+postgresql_server = _beside("postgresql")
 
 
 class MakeSkill(Protocol):
@@ -25,6 +42,18 @@ class MakeSkill(Protocol):
     ) -> Path: ...
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is made once for many tests has no home of a single test, and must not find that of the person either."""
+    folder = tmp_path_factory.mktemp("nobody")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        patch.setenv("SKILLYARD_HOME", str(folder / "skillyard"))
+        for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "SKILLYARD_DATABASE_URL"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home, so that no test sees or touches the skills of the person who runs it."""
@@ -38,6 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     }.items():
         monkeypatch.setenv(name, str(path))
     monkeypatch.delenv("CLAUDE_SKILLS_DIR", raising=False)
+    monkeypatch.delenv("SKILLYARD_DATABASE_URL", raising=False)
     return folder
 
 
@@ -75,3 +105,33 @@ def make_skill() -> MakeSkill:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The URL of a PostgreSQL server: the one of SKILLYARD_TEST_POSTGRESQL, else one that is started for the tests."""
+    if given := os.environ.get("SKILLYARD_TEST_POSTGRESQL"):
+        yield given
+        return
+    with postgresql_server.server() as url:
+        yield url
+
+
+@pytest.fixture
+def address_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Give a function that makes an empty database, `sqlite` or `postgresql`, and returns its URL."""
+    with ExitStack() as stack:
+
+        def make(kind: str) -> str:
+            if kind == "sqlite":
+                return f"sqlite:///{tmp_path}/records/skillyard.db"
+            url: str = stack.enter_context(postgresql_server.database_of(request.getfixturevalue("postgresql")))
+            return url
+
+        yield make
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_address(request: pytest.FixtureRequest, address_of: Callable[[str], str]) -> str:
+    """The URL of an empty database, once of each kind."""
+    return address_of(request.param)

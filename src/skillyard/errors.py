@@ -20,6 +20,8 @@
     │   ├── FileMissing                 file_not_found            404   carries `candidates`
     │   ├── FileTooLarge                file_too_large            413
     │   └── BinaryFile                  binary_file               415
+    ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
+    ├── RecordNotFound                  record_not_found          404   no run or memory with that id
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -39,6 +41,7 @@ __all__ = [
     "AmbiguousSkill",
     "ApprovalRejected",
     "BinaryFile",
+    "DatabaseUnavailable",
     "DeleteRefused",
     "ExecutionProblem",
     "FileMissing",
@@ -53,6 +56,7 @@ __all__ = [
     "NotExecutable",
     "PathRefused",
     "PermissionDenied",
+    "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
     "SkillExists",
@@ -197,6 +201,20 @@ class BinaryFile(FileProblem):
 
     code = "binary_file"
     status = 415
+
+
+class DatabaseUnavailable(SkillyardError):
+    """The records of runs and memories cannot be opened, read or written."""
+
+    code = "database_unavailable"
+    status = 503
+
+
+class RecordNotFound(SkillyardError):
+    """There is no run or memory with that id."""
+
+    code = "record_not_found"
+    status = 404
 
 
 class ExecutionProblem(SkillyardError):

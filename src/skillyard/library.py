@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
+    from skillyard.engine import LocalEngine, Records
     from skillyard.execution import Executor, Run
+    from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Rules
     from skillyard.prompt import Index, Style
     from skillyard.search import Match, SearchIndex
@@ -40,6 +42,8 @@ class Catalog(room.Catalog):
     """
 
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
+    _recorded: Records | None = None
+    _engine: LocalEngine | None = None
 
     @classmethod
     def discover(
@@ -125,13 +129,17 @@ class Catalog(room.Catalog):
         entry: str | None = None,
         timeout_ms: int | None = None,
         digest: str | None = None,
+        record: bool = True,
+        fresh: bool = False,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
         With `digest` nothing runs but exactly that content. A script that fails is no exception: the run says so in `status`
-        and `error`.
+        and `error`. The run is recorded and its memories are kept, unless `record` is False. A result that is kept for a skill
+        that allows it is given again, unless `fresh`.
 
         Raises:
+            DatabaseUnavailable: the run cannot be recorded; nothing was started.
             SkillNotFound: no skill of that name.
             PermissionDenied: a rule denies the skill.
             SkillUnusable: it is broken, disabled or shadowed.
@@ -141,9 +149,24 @@ class Catalog(room.Catalog):
         """
         found = self.get(skill) if isinstance(skill, str) else skill
         _require_usable(found)
-        return await self.executor(timeout_ms=timeout_ms).run(
-            found, parameters or {}, context=context, entry=entry, digest=digest
-        )
+        engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms))
+        return await engine.run(found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh)
+
+    def engine(self, *, record: bool = True) -> LocalEngine:
+        """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing."""
+        from skillyard.engine import LocalEngine
+
+        if self._engine is None:
+            self._engine = LocalEngine(self.executor(), self.records())
+        return self._engine if record else self._engine.unrecorded()
+
+    def records(self) -> Records:
+        """The runs and memories of this home, opened when first used."""
+        from skillyard.engine import Records
+
+        if self._recorded is None:
+            self._recorded = Records.of(self)
+        return self._recorded
 
     def executor(self, *, timeout_ms: int | None = None) -> Executor:
         """What runs skills within the `[sandbox]` tables of the configuration, and at most `timeout_ms` milliseconds each.
@@ -154,6 +177,13 @@ class Catalog(room.Catalog):
         from skillyard.execution import Executor
 
         return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms)
+
+    def memory(self) -> SqlMemoryService:
+        """The memories of this home, kept with the runs."""
+        from skillyard.memory import SqlMemoryService
+
+        records = self.records()
+        return SqlMemoryService(lambda: records.database)
 
     def _search_index(self) -> SearchIndex:
         """The skills ready to be searched; made again only when they are others."""

@@ -131,6 +131,11 @@ class Catalog:
         return git_root or (os.path.dirname(configured) if configured else self._plan.cwd)
 
     @property
+    def data_directory(self) -> str:
+        """Skillyard's own folder: settings, caches, records and installed skills."""
+        return self._plan.data
+
+    @property
     def configuration(self) -> Configuration:
         """What the project's and the user's settings files say."""
         return self._state.configuration
@@ -265,7 +270,9 @@ def _scan(plan: _Plan, progress: Progress | None, *, before: _State | None = Non
 
 def _configuration(plan: _Plan) -> Configuration:
     user_file = f"{configuration_directory(plan.environ)}/skillyard.toml"
-    return load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
+    configuration = load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
+    url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
+    return configuration._replace(database_url=url) if url else configuration
 
 
 def _places(plan: _Plan, configuration: Configuration) -> list[Place]:

@@ -28,7 +28,7 @@ _Table = Mapping[str, object]
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _SHIP: Final = "ship.json"
-_TABLES: Final = ("skills", "permissions", "tools", "sandbox")
+_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "database")
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _LARGEST: Final = 1024 * 1024
 _MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of their number to read
@@ -41,7 +41,8 @@ class Configuration(NamedTuple):
 
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
-    keys. `file` is None when no project file was found.
+    keys. `database_url` is the user's own: a project may not say where records go. `file` is None when no project file was
+    found.
     """
 
     paths: tuple[str, ...] = ()
@@ -53,6 +54,7 @@ class Configuration(NamedTuple):
     allowed_tools: AllowedToolsMode = "advise"
     sandbox: Mapping[str, object] = _EMPTY
     project_sandbox: Mapping[str, object] = _EMPTY
+    database_url: str | None = None
     file: str | None = None
     user_paths: tuple[str, ...] = ()
     user_file: str | None = None
@@ -84,6 +86,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
     if project is None:
         return base
     file, values = project
+    _Reader(file).refuse_database(values, user_file)
     found = _checked(values, file, base)
     if base.permissions:
         found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
@@ -199,6 +202,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         permission_match="last" if match == "last" else "first",
         allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
         sandbox=MappingProxyType(reader.table(values, "sandbox", None)),
+        database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
     )
 
 
@@ -228,6 +232,22 @@ class _Reader:
             if known is not None and key not in known:
                 raise self.wrong(f"{name}.{key}", f"one of {', '.join(known)}", key)
         return table
+
+    def refuse_database(self, values: _Table, user_file: str | None) -> None:
+        """A project that names a database could send everybody's runs to it."""
+        if "database" in values:
+            raise InvalidConfiguration(
+                f"{self.file}: a project may not choose the database of your records",
+                hint=f"set [database] url in {user_file or 'your own skillyard.toml'}, or SKILLYARD_DATABASE_URL",
+                file=self.file,
+                key="database",
+            )
+
+    def text(self, table: _Table, key: str, default: str | None) -> str | None:
+        value = table.get(_last(key), default)
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            raise self.wrong(key, "text", value)
+        return value
 
     def flag(self, table: _Table, key: str, default: bool) -> bool:
         value = table.get(_last(key), default)

@@ -58,6 +58,7 @@ def examine(arguments: argparse.Namespace) -> list[Check]:
         checks.append(Check("configuration", "error", error.message, error.hint))
     else:
         checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
+        checks.append(_records(catalog))
     return [*checks, *_sandboxes(), *_programs()]
 
 
@@ -92,6 +93,22 @@ def _policy(catalog: Catalog) -> Iterator[Check]:
             read()
         except SkillyardError as error:
             yield Check(name, "error", error.message, error.hint)
+
+
+def _records(catalog: Catalog) -> Check:
+    """Whether runs can be recorded; nothing is made for the question."""
+    configured = catalog.configuration.database_url
+    if configured is None and not Path(catalog.data_directory, "skillyard.db").exists():
+        return Check("records", "ok", "none yet; the first run makes them")
+    from skillyard.database import Database
+
+    try:
+        status = Database.open(catalog.data_directory, configured, migrate=False).status()
+    except SkillyardError as error:
+        return Check("records", "error", error.message, error.hint)
+    if status.revision is not None and not status.current:
+        return Check("records", "warning", f"{status.url}: revision {status.revision}", "skillyard db upgrade")
+    return Check("records", "ok", status.url if status.revision else f"{status.url}: no tables yet; the first run makes them")
 
 
 def _root(catalog: Catalog, root: Root) -> Check:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     import argparse
 
     from skillyard.cli.screen import Screen
+    from skillyard.engine import Records
 
-__all__ = ["discover", "open_catalog"]
+__all__ = ["configured_database", "discover", "open_catalog", "open_records"]
 
 
 def open_catalog(arguments: argparse.Namespace) -> Catalog:
@@ -36,6 +37,21 @@ def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None) -> C
         if root.reason and (roots or root.status not in ("ok", "missing")):
             screen.note(f"warning: {root.path}: {root.reason}")
     return catalog
+
+
+def configured_database(arguments: argparse.Namespace) -> tuple[str, str | None]:
+    """Skillyard's own folder and the database URL that is configured for the project, if any; no skill is looked for."""
+    if arguments.project is not None:
+        _require_folder(arguments.project)
+    catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
+    return catalog.data_directory, catalog.configuration.database_url
+
+
+def open_records(arguments: argparse.Namespace) -> Records:
+    """The runs and memories the configuration names."""
+    from skillyard.engine import Records  # half a second with what it needs
+
+    return Records(*configured_database(arguments))
 
 
 def _require_folder(path: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.execution import Run
 
-__all__ = ["draw_run"]
+__all__ = ["draw_run", "pretty"]
 
 _CELL: Final = 80  # characters of a value in a table
 _LOG_LINES: Final = 20
@@ -27,7 +27,7 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
         screen.line(f"{run.error.code}: {run.error.message.partition(chr(10))[0]}", indent=2)
     if run.output is not None:
         screen.heading("Output")
-        screen.line(run.output if isinstance(run.output, str) else _pretty(run.output), indent=2)
+        screen.line(run.output if isinstance(run.output, str) else pretty(run.output), indent=2)
     if run.steps:
         screen.heading("Steps")
         screen.table(
@@ -58,6 +58,8 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
 
 
 def _verdict(run: Run) -> str:
+    if run.cache_hit:
+        return f"{run.status}, a kept result"
     if run.isolation == "none":
         return f"{run.status}, nothing was started"
     return f"{run.status} after {run.duration_ms:,} ms in {run.isolation}"
@@ -88,15 +90,15 @@ def _draw_log(screen: Screen, run: Run) -> None:
             screen.line("\n".join(lines[-_LOG_LINES:]), indent=2)
 
 
-def _pretty(value: object, indent: int = 0) -> str:
+def pretty(value: object, indent: int = 0) -> str:
     """JSON for reading: what fits on a line stays on it, the rest is spread, one member a line."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + indent <= _LINE or not isinstance(value, dict | list):
         return flat
     if isinstance(value, dict):
-        members = [f"{json.dumps(key, ensure_ascii=False)}: {_pretty(inner, indent + 2)}" for key, inner in value.items()]
+        members = [f"{json.dumps(key, ensure_ascii=False)}: {pretty(inner, indent + 2)}" for key, inner in value.items()]
     else:
-        members = [_pretty(inner, indent + 2) for inner in value]
+        members = [pretty(inner, indent + 2) for inner in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     inside = ",\n".join(" " * (indent + 2) + member for member in members)
     return f"{opening}\n{inside}\n{' ' * indent}{closing}"

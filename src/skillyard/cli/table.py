@@ -32,7 +32,10 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "disable": Command("switch", GROUPS[1], "keep a skill but offer it to no model"),
         "delete": Command("delete", GROUPS[1], "delete a user skill from the disk"),
         "run": Command("run", GROUPS[2], "run a skill's script in the sandbox"),
+        "runs": Command("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
+        "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
+        "db": Command("db", GROUPS[3], "where the records are; bring their tables up to date"),
         "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),
     }
 )

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from skillyard.execution.entry import find_entry
 from skillyard.execution.executor import Executor
+from skillyard.execution.keeping import keep_seconds, result_key
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
-from skillyard.execution.run import Format, Run, RunError, RunShape, TokenUsage
+from skillyard.execution.run import Format, Run, RunError, RunShape, TokenUsage, new_run_id
 from skillyard.execution.steps import StepTrace
 
 __all__ = [
@@ -24,5 +25,8 @@ __all__ = [
     "TokenUsage",
     "find_entry",
     "infer_format",
+    "keep_seconds",
+    "new_run_id",
     "read_outcome",
+    "result_key",
 ]

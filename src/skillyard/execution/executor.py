@@ -95,11 +95,13 @@ class Executor:
         context: Mapping[str, object] | None = None,
         entry: str | None = None,
         digest: str | None = None,
+        run_id: str | None = None,
     ) -> Run:
         """Run a skill with these parameters and report what became of it.
 
         `context` is what the skill is told about the caller (`userId`, `sessionId`, …). `entry` names another script of the
-        skill. With `digest` (the skill's content digest when it was approved) nothing runs but exactly that content.
+        skill. With `digest` (the skill's content digest when it was approved) nothing runs but exactly that content. `run_id`
+        is the id under which the run is recorded already.
 
         Raises:
             NotExecutable: the skill has nothing to run.
@@ -111,7 +113,7 @@ class Executor:
         """
         document = skill.document()
         metadata = document.metadata
-        call = _Call(new_run_id(), skill, metadata, with_defaults(metadata.input_schema, parameters), context or {})
+        call = _Call(run_id or new_run_id(), skill, metadata, with_defaults(metadata.input_schema, parameters), context or {})
         if entry is None and skill.kind in _UNAVAILABLE:
             message = f"skills of kind {skill.kind!r} cannot be run by this version of Skillyard"
             return call.refused("kind_unavailable", message, status="unavailable")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.steps import StepTrace
@@ -44,6 +44,7 @@ class RunShape(TypedDict):
     limits: list[dict[str, object]]
     isolation: str
     contacts: list[dict[str, object]]
+    cache_hit: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Run:
     """What became of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
-    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` tells which hosts it asked for.
+    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` tells which hosts it asked for. With
+    `cache_hit` it is a result that was kept, with the steps, limits and sandbox it came of.
     """
 
     run_id: str
@@ -72,6 +74,7 @@ class Run:
     token_usage: TokenUsage | None = field(default=None, hash=False)
     interpreter: str | None = None
     contacts: tuple[Contact, ...] = ()
+    cache_hit: bool = False
 
     @property
     def ok(self) -> bool:
@@ -79,8 +82,8 @@ class Run:
         return self.status == "ok"
 
     def to_dict(self) -> RunShape:
-        """The run as plain data."""
-        return {
+        """The run as plain data; `cache_hit` is only there when it is true."""
+        shape: RunShape = {
             "run_id": self.run_id,
             "status": self.status,
             "output": self.output,
@@ -91,6 +94,9 @@ class Run:
             "isolation": self.isolation,
             "contacts": [dict(contact.to_dict()) for contact in self.contacts],
         }
+        if self.cache_hit:
+            shape["cache_hit"] = True
+        return shape
 
 
 _lock = threading.Lock()

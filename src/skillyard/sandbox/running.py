@@ -101,11 +101,22 @@ async def run_job(engine: Engine, job: Job) -> Result:
         runtime = runtime_for(entry, as_other=identity is not None)
         # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
         # because the sandbox dies with the thread that started it.
-        staged = await asyncio.to_thread(_stage, engine, job, entry, runtime, identity)
+        staged = await _whole(asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity)))
         try:
             return await _run(engine, Prepared(job, entry, runtime, identity, staged, _cgroup(engine, job.policy)))
         finally:
             await asyncio.to_thread(staged.remove)
+
+
+async def _whole(staging: asyncio.Future[Stage]) -> Stage:
+    """The copy once it is made; a caller that goes away meanwhile leaves none behind."""
+    try:
+        return await asyncio.shield(staging)
+    except asyncio.CancelledError:
+        await asyncio.wait([staging])
+        if staging.exception() is None:
+            await asyncio.to_thread(staging.result().remove)
+        raise
 
 
 async def _run(engine: Engine, run: Prepared) -> Result:

@@ -40,13 +40,13 @@ def _define(context: ToolContext) -> ToolDefinition:
 
 async def _run(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
     skill = context.access.find(arguments.text("name"))
-    if context.executor is None:
+    if context.engine is None:
         raise NotExecutable("Running skills is switched off here", hint="do the task by the skill's instructions instead")
     consent = await context.approve(skill, caller)
-    run = await context.executor.run(
+    run = await context.engine.run(
         skill,
         arguments.mapping("input"),
-        context={"sessionId": caller.session.name},
+        context={**context.context, "sessionId": caller.session.name},
         entry=arguments.optional_text("entry"),
         digest=consent.digest,
     )

@@ -23,6 +23,7 @@ from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Catalog, Permission, Skill
+    from skillyard.engine import Engine
     from skillyard.execution import Executor
     from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
@@ -42,9 +43,11 @@ class SkillTools:
     `permissions` maps patterns of skill names to `allow`, `ask` or `deny`; left out, those of the catalog's configuration hold.
     `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
     skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
-    configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. `run_skills=False` takes
-    `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the `text`
-    again (for doors that cannot tell conversations apart).
+    configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. Runs are recorded, unless
+    `record` is False; an `engine` carries them in place of both. `context` is what runs are told about the user of these tools,
+    such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
+    takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
+    `text` again (for doors that cannot tell conversations apart).
 
     ::
 
@@ -66,6 +69,9 @@ class SkillTools:
         approver: Approver | None = None,
         allowed_tools: AllowedToolsMode | None = None,
         executor: Executor | None = None,
+        engine: Engine | None = None,
+        record: bool = True,
+        context: Mapping[str, object] | None = None,
         run_skills: bool = True,
         language: Language = "en",
         session: str = "default",
@@ -76,8 +82,8 @@ class SkillTools:
         approvals = Approvals(approver, workspace=catalog.project_root)
         access = Access(catalog, _rules(catalog, permissions), approvals)
         mode = allowed_tools or catalog.configuration.allowed_tools
-        runner = (executor or _executor(catalog)) if run_skills else None
-        self._context = ToolContext(access, WORDINGS[language], mode, runner, repeat)
+        runner = (engine or _engine(catalog, executor, record)) if run_skills else None
+        self._context = ToolContext(access, WORDINGS[language], mode, runner, repeat, dict(context or {}))
         self._session = session
         self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
 
@@ -209,10 +215,12 @@ def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | Non
     return Rules.of(catalog.configuration)
 
 
-def _executor(catalog: Catalog) -> Executor:
-    from skillyard.execution import Executor  # the sandbox is only loaded by who may run something
+def _engine(catalog: Catalog, executor: Executor | None, record: bool) -> Engine:
+    from skillyard.engine import LocalEngine, Records  # the sandbox is only loaded by who may run something
+    from skillyard.execution import Executor
 
-    return Executor.from_configuration(catalog.configuration)
+    runner = executor or Executor.from_configuration(catalog.configuration)
+    return LocalEngine(runner, Records.of(catalog) if record else None)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:

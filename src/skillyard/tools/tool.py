@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
@@ -23,7 +23,7 @@ from skillyard.tools.session import Session, Sessions
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Skill
-    from skillyard.execution import Executor
+    from skillyard.engine import Engine
     from skillyard.tools.access import Access, Consent
     from skillyard.tools.arguments import Arguments
     from skillyard.tools.definition import ToolDefinition
@@ -60,8 +60,9 @@ class ToolContext:
     access: Access
     wording: Wording
     allowed_tools: AllowedToolsMode
-    executor: Executor | None
+    engine: Engine | None
     repeat: Repeat
+    context: Mapping[str, object] = field(default_factory=dict)
     sessions: Sessions = field(default_factory=Sessions)
     _runnable: _Derived[tuple[Skill, ...]] = field(default_factory=lambda: _Derived(()))
     _index: _Derived[SearchIndex] = field(default_factory=lambda: _Derived(SearchIndex(())))
@@ -78,10 +79,10 @@ class ToolContext:
 
     def runnable(self) -> tuple[Skill, ...]:
         """The offered skills that have something to run here."""
-        executor = self.executor
-        if executor is None:
+        engine = self.engine
+        if engine is None:
             return ()
-        return self._runnable.of(self.access.offered(), lambda skills: tuple(s for s in skills if executor.can_run(s)))
+        return self._runnable.of(self.access.offered(), lambda skills: tuple(s for s in skills if engine.can_run(s)))
 
     def index(self) -> SearchIndex:
         """The offered skills, ready to be searched."""

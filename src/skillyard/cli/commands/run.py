@@ -41,11 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=_milliseconds, metavar="TIME", help="at most this long: 5, 5s or 500ms; never more than configured"
     )
+    parser.add_argument(
+        "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it; 1 when the run did not succeed."""
     import asyncio  # 30 ms: only this command waits for a process
+
+    from skillyard.engine import flush_spans
 
     screen: Screen = arguments.screen
     parameters = _json_object("--input", arguments.input)
@@ -54,8 +59,17 @@ def run(arguments: argparse.Namespace) -> int:
     skill = catalog.get(arguments.name)
     digest = require_consent(catalog, skill, screen)
     outcome = asyncio.run(
-        catalog.run(skill, parameters, context=context, entry=arguments.entry, timeout_ms=arguments.timeout, digest=digest)
+        catalog.run(
+            skill,
+            parameters,
+            context=context,
+            entry=arguments.entry,
+            timeout_ms=arguments.timeout,
+            digest=digest,
+            fresh=arguments.no_cache_result,
+        )
     )
+    flush_spans()
     if screen.as_json:
         screen.data(outcome.to_dict())
     else:

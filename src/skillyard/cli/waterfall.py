@@ -1,0 +1,135 @@
+"""A recorded run drawn for people: its steps as a waterfall, then everything else that is known of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.outcome import pretty
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from skillyard.cli.screen import Screen
+    from skillyard.engine import RunRecord
+    from skillyard.execution import StepTrace
+
+__all__ = ["draw_record", "draw_steps"]
+
+_BAR: Final = 32  # cells
+_SLOW_MS: Final = 1_000  # row 000-45
+_LOG_LINES: Final = 40
+_CELL: Final = 80
+
+
+def draw_record(screen: Screen, record: RunRecord) -> None:
+    """Draw the run in sections; only those that hold something."""
+    screen.line(f"{record.skill_name}: {_verdict(record)}", style="ok" if record.state == "succeeded" else "error")
+    screen.table(_facts(record), indent=2)
+    if record.error_code:
+        screen.heading("Error")
+        screen.line(f"{record.error_code}: {record.error_message or ''}", indent=2)
+    if record.steps:
+        draw_steps(screen, record.steps)
+    if record.output is not None:
+        screen.heading("Output")
+        screen.line(record.output if isinstance(record.output, str) else pretty(record.output), indent=2)
+    if record.memory_writes:
+        screen.heading("Memories")
+        screen.table((_memory(write) for write in record.memory_writes), indent=2)
+    if record.warnings:
+        screen.heading("Warnings")
+        screen.line("\n".join(single_line(warning) for warning in record.warnings), indent=2)
+    for title, text in (("Standard error", record.stderr), ("Standard output", record.stdout if record.error_code else "")):
+        lines = text.strip().splitlines()
+        if lines:
+            screen.heading(title if len(lines) <= _LOG_LINES else f"{title} (the last {_LOG_LINES} of {len(lines)} lines)")
+            screen.line("\n".join(lines[-_LOG_LINES:]), indent=2)
+    if record.limits:
+        screen.heading("Limits")
+        screen.table((_limit(limit) for limit in record.limits), indent=2)
+
+
+def draw_steps(screen: Screen, steps: Sequence[StepTrace]) -> None:
+    """One bar a step, each beginning where the one before ended; failed steps and, in a slow run, the slowest are marked."""
+    total = sum(step.duration for step in steps)
+    slowest = max(steps, key=lambda step: step.duration)
+    is_slow = total > _SLOW_MS
+    screen.heading(f"Steps, {total:,.0f} ms together" + (" (slow)" if is_slow else ""))
+    rows, before = [], 0.0
+    for step in steps:
+        marks = ["FAILED"] if step.error else []
+        marks += ["SLOWEST"] if is_slow and step is slowest else []
+        said = _cell(step.error) if step.error else ""
+        rows.append((step.step_name, f"{step.duration:,.1f} ms", _bar(before, step.duration, total), " ".join([*marks, said])))
+        before += step.duration
+    screen.table(rows, indent=2)
+
+
+def _bar(before: float, duration: float, total: float) -> str:
+    """`duration` as a bar of at least one cell in a line of 32, after the part that `before` takes."""
+    if total <= 0:
+        return "▏" + " " * (_BAR - 1)
+    start = min(int(before / total * _BAR), _BAR - 1)
+    length = max(1, min(round(duration / total * _BAR), _BAR - start))
+    return "·" * start + "█" * length + "·" * (_BAR - start - length)
+
+
+def _verdict(record: RunRecord) -> str:
+    state = record.state if record.status in (None, "ok", "error") else f"{record.state} ({record.status})"
+    if record.cache_hit:
+        return f"{state}, a kept result"
+    if record.isolation in (None, "none"):
+        return f"{state}, nothing was started" if record.finished_at else state
+    return f"{state} after {record.duration_ms or 0:,} ms in {record.isolation}"
+
+
+def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
+    yield "run", record.id
+    yield "skill", record.skill_id
+    for name, moment in (("asked", record.created_at), ("started", record.started_at), ("ended", record.finished_at)):
+        if moment is not None:
+            yield name, _moment(moment)
+    for name, value in (
+        ("entry", record.entry),
+        ("content", record.digest),
+        ("interpreter", record.interpreter),
+        ("result of", record.cached_from),
+        ("kept until", _moment(record.expires_at) if record.expires_at else None),
+        ("message", record.message),
+    ):
+        if value:
+            yield name, value
+    for name, given in (("input", record.parameters), ("context", record.context), ("tokens", record.token_usage)):
+        if given:
+            yield name, _cell(given, 400)
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} UTC"
+
+
+def _memory(write: object) -> tuple[str, str, str, str, str]:
+    item = write if isinstance(write, dict) else {}
+    saved = "suggested" if "saved" not in item else "saved" if item["saved"] else f"NOT saved: {item.get('reason', '')}"
+    importance = item.get("importance")
+    return (
+        str(item.get("type", "")),
+        f"{item.get('ownerType', '')} {item.get('ownerId', '')}",
+        f"importance {importance}",
+        saved,
+        _cell(item.get("content", "")),
+    )
+
+
+def _limit(limit: object) -> tuple[str, str, str]:
+    item = limit if isinstance(limit, dict) else {}
+    by = f"enforced by {item.get('by')}" if item.get("enforced") else f"NOT enforced: {item.get('by')}"
+    return str(item.get("name", "")), _cell(item.get("value")), by
+
+
+def _cell(value: object, limit: int = _CELL) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shorten(single_line(text), limit)

@@ -1,0 +1,28 @@
+"""The records: runs, steps, memories and approvals in SQLite, or in PostgreSQL when a URL names one.
+
+`with Database.open(url).write() as connection: connection.execute(insert(runs).values(...))`. This room decides nothing: it
+stores what services tell it. It takes half a second to import, so whoever lists, shows or tells skills never does.
+"""
+
+from __future__ import annotations
+
+from skillyard.database.address import database_url, shown_url
+from skillyard.database.connection import Database
+from skillyard.database.dialects import with_any_word
+from skillyard.database.migrating import HEAD, DatabaseStatus
+from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps
+
+__all__ = [
+    "HEAD",
+    "METADATA",
+    "Database",
+    "DatabaseStatus",
+    "approvals",
+    "database_url",
+    "memories",
+    "memory_tags",
+    "runs",
+    "shown_url",
+    "steps",
+    "with_any_word",
+]

@@ -1,0 +1,48 @@
+"""Which database the records are in: the URL that was configured, or a file in Skillyard's own folder."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
+
+from skillyard.errors import DatabaseUnavailable
+
+__all__ = ["FILE", "database_url", "shown_url"]
+
+FILE: Final = "skillyard.db"
+_DRIVERS: Final = {
+    "sqlite": "sqlite+pysqlite",
+    "sqlite+pysqlite": "sqlite+pysqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_EXAMPLES: Final = "for example sqlite:////var/lib/skillyard.db or postgresql://user:password@host/skillyard"
+
+
+def database_url(data: str, configured: str | None = None) -> URL:
+    """The URL of the records: `configured`, else `skillyard.db` in the folder `data`, with the driver that is used for it.
+
+    Raises:
+        DatabaseUnavailable: it is no URL, names another kind of database, or a SQLite database in memory.
+    """
+    if not configured:
+        return URL.create("sqlite+pysqlite", database=f"{data}/{FILE}")
+    try:
+        url = make_url(configured)
+    except (ArgumentError, ValueError):  # its text may hold a password: it is not repeated
+        raise DatabaseUnavailable("the database URL cannot be understood", hint=_EXAMPLES) from None
+    driver = _DRIVERS.get(url.drivername)
+    if driver is None:
+        raise DatabaseUnavailable(f"no database of kind {url.drivername!r}", hint=f"use SQLite or PostgreSQL, {_EXAMPLES}")
+    if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
+        raise DatabaseUnavailable("a database in memory forgets every run", hint=f"name a file, {_EXAMPLES}")
+    return url.set(drivername=driver)
+
+
+def shown_url(url: URL) -> str:
+    """The URL without its password and without its options, for people."""
+    return url.set(query={}).render_as_string(hide_password=True)

@@ -1,0 +1,121 @@
+"""One database: opened once, used by many threads, each transaction for reading or for writing."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from skillyard.database.address import database_url, shown_url
+from skillyard.database.dialects import make_engine
+from skillyard.database.migrating import HEAD, DatabaseStatus, revision_of, upgrade
+from skillyard.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.engine import URL
+
+__all__ = ["Database"]
+
+
+class Database:
+    """A database whose tables are those this version knows; make one with `Database.open`.
+
+    Its methods block: asynchronous code calls them in a thread.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+        self._engine: Engine | None = None
+
+    @classmethod
+    def open(cls, data: str, configured: str | None = None, *, migrate: bool = True) -> Self:
+        """The database at the URL `configured`, else `skillyard.db` in the folder `data`, its tables made or upgraded.
+
+        Raises:
+            DatabaseUnavailable: it cannot be reached, written or upgraded.
+        """
+        database = cls(database_url(data, configured))
+        with database._explained():
+            database._engine = make_engine(database._url)
+            weakref.finalize(database, database._engine.dispose)
+            if migrate:
+                with database.read() as connection:
+                    current = revision_of(connection) == HEAD
+                if not current:
+                    database.upgrade()
+        return database
+
+    @property
+    def name(self) -> str:
+        """Its URL without the password."""
+        return shown_url(self._url)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        with self._transaction({}) as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that writes; all of it is kept, or nothing when the block raises.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        with self._transaction({"writing": True}) as connection:
+            yield connection
+
+    def status(self) -> DatabaseStatus:
+        """Where the records are and which revision their tables have.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be read.
+        """
+        with self.read() as connection:
+            return DatabaseStatus(self.name, revision_of(connection))
+
+    def upgrade(self) -> str | None:
+        """Bring the tables to the newest revision, however many processes try at once; gives the revision before.
+
+        Raises:
+            DatabaseUnavailable: that is not possible.
+        """
+        with self.write() as connection:
+            return upgrade(connection)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self, options: Mapping[str, object]) -> Iterator[Connection]:
+        engine = self._engine
+        if engine is None:
+            raise DatabaseUnavailable(f"the database {self.name} is not open", hint="open it with Database.open")
+        with self._explained(), engine.connect().execution_options(**options) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Errors of the driver and of the file system as one of ours, without SQL, values or password."""
+        try:
+            yield
+        except (SQLAlchemyError, OSError) as error:
+            reason = error.orig if isinstance(error, DBAPIError) else error
+            words = " ".join(str(reason).split()) or type(error).__name__
+            if self._url.password:
+                words = words.replace(str(self._url.password), "***")
+            raise DatabaseUnavailable(
+                f"the database {self.name} cannot be used: {words[:300]}",
+                hint="make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url",
+            ) from error

@@ -1,0 +1,121 @@
+"""The few things SQLite and PostgreSQL do differently; no other module holds SQL of one of them only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, Engine, Select, create_engine, event, text
+from sqlalchemy.pool import QueuePool
+
+from skillyard.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
+__all__ = ["create_fulltext", "make_engine", "one_at_a_time", "with_any_word"]
+
+_BUSY_S: Final = 30
+_CONNECTIONS: Final = 8
+_LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
+
+
+def make_engine(url: URL) -> Engine:
+    """The engine for the URL; a SQLite file is made, readable by its owner only.
+
+    Raises:
+        DatabaseUnavailable: the driver is not installed.
+        OSError: the file cannot be made.
+    """
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url)
+    try:
+        return create_engine(
+            url, pool_size=_CONNECTIONS, max_overflow=_CONNECTIONS, pool_pre_ping=True, connect_args={"connect_timeout": 10}
+        )
+    except ImportError:
+        raise DatabaseUnavailable(
+            "the driver for PostgreSQL is not installed", hint="pip install 'skillyard[postgres]'"
+        ) from None
+
+
+def _sqlite(url: URL) -> Engine:
+    path = Path(str(url.database)).expanduser().absolute()
+    _make_file(path)
+    arguments = {"timeout": _BUSY_S, "check_same_thread": False}
+    engine = create_engine(
+        url.set(database=str(path)),
+        connect_args=arguments,
+        poolclass=QueuePool,
+        pool_size=_CONNECTIONS,
+        max_overflow=_CONNECTIONS,
+    )
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _make_file(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    """Readers never wait for the writer, rows that others need cannot vanish, and we begin transactions ourselves."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for setting in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    """A writer takes its lock at once: one that read first could not wait for another writer."""
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def one_at_a_time(connection: Connection) -> None:
+    """Hold every other process that wants to migrate until this transaction ends; SQLite's writers are alone anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def create_fulltext(connection: Connection) -> None:
+    """Make the index over the words of the memories: FTS5 with triggers in SQLite, GIN over an array in PostgreSQL."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("CREATE INDEX memories_words ON memories USING gin (string_to_array(words, ' '))"))
+        return
+    for statement in _FTS5:
+        connection.exec_driver_sql(statement)
+
+
+def with_any_word(connection: Connection, query: Select[Any], words: Sequence[str]) -> Select[Any]:
+    """`query` over the memories, only those with one of `words` (each without space or quote), the best fit or newest first."""
+    if connection.dialect.name == "postgresql":
+        found = text("string_to_array(memories.words, ' ') && CAST(:any_word AS text[])").bindparams(any_word=list(words))
+        return query.where(found).order_by(text("memories.number DESC"))
+    wanted = " OR ".join(f'"{word}"' for word in words)
+    found = text("memories_words MATCH :any_word").bindparams(any_word=wanted)
+    joined = query.join(text("memories_words"), text("memories_words.rowid = memories.number"))
+    return joined.where(found).order_by(text("memories_words.rank"))
+
+
+_FTS5: Final = (
+    "CREATE VIRTUAL TABLE memories_words USING"
+    " fts5(words, content='memories', content_rowid='number', tokenize='unicode61 remove_diacritics 0')",
+    "CREATE TRIGGER memories_words_added AFTER INSERT ON memories BEGIN"
+    " INSERT INTO memories_words(rowid, words) VALUES (new.number, new.words); END",
+    "CREATE TRIGGER memories_words_removed AFTER DELETE ON memories BEGIN"
+    " INSERT INTO memories_words(memories_words, rowid, words) VALUES ('delete', old.number, old.words); END",
+    "CREATE TRIGGER memories_words_changed AFTER UPDATE ON memories BEGIN"
+    " INSERT INTO memories_words(memories_words, rowid, words) VALUES ('delete', old.number, old.words);"
+    " INSERT INTO memories_words(rowid, words) VALUES (new.number, new.words); END",
+)

@@ -1,0 +1,232 @@
+"""The journal of runs: each is written down before it starts, once more when it starts, and when it has ended.
+
+A run that has ended is never changed again: whoever comes second finds it final. The methods block; call them in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import insert, select, update
+
+from skillyard.database import runs, steps
+from skillyard.engine.owner import Owner
+from skillyard.engine.plain import plain, recordable, tail
+from skillyard.engine.record import RunRecord, RunState
+from skillyard.errors import RecordNotFound
+from skillyard.execution import RunError, StepTrace
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from skillyard.database import Database
+    from skillyard.execution import Run
+
+__all__ = ["Journal"]
+
+_OPEN: Final = ("queued", "running")
+_ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
+_INTERRUPTED: Final = "the process that carried the run is gone"
+_LONGEST_MS: Final = 1e12  # a skill may claim any number
+_LIST: Final = ("stdout", "stderr", "output", "parameters", "limits")
+
+
+class Journal:
+    """The runs in one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def queue(self, record: RunRecord, *, cache_key: str | None = None) -> None:
+        """Write down a run that is about to happen.
+
+        Raises:
+            DatabaseUnavailable: it cannot be written down.
+        """
+        self._insert(_beginning(record) | {"cache_key": cache_key})
+
+    def repeat(self, record: RunRecord, run: Run) -> None:
+        """Write down a run that gave a kept result: it starts and ends at once.
+
+        Raises:
+            DatabaseUnavailable: it cannot be written down.
+        """
+        now = _now()
+        self._insert(_beginning(record) | _ending(run) | {"state": "succeeded", "started_at": now, "finished_at": now})
+
+    def start(self, run_id: str) -> bool:
+        """Note that a queued run starts; False when it has ended meanwhile and must not."""
+        changed = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
+        with self._database.write() as connection:
+            return connection.execute(changed.values(state="running", started_at=_now())).rowcount == 1
+
+    def finish(self, run: Run, *, keep_s: int = 0) -> bool:
+        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds."""
+        now = _now()
+        values = _ending(run) | {
+            "state": "succeeded" if run.ok else "failed",
+            "finished_at": now,
+            "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
+        }
+        return self._end(run.run_id, values, run.steps)
+
+    def stop(self, run_id: str, state: RunState, error: RunError) -> bool:
+        """Note that a run ended without a result; False when it had ended already."""
+        values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": _now()}
+        return self._end(run_id, values, ())
+
+    def note_memories(self, run_id: str, writes: Collection[Mapping[str, object]], warnings: Collection[str]) -> None:
+        """Note what became of the memories a run suggested."""
+        values = {"memory_writes": plain(list(writes)), "warnings": list(warnings)}
+        with self._database.write() as connection:
+            connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+
+    def recover(self) -> tuple[str, ...]:
+        """End the runs whose process is gone, as `interrupted`; gives their ids.
+
+        What another host or container carries cannot be seen from here: it counts as gone after a day.
+        """
+        found = select(runs.c.id, runs.c.owner, runs.c.created_at).where(runs.c.state.in_(_OPEN))
+        with self._database.read() as connection:
+            gone = [row.id for row in connection.execute(found) if _is_gone(row.owner, row.created_at)]
+        error = RunError("INTERRUPTED", _INTERRUPTED)
+        return tuple(run_id for run_id in gone if self.stop(run_id, "interrupted", error))
+
+    def get(self, run_id: str) -> RunRecord:
+        """The run with that id, or the only one whose id begins or ends so (8 characters at least).
+
+        Raises:
+            RecordNotFound: there is none, or more than one.
+        """
+        with self._database.read() as connection:
+            row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
+            if row is None and len(run_id) >= 8:
+                near = runs.c.id.startswith(run_id, autoescape=True) | runs.c.id.endswith(run_id, autoescape=True)
+                rows = connection.execute(select(runs).where(near).limit(2)).all()
+                row = rows[0] if len(rows) == 1 else None
+            if row is None:
+                raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
+            return _with_steps(connection, row)
+
+    def list(self, *, skill: str | None = None, states: Collection[RunState] = (), limit: int = 20) -> tuple[RunRecord, ...]:
+        """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states."""
+        columns = [column for column in runs.c if column.name not in _LIST]
+        query = select(*columns).order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit)
+        if skill is not None:
+            query = query.where((runs.c.skill_id == skill) | (runs.c.skill_name == skill))
+        if states:
+            query = query.where(runs.c.state.in_(states))
+        with self._database.read() as connection:
+            return tuple(_record(row) for row in connection.execute(query))
+
+    def kept(self, cache_key: str) -> RunRecord | None:
+        """The newest result that is kept under that key and still holds."""
+        query = (
+            select(runs)
+            .where(runs.c.cache_key == cache_key, runs.c.expires_at > _now(), runs.c.state == "succeeded")
+            .order_by(runs.c.finished_at.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+            return None if row is None else _with_steps(connection, row)
+
+    def _insert(self, row: Mapping[str, Any]) -> None:
+        with self._database.write() as connection:
+            connection.execute(insert(runs).values(row))
+
+    def _end(self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...]) -> bool:
+        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
+        with self._database.write() as connection:
+            if connection.execute(ending).rowcount != 1:
+                return False
+            if traced:
+                connection.execute(insert(steps), [_step_row(run_id, at, step) for at, step in enumerate(traced)])
+        return True
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _is_gone(owner: str, created_at: datetime) -> bool:
+    process = Owner.read(owner)
+    alive = process.alive() if process else None
+    return not alive if alive is not None else created_at < _now() - _ABANDONED
+
+
+def _beginning(record: RunRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "skill_id": record.skill_id,
+        "skill_name": record.skill_name,
+        "kind": record.kind,
+        "entry": record.entry,
+        "digest": record.digest,
+        "state": "queued",
+        "parameters": recordable(record.parameters),
+        "context": recordable(record.context),
+        "cache_hit": record.cache_hit,
+        "cached_from": record.cached_from,
+        "owner": str(Owner.current()),
+        "created_at": record.created_at,
+    }
+
+
+def _ending(run: Run) -> dict[str, Any]:
+    return {
+        "status": run.status,
+        "output": plain(run.output),
+        "format": run.format,
+        "message": run.message,
+        "error_code": run.error.code if run.error else None,
+        "error_message": run.error.message if run.error else None,
+        "warnings": list(run.warnings),
+        "limits": [dict(limit.to_dict()) for limit in run.limits],
+        "memory_writes": plain([write.to_dict() for write in run.memory_writes]),
+        "token_usage": plain(run.token_usage),
+        "isolation": run.isolation,
+        "interpreter": run.interpreter,
+        "stdout": tail(run.stdout),
+        "stderr": tail(run.stderr),
+        "duration_ms": run.duration_ms,
+    }
+
+
+def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
+    shape = {name: recordable(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
+    return {
+        "run_id": run_id,
+        "position": position,
+        "step_id": step.step_id,
+        "step_name": step.step_name,
+        "duration": float(min(step.duration, _LONGEST_MS)),
+        **shape,
+    }
+
+
+def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
+    found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
+    return replace(_record(row), steps=tuple(_step(step) for step in found))
+
+
+def _step(row: Row[Any]) -> StepTrace:
+    values = dict(row._mapping)
+    del values["run_id"], values["position"]
+    return StepTrace(**values)
+
+
+def _record(row: Row[Any]) -> RunRecord:
+    values = dict(row._mapping)
+    for name in ("owner", "cache_key"):
+        values.pop(name)
+    for name in ("warnings", "limits", "memory_writes"):
+        if name in values:
+            values[name] = tuple(values[name] or ())
+    for name in ("stdout", "stderr"):
+        if name in values:
+            values[name] = values[name] or ""
+    return RunRecord(**values)

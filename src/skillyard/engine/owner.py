@@ -1,0 +1,83 @@
+"""Who carries a run: one process, told apart from every other one that ever had its number.
+
+A run whose owner is gone was interrupted, also by `kill -9` or a power cut. A process number alone would not tell: it is given
+again. The host, its boot, the space of process numbers and the time the process started make it unique.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+__all__ = ["Owner"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One process: `host`, `boot` and `space` say where its number `pid` counts, `started` when it began (clock ticks)."""
+
+    host: str
+    boot: str
+    space: str
+    pid: int
+    started: str
+
+    @classmethod
+    def current(cls) -> Self:
+        """This process."""
+        pid = os.getpid()
+        host, boot, space = _here()
+        return cls(host, boot, space, pid, _started(pid) or "")
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """The owner that `str()` wrote; None when the text is none."""
+        parts = text.split("|")
+        if len(parts) != 5 or not parts[3].isdigit():
+            return None
+        return cls(parts[0], parts[1], parts[2], int(parts[3]), parts[4])
+
+    def __str__(self) -> str:
+        return "|".join((self.host, self.boot, self.space, str(self.pid), self.started))
+
+    def alive(self) -> bool | None:
+        """Whether the process still is there; None when that cannot be seen from here (another host or container)."""
+        host, boot, space = _here()
+        if self.host != host:
+            return None
+        if self.boot != boot:
+            return False
+        if self.space != space:
+            return None
+        return _started(self.pid) == self.started
+
+
+@lru_cache(maxsize=1)
+def _here() -> tuple[str, str, str]:
+    """The host, its boot and the space of process numbers."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - a name of the kernel's, not a path
+    except OSError:
+        space = ""
+    name = f"{_text('/etc/machine-id')}@{socket.gethostname()}".replace("|", "")
+    return name, _text("/proc/sys/kernel/random/boot_id"), space
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str | None:
+    """When the process began, in clock ticks since the boot; None when there is no such process, or only its remains."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode("ascii")

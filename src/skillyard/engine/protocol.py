@@ -1,0 +1,62 @@
+"""The seams of this room: what carries runs, and what does them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.execution import Run
+
+__all__ = ["Engine", "Runner"]
+
+
+class Runner(Protocol):
+    """Does one run and reports it, without any record; `skillyard.execution.Executor` is one."""
+
+    def can_run(self, skill: Skill) -> bool:
+        """Whether the skill has something that could be started; looks at files, starts nothing."""
+
+    async def run(
+        self,
+        skill: Skill,
+        parameters: Mapping[str, object],
+        *,
+        context: Mapping[str, object] | None = None,
+        entry: str | None = None,
+        digest: str | None = None,
+        run_id: str | None = None,
+    ) -> Run:
+        """Run the skill as the run `run_id` and report what became of it.
+
+        Raises:
+            SkillyardError: it could not be started.
+        """
+
+
+class Engine(Protocol):
+    """Carries runs: each is recorded before it starts and ends in exactly one final state."""
+
+    def can_run(self, skill: Skill) -> bool:
+        """Whether the skill has something that could be started; looks at files, starts nothing."""
+
+    async def run(
+        self,
+        skill: Skill,
+        parameters: Mapping[str, object],
+        *,
+        context: Mapping[str, object] | None = None,
+        entry: str | None = None,
+        digest: str | None = None,
+        fresh: bool = False,
+    ) -> Run:
+        """Run the skill, or give a result that is kept and still holds, unless `fresh`.
+
+        Raises:
+            DatabaseUnavailable: the run cannot be recorded; nothing was started.
+            SkillyardError: it could not be started; the record says why.
+        """
+
+    async def cancel(self, run_id: str) -> bool:
+        """End a run that waits or works in this engine, as `cancelled`; False when there is none of that id."""

@@ -1,0 +1,101 @@
+"""Spans for OpenTelemetry, where the program that uses Skillyard has loaded it.
+
+Nothing is imported for this: without OpenTelemetry, or with it unconfigured, a run costs a dictionary look-up more. Names of
+spans are constants; skills and steps are attributes, cut and counted, so that a model that makes up names floods no label.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from skillyard.execution import Run
+
+__all__ = ["Names", "flush_spans", "trace_run"]
+
+_MODULE: Final = "opentelemetry.trace"
+_SCOPE: Final = "skillyard"
+_NAME: Final = 64  # characters
+_SKILLS: Final = 256
+_STEPS: Final = 100
+_MS: Final = 1_000_000  # nanoseconds
+
+
+class Names:
+    """The first `limit` different names as they are, cut to 64 characters; all later ones are `other`."""
+
+    def __init__(self, limit: int = _SKILLS) -> None:
+        self._limit = limit
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def bounded(self, name: str) -> str:
+        """The name to put on a label."""
+        shown = shorten(single_line(name), _NAME)
+        with self._lock:
+            if shown not in self._known and len(self._known) < self._limit:
+                self._known.add(shown)
+            return shown if shown in self._known else "other"
+
+
+_skills: Final = Names()
+
+
+def trace_run(run: Run, *, asked_ns: int, turn_ns: int, ended_ns: int) -> None:
+    """Report a run that has ended: one span, below it the start of the sandbox, the process and its steps.
+
+    Times are nanoseconds since the epoch: when it was asked for, when it had its turn, when it ended.
+    """
+    trace: Any = sys.modules.get(_MODULE)
+    if trace is None:
+        return
+    tracer = trace.get_tracer(_SCOPE)
+    span = tracer.start_span("skillyard.run", start_time=asked_ns, attributes=_attributes(run))
+    if not span.is_recording():
+        return
+    if run.error is not None:
+        span.set_status(trace.StatusCode.ERROR, run.error.code)
+    if run.isolation != "none" and not run.cache_hit:
+        below = trace.set_span_in_context(span)
+        begun_ns = max(turn_ns, ended_ns - run.duration_ms * _MS)
+        tracer.start_span("skillyard.sandbox.start", below, start_time=turn_ns).end(begun_ns)
+        process = tracer.start_span("skillyard.sandbox.process", below, start_time=begun_ns)
+        _trace_steps(trace, tracer, trace.set_span_in_context(process), run, begun_ns)
+        process.end(ended_ns)
+    span.end(ended_ns)
+
+
+def flush_spans() -> None:
+    """Send what is waiting to be sent; for a process that is about to leave without looking back."""
+    trace: Any = sys.modules.get(_MODULE)
+    flush = getattr(trace.get_tracer_provider(), "force_flush", None) if trace is not None else None
+    if flush is not None:
+        flush(2000)
+
+
+def _attributes(run: Run) -> dict[str, object]:
+    known: dict[str, object] = {
+        "skillyard.run.id": run.run_id,
+        "skillyard.skill": _skills.bounded(run.skill_id),
+        "skillyard.run.status": run.status,
+        "skillyard.isolation": run.isolation,
+        "skillyard.cache_hit": run.cache_hit,
+        "skillyard.steps": len(run.steps),
+    }
+    return known | ({"error.type": run.error.code} if run.error else {})
+
+
+def _trace_steps(trace: Any, tracer: Any, below: Any, run: Run, begun_ns: int) -> None:
+    """The first 100 steps, each beginning where the one before ended."""
+    at = begun_ns
+    for step in run.steps[:_STEPS]:
+        name = shorten(single_line(step.step_name), _NAME)
+        span = tracer.start_span("skillyard.step", below, start_time=at, attributes={"skillyard.step.name": name})
+        if step.error:
+            span.set_status(trace.StatusCode.ERROR)
+        at += int(step.duration * _MS)
+        span.end(at)

@@ -1,0 +1,120 @@
+"""One memory, in the shape that memory services exchange (row 000-42)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from skillyard.errors import InvalidInput
+
+__all__ = ["OWNERS", "TYPES", "Memory", "Recalled", "require_sound"]
+
+OWNERS: Final = ("user", "household", "task", "group")
+TYPES: Final = ("preference", "fact", "event", "summary")
+_LONGEST: Final = 65_536  # characters
+_IMPORTANCE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One thing to remember.
+
+    `user_id` is the owner when that is a user. `metadata` says the rest: `ownerType` and `ownerId`, `type` (`preference`,
+    `fact`, `event`, `summary`), `importance` from 0 to 1, `source`, and freely `tags` (a list of text) and `knowledgeBase`. Two
+    memories with one `key` are the same memory, however often it is saved. `id` is given by the service.
+    """
+
+    content: str
+    user_id: str | None = None
+    timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
+    metadata: Mapping[str, object] = field(default_factory=dict, hash=False)
+    key: str | None = None
+    id: str | None = None
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """Whose it is: the kind of owner and its id; empty ids belong to nobody and are refused by services."""
+        kind = self.metadata.get("ownerType") or "user"
+        name = self.metadata.get("ownerId") or self.user_id or ""
+        return str(kind), str(name)
+
+    @property
+    def type(self) -> str:
+        """What kind of memory it is; a fact when it does not say."""
+        return str(self.metadata.get("type") or "fact")
+
+    @property
+    def importance(self) -> float:
+        """How much it matters, from 0 to 1."""
+        value = self.metadata.get("importance", _IMPORTANCE)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The words it is filed under."""
+        tags = self.metadata.get("tags")
+        return tuple(dict.fromkeys(str(tag) for tag in tags)) if isinstance(tags, list | tuple) else ()
+
+    @property
+    def knowledge_base(self) -> str | None:
+        """The collection it belongs to."""
+        name = self.metadata.get("knowledgeBase")
+        return name if isinstance(name, str) and name else None
+
+    def to_dict(self) -> dict[str, object]:
+        """The memory as plain data, with the field names of the document."""
+        return {
+            "id": self.id,
+            "content": self.content,
+            "userId": self.user_id,
+            "timestamp": self.timestamp.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that fits a query, and how well, from 0 to 1."""
+
+    memory: Memory
+    score: float
+
+    def to_dict(self) -> dict[str, object]:
+        """The memory as plain data, with its `score`."""
+        return {**self.memory.to_dict(), "score": round(self.score, 4)}
+
+
+def require_sound(memory: Memory) -> None:
+    """Return when every service could keep the memory.
+
+    Raises:
+        InvalidInput: no content or too much, an unknown owner or type, or an importance that is not from 0 to 1.
+    """
+    kind, name = memory.owner
+    problem = None
+    if not memory.content.strip() or len(memory.content) > _LONGEST:
+        problem = f"its content must have from 1 to {_LONGEST:,} characters"
+    elif kind not in OWNERS or not name:
+        problem = f"its owner must be one of {', '.join(OWNERS)}, with an id"
+    elif kind == "user" and memory.user_id not in (None, name):
+        problem = "it names two different users"
+    elif memory.type not in TYPES:
+        problem = f"its type must be one of {', '.join(TYPES)}"
+    elif not 0 <= memory.importance <= 1:
+        problem = "its importance must be a number from 0 to 1"
+    elif not _is_json(memory.metadata):
+        problem = "its metadata must be plain JSON"
+    if problem:
+        raise InvalidInput(f"the memory cannot be kept: {problem}", hint="change it, then save it again")
+
+
+def _is_json(metadata: Mapping[str, object]) -> bool:
+    try:
+        json.dumps(dict(metadata), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,196 @@
+"""The records are safe where they are, whatever the database, and their tables come by themselves."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import delete, insert, inspect, select, text
+from sqlalchemy.exc import IntegrityError
+
+from skillyard.database import HEAD, METADATA, Database, approvals, runs, steps
+from skillyard.database.address import database_url, shown_url
+from skillyard.database.migrating import configuration
+from skillyard.errors import DatabaseUnavailable
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
+RUN = {
+    "id": "run_1", "skill_id": "user:x", "skill_name": "x", "kind": "direct", "state": "queued", "parameters": {},
+    "context": {}, "cache_hit": False, "owner": "", "created_at": NOW,
+}  # fmt: skip
+
+
+def _ours(thing: object, name: str | None, kind: str, *_: object) -> bool:
+    """Everything but the index over words, which each database makes in its own way."""
+    return not (name or "").startswith("memories_words")
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_code(database: Database) -> None:
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"include_object": _ours})
+        assert compare_metadata(context, METADATA) == []
+        names = {check["name"] for check in inspect(connection).get_check_constraints("runs")}
+    assert names == {"ck_runs_state"}
+
+
+def test_upgrading_is_safe_to_repeat(database: Database) -> None:
+    assert database.status().current
+    assert [database.upgrade(), database.upgrade()] == [HEAD, HEAD]
+
+
+def test_many_who_open_a_new_database_at_once_make_its_tables_once(database_address: str, tmp_path: Path) -> None:
+    problems: list[BaseException] = []
+
+    def open_it() -> None:
+        try:
+            database = Database.open(str(tmp_path), database_address)
+            assert database.status().current
+            database.close()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert problems == []
+
+
+def test_processes_that_open_a_new_database_at_once_make_its_tables_once(tmp_path: Path) -> None:
+    script = f"from skillyard.database import Database; print(Database.open({str(tmp_path)!r}).status().current)"
+    started = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate(timeout=60)[0] for process in started] == ["True\n"] * 3
+
+
+def test_the_newest_revision_is_the_one_the_code_knows(database: Database) -> None:
+    with database.read() as connection:
+        scripts = ScriptDirectory.from_config(configuration(connection))
+    assert scripts.get_heads() == [HEAD]
+
+
+def test_records_of_a_newer_version_are_left_alone(database: Database, database_address: str, tmp_path: Path) -> None:
+    with database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'r9999'"))
+    with pytest.raises(DatabaseUnavailable, match="newer Skillyard") as refused:
+        Database.open(str(tmp_path), database_address)
+    assert "upgrade skillyard" in str(refused.value.hint)
+    assert database.status().revision == "r9999"
+
+
+def test_a_row_comes_back_as_it_was_written(database: Database) -> None:
+    oslo = timezone(timedelta(hours=1))
+    odd = {"output": {"a": [1, 2.5, None, "\0 \ud800 中文"]}, "stderr": "a\0b\ud800c", "created_at": NOW.astimezone(oslo)}
+    with database.write() as connection:
+        connection.execute(insert(runs).values(RUN | odd))
+    with database.read() as connection:
+        row = connection.execute(select(runs)).one()
+    assert row.output == odd["output"]
+    assert row.stderr == "a\ufffdb\ufffd\ufffd\ufffdc"
+    assert (row.created_at, row.created_at.tzinfo, row.cache_hit, row.message) == (NOW, UTC, False, None)
+
+
+def test_constraints_hold_in_every_database(database: Database) -> None:
+    step = {"run_id": "run_1", "position": 0, "step_id": "a", "step_name": "a", "duration": 1.0}
+    for refused in (insert(runs).values(RUN | {"state": "lost"}), insert(steps).values(step)):
+        with pytest.raises(DatabaseUnavailable) as problem, database.write() as connection:
+            connection.execute(refused)
+        assert isinstance(problem.value.__cause__, IntegrityError)
+    with database.write() as connection:
+        connection.execute(insert(runs).values(RUN))
+        connection.execute(insert(steps).values(step))
+        connection.execute(delete(runs))
+        assert connection.execute(select(steps)).all() == []
+
+
+def test_a_transaction_is_kept_whole_or_not_at_all(database: Database) -> None:
+    with pytest.raises(ZeroDivisionError), database.write() as connection:
+        connection.execute(insert(runs).values(RUN))
+        raise ZeroDivisionError
+    with database.read() as connection:
+        assert connection.execute(select(runs)).all() == []
+
+
+def test_writers_wait_for_each_other(database: Database) -> None:
+    row = {"workspace": "/w", "digest": "sha256:0", "approved_at": NOW}
+
+    def write(number: int) -> None:
+        with database.write() as connection:
+            count = len(connection.execute(select(approvals)).all())
+            connection.execute(insert(approvals).values(row | {"skill_id": f"user:{number}-{count}"}))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    with database.read() as connection:
+        assert len(connection.execute(select(approvals)).all()) == 12
+
+
+def test_the_file_is_its_owners_alone_and_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
+    database = Database.open(str(tmp_path / "home"))
+    file = tmp_path / "home/skillyard.db"
+    with database.write() as connection:
+        connection.execute(insert(runs).values(RUN))
+        with database.read() as reader:
+            assert reader.execute(select(runs)).all() == []
+            assert reader.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    database.close()
+    file.chmod(0o644)
+    Database.open(str(tmp_path / "home")).close()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://h/d", "sqlite://", "sqlite:///:memory:", "nonsense", "postgresql+asyncpg://h/d", "a://b:x/c"]
+)
+def test_what_cannot_hold_records_is_refused_with_an_example(url: str) -> None:
+    with pytest.raises(DatabaseUnavailable) as refused:
+        database_url("/home", url)
+    assert "sqlite:////" in str(refused.value.hint)
+
+
+def test_a_password_is_never_shown(tmp_path: Path) -> None:
+    url = "postgresql://ada:pa55word@127.0.0.1:1/none"
+    assert "pa55word" not in shown_url(database_url("/home", url))
+    with pytest.raises(DatabaseUnavailable) as refused:
+        Database.open(str(tmp_path), url)
+    assert "pa55word" not in f"{refused.value.message} {refused.value.hint}"
+    assert "ada:***@127.0.0.1" in refused.value.message
+
+
+def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DatabaseUnavailable, match="cannot be used") as refused:
+        Database.open(str(tmp_path / "file"))
+    assert "SKILLYARD_DATABASE_URL" in str(refused.value.hint)
+
+
+def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/skillyard.db").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DatabaseUnavailable):
+        Database.open(str(tmp_path / "home"))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "pdf-miner"], ["prompt"], ["search", "pdf"]])
+def test_who_only_looks_at_skills_loads_no_database(command: list[str]) -> None:
+    examples = Path(__file__).resolve().parents[2] / "examples/skills"
+    script = (
+        f"import sys; from skillyard.cli import main; code = main({[*command, '--root', str(examples)]!r})\n"
+        "sys.exit(code or 'sqlalchemy' in sys.modules or 'alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60).returncode == 0

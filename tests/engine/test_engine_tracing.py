@@ -1,0 +1,97 @@
+"""Runs become spans where OpenTelemetry is in use, with few names on their labels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from skillyard import Executor, Skill
+from skillyard.engine import LocalEngine
+from skillyard.engine.tracing import Names
+
+Write = Callable[..., Skill]
+SCRIPT = """
+import json
+print(json.dumps({"output": 1, "intermediateSteps": [
+    {"stepName": "read", "duration": 1}, {"stepName": "write " + "x" * 200, "duration": 2, "error": "full"}]}))
+"""
+
+
+@pytest.fixture(scope="session")
+def exporter() -> InMemorySpanExporter:
+    """Where all spans of the test session go; a process has one provider for good."""
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    trace.set_tracer_provider(provider)
+    return kept
+
+
+@pytest.fixture
+def spans(exporter: InMemorySpanExporter) -> Callable[[], dict[str, list[ReadableSpan]]]:
+    """Give a function that returns the spans of this test by name."""
+    exporter.clear()
+
+    def by_name() -> dict[str, list[ReadableSpan]]:
+        found: dict[str, list[ReadableSpan]] = {}
+        for span in exporter.get_finished_spans():
+            found.setdefault(span.name, []).append(span)
+        return found
+
+    return by_name
+
+
+@pytest.mark.row("000-45")
+async def test_a_run_its_sandbox_and_its_steps_are_spans_below_the_callers(
+    write: Write, spans: Callable[[], dict[str, list[ReadableSpan]]]
+) -> None:
+    with trace.get_tracer("host").start_as_current_span("request"):
+        run = await LocalEngine(Executor()).run(write(SCRIPT), {})
+    found = spans()
+    (request,), (whole,), (start,), (process,) = (
+        found[name] for name in ("request", "skillyard.run", "skillyard.sandbox.start", "skillyard.sandbox.process")
+    )
+    assert whole.attributes is not None
+    assert whole.attributes["skillyard.run.id"] == run.run_id
+    assert whole.attributes["skillyard.skill"] == "config:example"
+    parents = [(whole, request), (start, whole), (process, whole), *((step, process) for step in found["skillyard.step"])]
+    for span, parent in parents:
+        assert span.parent is not None
+        assert span.parent.span_id == parent.context.span_id
+    assert start.end_time == process.start_time
+    read, wrote = found["skillyard.step"]
+    assert read.end_time == wrote.start_time
+    assert wrote.status.status_code is trace.StatusCode.ERROR
+    assert len(str((wrote.attributes or {})["skillyard.step.name"])) <= 64
+
+
+async def test_a_failure_is_an_error_of_its_span(write: Write, spans: Callable[[], dict[str, list[ReadableSpan]]]) -> None:
+    await LocalEngine(Executor()).run(write("raise SystemExit(3)"), {})
+    (span,) = spans()["skillyard.run"]
+    assert span.status.status_code is trace.StatusCode.ERROR
+    assert (span.attributes or {})["error.type"] == "SANDBOX_EXECUTION_ERROR"
+
+
+def test_a_model_cannot_flood_labels_with_names() -> None:
+    names = Names(3)
+    shown = {names.bounded(f"skill-{number}") for number in range(100)}
+    assert shown == {"skill-0", "skill-1", "skill-2", "other"}
+    assert names.bounded("skill-1") == "skill-1"
+    assert len(Names().bounded("x" * 1000)) <= 64
+
+
+def test_without_it_nothing_of_opentelemetry_is_loaded(write: Write) -> None:
+    root = Path(write("print(1)").directory).parent
+    script = (
+        f"import sys; from skillyard.cli import main; code = main(['run', 'example', '--root', {str(root)!r}])\n"
+        "sys.exit(code or any(name.startswith('opentelemetry') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60).returncode == 0
