@@ -12,6 +12,7 @@ from typing import Final, Self
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.execution.entry import conventional_entry, find_entry
 from skillyard.execution.failure import failure_of
+from skillyard.execution.library import sdk_files
 from skillyard.execution.memory_writes import read_memory_writes
 from skillyard.execution.outcome import Outcome, read_outcome
 from skillyard.execution.run import Run, RunError, new_run_id
@@ -132,7 +133,8 @@ class Executor:
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
         verify = partial(_verify, digest) if digest else None
-        result = await backend.run(Job(call.skill.directory, entry, request, policy, verify=verify))
+        job = Job(call.skill.directory, entry, request, policy, verify=verify, library=sdk_files())
+        result = await backend.run(job)
         call = replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings))
         return _finish(call, read_outcome(_answer(result)), result)
 
@@ -150,9 +152,11 @@ def _check_parameters(call: _Call) -> _Call | Run:
 
 def _request(call: _Call) -> bytes:
     """The one document the skill reads from standard input."""
-    body = {"input": call.parameters, "context": call.context}
+    body: dict[str, object] = {"input": call.parameters, "context": call.context}
     if call.metadata.config:
         body["config"] = call.metadata.config
+    if call.metadata.protocol == "abp":
+        body["protocol"] = "abp"  # tells the SDK on which scale importance is meant
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
     except (TypeError, ValueError) as error:

@@ -22,6 +22,8 @@ class Job:
 
     `tree` is copied before the run and the copy is what runs. `verify` is called with the copy's path before anything starts
     and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
+    `library` are files the script can import: names like `package/__init__.py` and their content. `packages` is a folder of
+    installed Python packages that the script sees instead of the machine's own.
     """
 
     tree: str
@@ -30,6 +32,8 @@ class Job:
     policy: Policy = field(default_factory=Policy)
     arguments: tuple[str, ...] = ()
     verify: Callable[[str], None] | None = None
+    library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    packages: str = ""
 
 
 class LimitShape(TypedDict):

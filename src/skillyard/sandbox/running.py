@@ -30,6 +30,7 @@ from skillyard.sandbox.syscalls import Machine, this_machine
 __all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]
 
 _MEBIBYTE: Final = 1024 * 1024
+_LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modules"}  # where each looks for what is imported
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 
@@ -178,6 +179,12 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
     try:
         if runtime.kind == "python":
             made.runner = made.add_file(*own_script("python_runner", compiled=runtime.same_python))
+        elif runtime.kind == "node":
+            made.runner = made.add_file("node_runner.cjs", own_file("node_runner.cjs"))
+        if runtime.kind in _LIBRARIES and job.library:
+            made.add_library(_LIBRARIES[runtime.kind], job.library)
+        if runtime.kind == "python" and job.packages:
+            made.add_packages(job.packages, identity)
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
             if job.policy.filesystem == "read-write":
@@ -186,6 +193,12 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
         made.remove()
         raise
     return made
+
+
+@lru_cache(maxsize=4)
+def own_file(name: str) -> bytes:
+    """The content of a file of this room."""
+    return Path(__file__).with_name(name).read_bytes()
 
 
 @lru_cache(maxsize=4)
@@ -221,8 +234,8 @@ def _size(folder: str, enough: int) -> int:
 def process_limits(run: Prepared) -> Mapping[str, int]:
     """The process limits to set just before the skill's own program, by the names of `resource.RLIMIT_*`.
 
-    Address space is only limited where no cgroup counts memory. The number of processes is counted for the user, so its limit
-    is only set where the user is the run's own.
+    Memory is only limited where no cgroup counts it, and address space never for node, which reserves far more than it uses.
+    The number of processes is counted for the user, so its limit is only set where the user is the run's own.
     """
     policy = run.policy
     limits = {
@@ -233,6 +246,7 @@ def process_limits(run: Prepared) -> Mapping[str, int]:
         "CPU": policy.timeout_ms // 1000 + 1,
     }
     if run.cgroup is None:
-        limits["DATA"] = policy.memory_bytes
-        limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
+        limits["DATA"] = policy.memory_bytes + run.runtime.reserve_mb * _MEBIBYTE
+        if run.runtime.kind != "node":
+            limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
     return limits
