@@ -6,9 +6,11 @@ esbuild and any node. They are looked for on a trusted `PATH`, then in the optio
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from skillyard.errors import RuntimeUnavailable
@@ -128,7 +130,7 @@ def _flags(version: tuple[int, ...], memory_mb: int) -> list[str]:
 
 def _compile_step(compiler: str, entry: str) -> str:
     """Bundle the entry with its own files; what comes from elsewhere stays an import, its own address stays the source's."""
-    address = f'"file://{entry}"'
+    address = json.dumps(PurePosixPath(entry).as_uri())
     options = [
         "--bundle", "--platform=node", "--packages=external", "--format=esm", "--log-level=warning", "--target=node20",
         f"--define:import.meta.url={address}",
