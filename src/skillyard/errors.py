@@ -23,6 +23,7 @@
     └── ExecutionProblem                execution_failed          500
         ├── NotExecutable               not_executable            422   the skill has no entry that can run
         ├── RuntimeUnavailable          runtime_unavailable       503   no interpreter for the entry
+        ├── DependenciesUnavailable     dependencies_unavailable  503   carries `dependencies`
         └── SandboxUnavailable          sandbox_unavailable       503   carries `unmet` and `remedies`
 
 Each error says what happened in its message and how to mend it in `hint`. `code` is stable: programs may match on it. `status`
@@ -38,6 +39,7 @@ __all__ = [
     "ApprovalRejected",
     "BinaryFile",
     "DeleteRefused",
+    "DependenciesUnavailable",
     "ExecutionProblem",
     "FileMissing",
     "FileProblem",
@@ -212,6 +214,13 @@ class RuntimeUnavailable(ExecutionProblem):
     """This machine has no interpreter for the skill's entry."""
 
     code = "runtime_unavailable"
+    status = 503
+
+
+class DependenciesUnavailable(ExecutionProblem):
+    """Packages the entry asks for are not installed; `details["dependencies"]` lists them."""
+
+    code = "dependencies_unavailable"
     status = 503
 
 

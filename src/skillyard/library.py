@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
     from skillyard.document import Profile
-    from skillyard.execution import Executor, Run
+    from skillyard.execution import Executor, Run, TrialReport
     from skillyard.permissions import Permission, Rules
     from skillyard.prompt import Index, Style
     from skillyard.search import Match, SearchIndex
@@ -124,10 +124,12 @@ class Catalog(room.Catalog):
         entry: str | None = None,
         timeout_ms: int | None = None,
         digest: str | None = None,
+        install: bool = False,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
-        With `digest` nothing runs but exactly that content. A script that fails is no exception: the run says so in `status`
+        With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
+        when they are not there yet. A script that fails is no exception: the run says so in `status`
         and `error`.
 
         Raises:
@@ -140,19 +142,37 @@ class Catalog(room.Catalog):
         """
         found = self.get(skill) if isinstance(skill, str) else skill
         _require_usable(found)
-        return await self.executor(timeout_ms=timeout_ms).run(
+        return await self.executor(timeout_ms=timeout_ms, install=install).run(
             found, parameters or {}, context=context, entry=entry, digest=digest
         )
 
-    def executor(self, *, timeout_ms: int | None = None) -> Executor:
+    async def test(
+        self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False
+    ) -> TrialReport:
+        """Try a skill out in the sandbox: its `tests/`, the examples it declares, and what can be said of its evals.
+
+        Raises:
+            SkillNotFound, PermissionDenied, SkillUnusable: as `run`.
+        """
+        from skillyard.document import declared_data
+        from skillyard.execution import try_skill
+
+        found = self.get(skill) if isinstance(skill, str) else skill
+        _require_usable(found)
+        declared = declared_data(found.document(), "examples")
+        return await try_skill(found, self.executor(timeout_ms=timeout_ms), name=found.name, declared=declared, digest=digest)
+
+    def executor(self, *, timeout_ms: int | None = None, install: bool = False) -> Executor:
         """What runs skills within the `[sandbox]` table of the configuration, and at most `timeout_ms` milliseconds each.
+
+        With `install` packages that scripts ask for are downloaded, whatever the table says.
 
         Raises:
             InvalidPolicy: the table says something that cannot be meant.
         """
         from skillyard.execution import Executor
 
-        return Executor.from_settings(self.configuration.sandbox, timeout_ms=timeout_ms)
+        return Executor.from_settings(self.configuration.sandbox, timeout_ms=timeout_ms, install=install)
 
     def _search_index(self) -> SearchIndex:
         """The skills ready to be searched; made again only when they are others."""

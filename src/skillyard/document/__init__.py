@@ -13,6 +13,7 @@ from skillyard.document.listing import summarize
 from skillyard.document.summary import NeedMore, Summary
 
 if TYPE_CHECKING:
+    from skillyard.document.declared import declared_data
     from skillyard.document.document import Document, check_document, parse_document
     from skillyard.document.fix import Fixed, fix_document
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
@@ -47,6 +48,7 @@ __all__ = [
     "ToolDeclaration",
     "Triggers",
     "check_document",
+    "declared_data",
     "diagnose",
     "fix_document",
     "new_document",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "declared": ("declared_data",),
     "document": ("Document", "check_document", "parse_document"),
     "fix": ("Fixed", "fix_document"),
     "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),

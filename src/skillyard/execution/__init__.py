@@ -11,6 +11,7 @@ from skillyard.execution.outcome import Outcome, infer_format, read_outcome
 from skillyard.execution.run import Format, Run, RunError, RunShape
 from skillyard.execution.skill import RunnableSkill
 from skillyard.execution.steps import StepTrace
+from skillyard.execution.trial import Trial, TrialReport, try_skill
 
 __all__ = [
     "Executor",
@@ -22,6 +23,9 @@ __all__ = [
     "RunShape",
     "RunnableSkill",
     "StepTrace",
+    "Trial",
+    "TrialReport",
     "infer_format",
     "read_outcome",
+    "try_skill",
 ]

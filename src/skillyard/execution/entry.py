@@ -12,10 +12,10 @@ from skillyard.errors import FileMissing, NotExecutable
 from skillyard.execution.skill import RunnableDocument, RunnableSkill
 from skillyard.paths import safe_relative
 
-__all__ = ["conventional_entry", "find_entry"]
+__all__ = ["ENDINGS", "conventional_entry", "find_entry"]
 
 _NAMES: Final = ("execute", "main", "index", "run")
-_ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
+ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
 _CODE: Final = {"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash", "shell"}
 
 
@@ -43,7 +43,7 @@ def conventional_entry(directory: str) -> str | None:
     """The script that runs when none is declared, `None` when there is none or several could be meant."""
     scripts = Path(directory, "scripts")
     for name in _NAMES:
-        for ending in _ENDINGS:
+        for ending in ENDINGS:
             if (scripts / f"{name}{ending}").is_file():
                 return f"scripts/{name}{ending}"
     alone = _scripts(directory)
@@ -55,7 +55,7 @@ def _scripts(directory: str) -> list[str]:
         names = sorted(item.name for item in Path(directory, "scripts").iterdir() if item.is_file())
     except OSError:
         return []
-    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in _ENDINGS and name != "__init__.py"]
+    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
 
 
 def _existing(skill: RunnableSkill, path: str, message: str) -> str:

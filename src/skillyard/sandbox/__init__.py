@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from skillyard.sandbox.job import Job, Limit, Probe, Result, SandboxBackend, Status, Unmet
 from skillyard.sandbox.policy import Policy, effective, narrowed
-from skillyard.sandbox.runtimes import can_start
+from skillyard.sandbox.programs import on_trusted_path
+from skillyard.sandbox.runtimes import can_start, interpreter_for
 from skillyard.sandbox.selection import backends, choose_backend, probe_all
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "can_start",
     "choose_backend",
     "effective",
+    "interpreter_for",
     "narrowed",
+    "on_trusted_path",
     "probe_all",
 ]

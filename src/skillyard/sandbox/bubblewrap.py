@@ -109,6 +109,7 @@ class BubblewrapBackend:
             gate=descriptors.gate,
             limits=limits,
             memory_mb=run.policy.memory_mb,
+            call=run.job.call,
         )
         options = "\0".join([*_options(run, descriptors.files), ""])
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]

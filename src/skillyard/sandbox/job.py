@@ -23,7 +23,8 @@ class Job:
     `tree` is copied before the run and the copy is what runs. `verify` is called with the copy's path before anything starts
     and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
     `library` are files the script can import: names like `package/__init__.py` and their content. `packages` is a folder of
-    installed Python packages that the script sees instead of the machine's own.
+    installed Python packages that the script sees instead of the machine's own. Without `call` the script runs as it is, also
+    when it defines `execute`.
     """
 
     tree: str
@@ -34,6 +35,7 @@ class Job:
     verify: Callable[[str], None] | None = None
     library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
     packages: str = ""
+    call: bool = True
 
 
 class LimitShape(TypedDict):

@@ -119,6 +119,7 @@ def _configuration(run: Prepared, descriptors: Descriptors) -> dict[str, object]
         gate=4,
         limits={},
         memory_mb=policy.memory_mb,
+        call=run.job.call,
     )
     return {
         "parent": os.getpid(),

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
 from skillyard.errors import RuntimeUnavailable
 from skillyard.sandbox.programs import is_binary, on_trusted_path, reachable, version_of
-from skillyard.sandbox.shell import PLAIN_BASH, bash, shell_setup
+from skillyard.sandbox.shell import PLAIN_BASH, bash
 
 __all__ = ["TYPESCRIPT", "Tools", "find_tools", "node_command", "strips_types"]
 
@@ -99,24 +99,23 @@ def node_command(
     entry: str,
     arguments: Sequence[str],
     *,
-    runner: str,
-    result: int,
-    gate: int,
-    limits: Mapping[str, int],
+    start: Sequence[str],
+    setup: str,
     memory_mb: int,
 ) -> list[str]:
     """The command line that runs `entry` with our runner, on a heap that leaves the rest of node room in `memory_mb`.
 
-    Bash comes first, because node can neither set limits nor wait before it starts. With a compiler the entry and what it
+    `start` is the runner and how it is to run the entry. Bash comes first and does `setup`, because node can neither set limits
+    nor wait before it starts. With a compiler the entry and what it
     imports become one file in the run's own temporary folder.
     """
-    script = shell_setup(result, gate, limits)
+    script = setup
     loaded = '"$1"'
     if tools.compiler:
         script += _compile_step(tools.compiler, entry)
         loaded = '"$TMPDIR/.skillyard-entry.mjs"'
-    start = shlex.join([tools.node, *_flags(tools.version, memory_mb), runner])
-    return [bash(), *PLAIN_BASH, "-c", f'{script}exec {start} {loaded} "$@"', "skill", entry, *arguments]
+    words = shlex.join([tools.node, *_flags(tools.version, memory_mb), *start])
+    return [bash(), *PLAIN_BASH, "-c", f'{script}exec {words} {loaded} "$@"', "skill", entry, *arguments]
 
 
 def _flags(version: tuple[int, ...], memory_mb: int) -> list[str]:

@@ -1,7 +1,7 @@
 // Started inside the sandbox by node: runs a skill's JavaScript or TypeScript entry.
 //
-// `node_runner.cjs FILE ENTRY ARGUMENT...`, where FILE is what is loaded: the entry itself, or what a compiler made of it. An entry
-// that exports `execute` (or a default function, or is one: `module.exports = ...`) is called with the parameters, the context and
+// `node_runner.cjs MODE FILE ENTRY ARGUMENT...`, where FILE is what is loaded: the entry itself, or what a compiler made of it. In the
+// mode `call` an entry that exports `execute` (or a default function, or is one: `module.exports = ...`) is called with the parameters, the context and
 // the configuration from standard input, and what it returns goes to the result pipe. Any other entry runs as a plain script.
 // This file stands alone and works on every node from version 20.
 'use strict';
@@ -10,7 +10,7 @@ const fs = require('node:fs');
 const { pathToFileURL } = require('node:url');
 
 const RESULT = 3;
-const [, , loaded, entry, ...rest] = process.argv;
+const [, , mode, loaded, entry, ...rest] = process.argv;
 // What the entry collects through `skillyard_sdk`, which finds it under this symbol.
 const run = { context: {}, protocol: 'vcp', memoryWrites: [], steps: [], outcome: null, isFailure: () => false };
 globalThis[Symbol.for('skillyard.run')] = run;
@@ -153,7 +153,7 @@ process.on('exit', (code) => {
 
 async function main() {
   process.argv.splice(1, process.argv.length, entry, ...rest);
-  if (!mayExport(fs.readFileSync(loaded, 'utf8'))) {
+  if (mode !== 'call' || !mayExport(fs.readFileSync(loaded, 'utf8'))) {
     require('node:module').runMain(loaded);
     return;
   }

@@ -35,6 +35,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
 _FILESYSTEM_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "environment")
 _SETTABLE: Final = (*RANGES, "network", "network_allowlist", "filesystem")
+_OTHERS: Final = ("backend", "install-dependencies")  # settings of the same table that are not about a policy
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",
     "memoryMb": "memory_mb",
@@ -106,7 +107,7 @@ class Policy:
         Raises:
             InvalidPolicy: an unknown setting or an impossible value.
         """
-        chosen = {name.replace("-", "_"): value for name, value in (settings or {}).items() if name != "backend"}
+        chosen = {name.replace("-", "_"): value for name, value in (settings or {}).items() if name not in _OTHERS}
         if unknown := sorted(set(chosen) - set(_SETTABLE)):
             raise InvalidPolicy(f"unknown sandbox setting: {', '.join(unknown)}", hint=f"known: {', '.join(_SETTABLE)}")
         if "network_allowlist" in chosen:

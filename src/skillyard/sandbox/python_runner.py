@@ -1,7 +1,7 @@
 """Started inside the sandbox by Python itself: sets the last limits, then runs a skill's Python entry.
 
-`runner.py RESULT_FD GATE_FD LIMITS ENTRY ARGUMENT...`. An entry that defines `execute` is called with the parameters, the
-context and the configuration from standard input, and what it returns goes to the result pipe, with what it collected through
+`runner.py RESULT_FD GATE_FD LIMITS MODE ENTRY ARGUMENT...`. In the mode `call` an entry that defines `execute` is called with the
+parameters, the context and the configuration from standard input, and what it returns goes to the result pipe, with what it collected through
 `skillyard_sdk` (in the folder `library` beside this file). Any other entry runs as a plain script. It sees the packages in the
 folder `packages` beside this file, when there is one, and otherwise those of the machine.
 This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8. It is on the way of every run, so it
@@ -167,10 +167,10 @@ def _answer(data: bytes) -> None:
     os.close(_RESULT)
 
 
-def _run(entry: str) -> None:
+def _run(entry: str, mode: str) -> None:
     with open(entry, "rb") as file:
         code = compile(file.read(), entry, "exec", dont_inherit=True)
-    called = _defines_execute(code)
+    called = mode == "call" and _defines_execute(code)
     name = "skill_entry" if called else "__main__"
     module = type(sys)(name)
     module.__file__ = entry
@@ -198,13 +198,13 @@ def _told(error: Exception) -> bool:
 
 def main() -> None:
     """Run the entry; an error in it is shown without the frames of this file."""
-    result, gate, limits, entry = sys.argv[1:5]
+    result, gate, limits, mode, entry = sys.argv[1:6]
     _prepare(int(result), int(gate), limits)
     _like_python(sys.path[0])
-    sys.argv[:] = [entry, *sys.argv[5:]]
+    sys.argv[:] = [entry, *sys.argv[6:]]
     sys.path[0] = os.path.dirname(entry)
     try:
-        _run(entry)
+        _run(entry, mode)
     except Exception as error:
         if _told(error):
             return

@@ -21,7 +21,7 @@ from skillyard.sandbox.node import TYPESCRIPT, Tools, find_tools, node_command
 from skillyard.sandbox.programs import is_system
 from skillyard.sandbox.shell import PLAIN_BASH, bash, shell_setup
 
-__all__ = ["Runtime", "can_start", "runtime_for"]
+__all__ = ["Runtime", "can_start", "interpreter_for", "runtime_for"]
 
 _SYSTEM_PYTHONS: Final = ("/usr/bin/python3", "/usr/local/bin/python3")
 _NODE: Final = (".js", ".mjs", ".cjs", *TYPESCRIPT)
@@ -66,22 +66,23 @@ class Runtime:
         gate: int,
         limits: Mapping[str, int],
         memory_mb: int,
+        call: bool = True,
     ) -> list[str]:
-        """The command line that runs `entry`.
+        """The command line that runs `entry`, and, with `call`, calls the `execute` it may define.
 
         It finds the result pipe at the number `result`, has still to set `limits`, and waits for one byte from `gate` (unless
         that is -1) before the skill's first line runs.
         """
+        mode = "call" if call else "script"
         if self.kind == "python":
             text = ",".join(f"{name}={number}" for name, number in limits.items())
-            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, entry, *arguments]
+            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, mode, entry, *arguments]
+        setup = shell_setup(result, gate, limits)
         if self.kind == "node":
             tools = Tools(self.program, self.version, self.compiler)
-            return node_command(
-                tools, entry, arguments, runner=runner, result=result, gate=gate, limits=limits, memory_mb=memory_mb
-            )
+            start = [runner, mode]
+            return node_command(tools, entry, arguments, start=start, setup=setup, memory_mb=memory_mb)
         plain = [self.program, *PLAIN_BASH]
-        setup = shell_setup(result, gate, limits)
         start = [*plain, "-c", f'{setup}exec {shlex.join(plain)} "$0" "$@"'] if setup else plain
         return [*start, entry, *arguments]
 
@@ -114,6 +115,15 @@ def can_start(entry: str) -> bool:
     except (RuntimeUnavailable, NotExecutable):
         return False
     return True
+
+
+def interpreter_for(entry: str) -> str:
+    """The path of the program that would run this kind of file.
+
+    Raises:
+        RuntimeUnavailable, NotExecutable: there is none.
+    """
+    return runtime_for(entry, as_other=os.geteuid() == 0).program
 
 
 @lru_cache(maxsize=2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillyard.cli.consent import require_consent
+from skillyard.cli.durations import milliseconds
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.outcome import draw_run
@@ -33,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--entry", metavar="PATH", help="the script to run, when it is not the one the skill declares")
     parser.add_argument(
-        "--timeout", type=_milliseconds, metavar="TIME", help="at most this long: 5, 5s or 500ms; never more than configured"
+        "--timeout", type=milliseconds, metavar="TIME", help="at most this long: 5, 5s or 500ms; never more than configured"
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
     )
 
 
@@ -48,7 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
     skill = catalog.get(arguments.name)
     digest = require_consent(catalog, skill, screen)
     outcome = asyncio.run(
-        catalog.run(skill, parameters, context=context, entry=arguments.entry, timeout_ms=arguments.timeout, digest=digest)
+        catalog.run(
+            skill,
+            parameters,
+            context=context,
+            entry=arguments.entry,
+            timeout_ms=arguments.timeout,
+            digest=digest,
+            install=arguments.install,
+        )
     )
     if screen.as_json:
         screen.data(outcome.to_dict())
@@ -86,12 +98,3 @@ def _file_text(option: str, path: str) -> str:
         return Path(path).read_text("utf-8-sig")
     except (OSError, ValueError) as error:
         raise UsageProblem(f"{option} @{path} cannot be read: {error}", hint="name a file with a JSON object") from None
-
-
-def _milliseconds(text: str) -> int:
-    """`5` and `5s` as 5000, `500ms` as 500."""
-    number, unit = (text[:-2], 1) if text.endswith("ms") else (text.removesuffix("s"), 1000)
-    milliseconds = int(float(number) * unit)
-    if not 1 <= milliseconds <= 600_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1ms to 600s")
-    return milliseconds
