@@ -116,8 +116,8 @@ def test_a_block_is_read_as_written() -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        "name @ https://example.org/x.whl", "git+https://example.org/x", "./local", "/etc/passwd", "-r other.txt", "--index-url=x",
-        "a\\n--index-url x", "name @ file:///etc", "", "a b",
+        "name @ https://example.org/x.whl", "git+https://example.org/x", "./local", "/etc/passwd", "-r other.txt",
+        "--index-url=x", "a\\n--index-url x", "name @ file:///etc", "", "a b",
     ],
 )  # fmt: skip
 def test_only_packages_by_name_are_installed(wanted: str) -> None:
@@ -143,8 +143,9 @@ def test_a_block_that_cannot_be_understood_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("wanted", "fits"),
     [
-        ("", True), (">=3.9", True), (">=3.9,<3.12", True), ("<3.11", False), ("==3.11.*", True), ("==3.*", True), ("!=3.11", False),
-        ("~=3.9", True), ("~=3.9.1", False), (">3.11", False), (">3.11.2", True), ("<=3.11", True), (">=4", False),
+        ("", True), (">=3.9", True), (">=3.9,<3.12", True), ("<3.11", False), ("==3.11.*", True), ("==3.*", True),
+        ("!=3.11", False), ("~=3.9", True), ("~=3.9.1", False), (">3.11", False), (">3.11.2", True),
+        ("<=3.11", True), (">=4", False),
     ],
 )  # fmt: skip
 def test_requires_python_is_judged_by_major_and_minor(wanted: str, fits: bool) -> None:

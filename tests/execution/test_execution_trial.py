@@ -29,7 +29,7 @@ def _told(report: TrialReport) -> dict[str, str]:
 @pytest.mark.row("000-5")
 async def test_scripts_pass_with_exit_code_zero_in_every_language(write_skill) -> None:
     files = {
-        "tests/a.py": "import sys; sys.path.insert(0, 'scripts')\nimport execute\nassert execute.execute({}, {})['got'] == {}",
+        "tests/a.py": "import sys; sys.path += ['scripts']\nfrom execute import execute\nassert execute({}, {})['got'] == {}",
         "tests/b.sh": "test -f scripts/execute.py",
         "tests/c.js": "require('node:assert').equal(require('node:fs').existsSync('scripts/execute.py'), true);",
         "tests/d.ts": "const one: number = 1;\nif (one !== 1) throw new Error('no');",

@@ -258,7 +258,7 @@ def test_an_old_node_runs_typescript_with_esbuild_and_says_so_without(tools: Pat
     (tools / "esbuild").symlink_to("/bin/bash")
     found = find_tools(".ts", as_other=False)
     assert found.compiler == os.path.realpath("/bin/bash")
-    command = node_command(found, "/skill/a.ts", (), runner="/r.cjs", result=3, gate=4, limits={}, memory_mb=256)
+    command = node_command(found, "/skill/a.ts", (), start=["/r.cjs", "call"], setup="", memory_mb=256)
     assert "--bundle" in command[4]
     assert command[4].index(found.compiler) < command[4].index("/r.cjs")
     assert find_tools(".js", as_other=False).compiler == ""

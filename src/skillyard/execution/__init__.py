@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from skillyard.execution.environments import find_uv
 from skillyard.execution.executor import Executor
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
@@ -25,6 +26,7 @@ __all__ = [
     "StepTrace",
     "Trial",
     "TrialReport",
+    "find_uv",
     "infer_format",
     "read_outcome",
     "try_skill",

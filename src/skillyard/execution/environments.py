@@ -1,17 +1,14 @@
 """The packages a script asks for, installed once, locked by hash, and kept in `$SKILLYARD_HOME/cache/environments/`.
 
 Resolving and installing is the only step with a network, and only where the operator allows it. Nothing that is downloaded
-runs: built wheels only. A folder is made whole under another name and then moved into place, so that any number of processes may
-want the same one.
+runs: built wheels only. A folder is made whole under another name and then moved into place, so that any number of processes
+may want the same one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -115,6 +112,8 @@ def _folder(block: ScriptBlock, interpreter: _Interpreter, *, install: bool) -> 
 
 
 def _digest(text: str) -> str:
+    import hashlib  # only for scripts that need packages
+
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -130,6 +129,8 @@ def _unavailable(block: ScriptBlock, what: str, hint: str) -> DependenciesUnavai
 
 def _write_lock(lock: Path, block: ScriptBlock, interpreter: _Interpreter) -> None:
     """Resolve to exact versions with the hashes of their files."""
+    import tempfile
+
     lock.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=lock.parent, prefix="new-") as work:
         Path(work, "wanted.txt").write_text("\n".join(block.dependencies) + "\n", "utf-8")
@@ -139,6 +140,10 @@ def _write_lock(lock: Path, block: ScriptBlock, interpreter: _Interpreter) -> No
 
 
 def _install(folder: Path, lock: Path, block: ScriptBlock, interpreter: _Interpreter) -> None:
+    """Fill the folder with exactly what the lock names."""
+    import shutil
+    import tempfile
+
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="new-") as work:
         shutil.copyfile(lock, Path(work, "lock.txt"))
         options = ["--target", "packages", "--require-hashes", "--no-deps", "--link-mode", "copy", "--compile-bytecode"]

@@ -142,7 +142,7 @@ class Executor:
         if declared.filesystem == "none":
             declared = replace(declared, filesystem="read-only")
         call = _Call(new_run_id(), skill, metadata, {}, {})
-        call, result = await self._sandboxed(call, script, digest, declared, _request(call))
+        call, result = await self._sandboxed(call, script, digest, declared, _request(call), called=False)
         return _finish(call, read_outcome(None), result)
 
     async def _run_script(self, call: _Call, entry: str, digest: str | None) -> Run:
@@ -155,7 +155,7 @@ class Executor:
         return _finish(call, read_outcome(_answer(result)), result)
 
     async def _sandboxed(
-        self, call: _Call, entry: str, digest: str | None, declared: Policy, request: bytes
+        self, call: _Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
     ) -> tuple[_Call, Result]:
         """What the sandbox says about one script, and the call with the warnings on the way."""
         policy = effective(declared, self._ceiling)
@@ -165,7 +165,8 @@ class Executor:
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
         verify = partial(_verify, digest) if digest else None
         packages = await asyncio.to_thread(environment_for, call.skill.directory, entry, install=self._install)
-        job = Job(call.skill.directory, entry, request, policy, verify=verify, library=sdk_files(), packages=packages)
+        tree, library = call.skill.directory, sdk_files()
+        job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
         result = await backend.run(job)
         return replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings)), result
 

@@ -5,7 +5,6 @@ Everything that runs, runs in the sandbox and within the skill's own policy. A t
 
 from __future__ import annotations
 
-import ast
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -121,6 +120,8 @@ async def _try_script(skill: RunnableSkill, executor: Executor, script: str, dig
 
 def _is_never_called(path: Path) -> bool:
     """Whether a Python file only defines tests: as a plain script it would pass whatever it says."""
+    import ast  # five milliseconds that only this needs
+
     try:
         body = ast.parse(path.read_bytes()).body
     except (OSError, SyntaxError, ValueError):
@@ -131,11 +132,8 @@ def _is_never_called(path: Path) -> bool:
         for item in body
     )
     quiet = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
-    return defines and all(isinstance(item, quiet) or _is_text(item) for item in body)
-
-
-def _is_text(item: ast.stmt) -> bool:
-    return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
+    texts = [item for item in body if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)]
+    return defines and all(isinstance(item, quiet) or item in texts for item in body)
 
 
 async def _try_examples(

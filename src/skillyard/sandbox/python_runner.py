@@ -1,9 +1,9 @@
 """Started inside the sandbox by Python itself: sets the last limits, then runs a skill's Python entry.
 
-`runner.py RESULT_FD GATE_FD LIMITS MODE ENTRY ARGUMENT...`. In the mode `call` an entry that defines `execute` is called with the
-parameters, the context and the configuration from standard input, and what it returns goes to the result pipe, with what it collected through
-`skillyard_sdk` (in the folder `library` beside this file). Any other entry runs as a plain script. It sees the packages in the
-folder `packages` beside this file, when there is one, and otherwise those of the machine.
+`runner.py RESULT_FD GATE_FD LIMITS MODE ENTRY ARGUMENT...`. In the mode `call` an entry that defines `execute` is called with
+the parameters, the context and the configuration from standard input, and what it returns goes to the result pipe, with what
+it collected through `skillyard_sdk` (in the folder `library` beside this file). Any other entry runs as a plain script. It sees
+the packages in the folder `packages` beside this file, when there is one, and otherwise those of the machine.
 This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8. It is on the way of every run, so it
 imports next to nothing.
 """

@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="at most this long for each: 5, 5s or 500ms; never more than configured",
     )
+    parser.add_argument(
+        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
