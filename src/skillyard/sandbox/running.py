@@ -182,7 +182,9 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
         elif runtime.kind == "node":
             made.runner = made.add_file("node_runner.cjs", own_file("node_runner.cjs"))
         if runtime.kind in _LIBRARIES and job.library:
-            made.add_library(_LIBRARIES[runtime.kind], job.library)
+            for_python = runtime.kind == "python"
+            files = {name: data for name, data in job.library.items() if name.endswith(".py") == for_python}
+            made.add_library(_LIBRARIES[runtime.kind], files)
         if runtime.kind == "python" and job.packages:
             made.add_packages(job.packages, identity)
         if engine.own_folders:
