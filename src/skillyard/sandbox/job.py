@@ -23,7 +23,7 @@ class Job:
     `tree` is copied before the run and the copy is what runs. `verify` is called with the copy's path before anything starts
     and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
     `library` are files the script can import: names like `package/__init__.py` and their content (what ends in `.py` for
-    Python, the rest for node). `packages` is a folder of installed Python packages that the script sees instead of the machine's
+    Python, the rest for node). `packages` is a folder of installed Python packages, seen by the script instead of the machine's
     own. Without `call` the script runs as it is, also when it defines `execute`.
     """
 
