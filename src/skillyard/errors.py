@@ -27,6 +27,7 @@
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
         ├── NotExecutable               not_executable            422   the skill has no entry that can run
         ├── RuntimeUnavailable          runtime_unavailable       503   no interpreter for the entry
+        ├── DependenciesUnavailable     dependencies_unavailable  503   carries `dependencies`
         └── SandboxUnavailable          sandbox_unavailable       503   carries `unmet` and `remedies`
 
 Each error says what happened in its message and how to mend it in `hint`. `code` is stable: programs may match on it. `status`
@@ -43,6 +44,7 @@ __all__ = [
     "BinaryFile",
     "DatabaseUnavailable",
     "DeleteRefused",
+    "DependenciesUnavailable",
     "ExecutionProblem",
     "FileMissing",
     "FileProblem",
@@ -248,6 +250,13 @@ class RuntimeUnavailable(ExecutionProblem):
     """This machine has no interpreter for the skill's entry."""
 
     code = "runtime_unavailable"
+    status = 503
+
+
+class DependenciesUnavailable(ExecutionProblem):
+    """Packages the entry asks for are not installed; `details["dependencies"]` lists them."""
+
+    code = "dependencies_unavailable"
     status = 503
 
 

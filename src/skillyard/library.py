@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import LocalEngine, Records
-    from skillyard.execution import Executor, Run
+    from skillyard.execution import Executor, Run, TrialReport
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Rules
     from skillyard.prompt import Index, Style
@@ -131,12 +131,14 @@ class Catalog(room.Catalog):
         digest: str | None = None,
         record: bool = True,
         fresh: bool = False,
+        install: bool = False,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
-        With `digest` nothing runs but exactly that content. A script that fails is no exception: the run says so in `status`
-        and `error`. The run is recorded and its memories are kept, unless `record` is False. A result that is kept for a skill
-        that allows it is given again, unless `fresh`.
+        With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
+        when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
+        recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
+        again, unless `fresh`.
 
         Raises:
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
@@ -149,8 +151,25 @@ class Catalog(room.Catalog):
         """
         found = self.get(skill) if isinstance(skill, str) else skill
         _require_usable(found)
-        engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms))
+        engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install))
         return await engine.run(found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh)
+
+    async def test(
+        self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False
+    ) -> TrialReport:
+        """Try a skill out in the sandbox: its `tests/`, the examples it declares, and what can be said of its evals.
+
+        Raises:
+            SkillNotFound, PermissionDenied, SkillUnusable: as `run`.
+        """
+        from skillyard.document import declared_data
+        from skillyard.execution import try_skill
+
+        found = self.get(skill) if isinstance(skill, str) else skill
+        _require_usable(found)
+        executor = self.executor(timeout_ms=timeout_ms, install=install)
+        declared = declared_data(found.document(), "examples")
+        return await try_skill(found, executor, name=found.name, declared=declared, digest=digest)
 
     def engine(self, *, record: bool = True) -> LocalEngine:
         """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing."""
@@ -168,15 +187,17 @@ class Catalog(room.Catalog):
             self._recorded = Records.of(self)
         return self._recorded
 
-    def executor(self, *, timeout_ms: int | None = None) -> Executor:
+    def executor(self, *, timeout_ms: int | None = None, install: bool = False) -> Executor:
         """What runs skills within the `[sandbox]` tables of the configuration, and at most `timeout_ms` milliseconds each.
+
+        With `install` packages that scripts ask for are downloaded, whatever the table says.
 
         Raises:
             InvalidPolicy: the table says something that cannot be meant.
         """
         from skillyard.execution import Executor
 
-        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms)
+        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install)
 
     def memory(self) -> SqlMemoryService:
         """The memories of this home, kept with the runs."""

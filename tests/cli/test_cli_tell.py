@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
+from skillyard.cli import examination
+from skillyard.sandbox import node
 
 Call = Callable[..., Any]
 
@@ -77,11 +79,27 @@ def test_doctor_looks_at_everything_and_finds_this_machine_fit(call: Call, examp
         "sandbox bwrap",
         "sandbox landlock",
         "python skills",
-        "node",
+        "shell skills",
+        "javascript skills",
+        "typescript skills",
+        "script packages",
         "git",
     ):
         assert name in names
     assert all(set(check) == {"name", "status", "detail", "fix"} for check in answer.data["checks"])
+
+
+def test_doctor_only_warns_of_languages_and_packages_that_are_missing(
+    call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "_nodes", lambda as_other: iter(()))
+    monkeypatch.setattr(examination, "find_uv", lambda: None)
+    answer = call("doctor", "--root", examples, "--json")
+    assert answer.code == 0
+    found = {check["name"]: check for check in answer.data["checks"]}
+    for name in ("javascript skills", "typescript skills", "script packages"):
+        assert found[name]["status"] == "warning"
+        assert "pip install 'skillyard[" in found[name]["fix"]
 
 
 def test_doctor_fails_on_what_is_needed_and_says_how_to_mend_it(call: Call, project: Path, examples: Path) -> None:

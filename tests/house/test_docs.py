@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from skillyard import Catalog
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -36,15 +38,21 @@ class Block:
     def name(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
+    @property
+    def is_skill(self) -> bool:
+        """Whether it is a skill's script; the input to run it with follows on its first line."""
+        return self.options.startswith(" skill ")
 
-def _blocks(*languages: str) -> list[Block]:
+
+def _blocks(*languages: str, skills: bool = False) -> list[Block]:
+    """The blocks in these languages; with `skills` only those that are the script of a skill, otherwise only the others."""
     found = []
     for page in PAGES:
         text = page.read_text("utf-8")
         for match in _BLOCK.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
             found.append(Block(page, line, match[1], match[2], match[3]))
-    return [block for block in found if block.language in languages]
+    return [block for block in found if block.language in languages and block.is_skill == skills]
 
 
 @pytest.fixture
@@ -57,6 +65,21 @@ def desk(tmp_path: Path, home: Path) -> Path:
 def _environment() -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
+
+
+_ENTRIES = {"python": "execute.py", "javascript": "execute.mjs", "typescript": "execute.ts", "bash": "execute.sh"}
+
+
+@pytest.mark.parametrize("block", _blocks(*_ENTRIES, skills=True), ids=lambda block: block.name)
+async def test_a_script_of_a_skill_runs_as_one(block: Block, desk: Path) -> None:
+    folder = desk / "mine/example"
+    folder.joinpath("scripts").mkdir(parents=True)
+    folder.joinpath("SKILL.md").write_text("---\nname: example\ndescription: From the documents.\n---\n# Example\n", "utf-8")
+    folder.joinpath("scripts", _ENTRIES[block.language]).write_text(block.text, "utf-8")
+    catalog = Catalog.discover(roots=[desk / "mine"], cache=False)
+    run = await catalog.run("example", json.loads(block.options.removeprefix(" skill ")))
+    assert run.error is None, run.stderr
+    assert isinstance(run.output, dict)
 
 
 @pytest.mark.parametrize("block", _blocks("python"), ids=lambda block: block.name)
@@ -138,7 +161,7 @@ def test_a_page_links_only_to_what_is_there(page: Path) -> None:
 
 
 def test_every_block_has_a_language_the_tests_know() -> None:
-    known = {"python", "console", "sh", "bash", "json", "toml", "yaml", "text", "markdown", "xml"}
+    known = {"python", "console", "sh", "bash", "json", "toml", "yaml", "text", "markdown", "xml", "javascript", "typescript"}
     for page in PAGES:
         for match in _BLOCK.finditer(page.read_text("utf-8")):
             assert match[1] in known, f"{page.name}: {match[0][:60]}"

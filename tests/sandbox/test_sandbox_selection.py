@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.errors import InvalidInput, NotExecutable, RuntimeUnavailable, SandboxUnavailable
+from skillyard.errors import InvalidInput, NotExecutable, SandboxUnavailable
 from skillyard.sandbox import Job, Policy, Probe, Result, SandboxBackend, backends, choose_backend, landlock, probe_all, probing
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
 from skillyard.sandbox.runtimes import can_start, runtime_for
@@ -118,17 +118,13 @@ def test_a_backend_that_does_not_hold_is_not_remembered_on_disk(home: Path, monk
 
 
 @pytest.mark.row("C-28")
-def test_an_entry_is_run_by_its_ending_and_javascript_is_refused_for_now() -> None:
-    assert runtime_for("a.py", as_other=True).kind == "python"
-    assert runtime_for("a.SH", as_other=True).kind == "bash"
-    for name in ("a.js", "a.ts", "a.mjs"):
-        with pytest.raises(RuntimeUnavailable) as caught:
-            runtime_for(name, as_other=True)
-        assert caught.value.hint
-        assert not can_start(name)
+def test_an_entry_is_run_by_its_ending() -> None:
+    kinds = {name: runtime_for(f"a.{name}", as_other=True).kind for name in ("py", "SH", "js", "mjs", "cjs", "ts", "mts")}
+    assert kinds == {"py": "python", "SH": "bash"} | dict.fromkeys(("js", "mjs", "cjs", "ts", "mts"), "node")
     with pytest.raises(NotExecutable):
         runtime_for("a.exe", as_other=True)
     assert can_start("a.py")
+    assert not can_start("a.cts")
 
 
 def test_every_backend_says_what_it_is() -> None:

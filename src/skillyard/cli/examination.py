@@ -17,7 +17,8 @@ from skillyard.catalog import home_directory
 from skillyard.cli.opening import discover
 from skillyard.cli.screen import counted
 from skillyard.errors import SkillyardError
-from skillyard.sandbox import can_start, probe_all
+from skillyard.execution import find_uv
+from skillyard.sandbox import interpreter_for, probe_all
 
 if TYPE_CHECKING:
     import argparse
@@ -141,17 +142,27 @@ def _sandboxes() -> Iterator[Check]:
 
 
 def _programs() -> Iterator[Check]:
-    yield _runs("python", "execute.py", "install the system's python3")
-    yield _runs("shell", "execute.sh", "install bash")
-    yield _program("node", "" if can_start("execute.mjs") else "; skills in JavaScript do not run in this version")
+    yield _runs("python", "execute.py")
+    yield _runs("shell", "execute.sh")
+    yield _runs("javascript", "execute.mjs", optional=True)
+    yield _runs("typescript", "execute.ts", optional=True)
+    yield _packages()
     yield _program("git", "")
 
 
-def _runs(language: str, entry: str, fix: str) -> Check:
-    """Whether a skill whose script is in that language finds its interpreter."""
-    if can_start(entry):
-        return Check(f"{language} skills", "ok", "can run")
-    return Check(f"{language} skills", "error", "cannot run: no interpreter that a sandbox may use", fix)
+def _runs(language: str, entry: str, *, optional: bool = False) -> Check:
+    """Whether a skill whose script is in that language finds its interpreter, and which."""
+    try:
+        return Check(f"{language} skills", "ok", f"run with {interpreter_for(entry)}")
+    except SkillyardError as error:
+        return Check(f"{language} skills", "warning" if optional else "error", error.message, error.hint)
+
+
+def _packages() -> Check:
+    """Whether packages that Python scripts ask for can be installed."""
+    if program := find_uv():
+        return Check("script packages", "ok", f"can be installed with {program}")
+    return Check("script packages", "warning", "cannot be installed: no uv", "pip install 'skillyard[scripts]'")
 
 
 def _program(name: str, remark: str) -> Check:

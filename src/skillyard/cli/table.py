@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "disable": Command("switch", GROUPS[1], "keep a skill but offer it to no model"),
         "delete": Command("delete", GROUPS[1], "delete a user skill from the disk"),
         "run": Command("run", GROUPS[2], "run a skill's script in the sandbox"),
+        "test": Command("test", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": Command("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
         "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),

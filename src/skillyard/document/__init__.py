@@ -15,6 +15,7 @@ from skillyard.document.summary import NeedMore, Summary
 if TYPE_CHECKING:
     from skillyard.document.check_fields import is_name
     from skillyard.document.checking import check_document
+    from skillyard.document.declared import declared_data
     from skillyard.document.document import Document, parse_document
     from skillyard.document.fix import Fixed, fix_document
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
@@ -53,6 +54,7 @@ __all__ = [
     "ToolDeclaration",
     "Triggers",
     "check_document",
+    "declared_data",
     "diagnose",
     "fix_document",
     "is_name",
@@ -66,6 +68,7 @@ __all__ = [
 _MODULES = {
     "check_fields": ("is_name",),
     "checking": ("check_document",),
+    "declared": ("declared_data",),
     "document": ("Document", "parse_document"),
     "fix": ("Fixed", "fix_document"),
     "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.document import Document
 
-__all__ = ["conventional_entry", "find_entry"]
+__all__ = ["ENDINGS", "conventional_entry", "find_entry"]
 
 _NAMES: Final = ("execute", "main", "index", "run")
-_ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
+ENDINGS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts")
 
 
 def find_entry(skill: Skill, document: Document, asked: str | None = None) -> str:
@@ -46,7 +46,7 @@ def conventional_entry(directory: str) -> str | None:
     """The script that runs when none is declared, `None` when there is none or several could be meant."""
     scripts = Path(directory, "scripts")
     for name in _NAMES:
-        for ending in _ENDINGS:
+        for ending in ENDINGS:
             if (scripts / f"{name}{ending}").is_file():
                 return f"scripts/{name}{ending}"
     alone = _scripts(directory)
@@ -58,7 +58,7 @@ def _scripts(directory: str) -> list[str]:
         names = sorted(item.name for item in Path(directory, "scripts").iterdir() if item.is_file())
     except OSError:
         return []
-    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in _ENDINGS and name != "__init__.py"]
+    return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
 
 
 def _existing(skill: Skill, path: str, message: str) -> str:

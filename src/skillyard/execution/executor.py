@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
+from skillyard.errors import InvalidInput, InvalidPolicy, PermissionDenied, SkillyardError
 from skillyard.execution.entry import conventional_entry, find_entry
+from skillyard.execution.environments import environment_for
 from skillyard.execution.failure import failure_of
+from skillyard.execution.library import sdk_files
 from skillyard.execution.memory_writes import read_memory_writes
 from skillyard.execution.outcome import Outcome, read_outcome
 from skillyard.execution.run import Run, RunError, new_run_id
@@ -48,18 +50,23 @@ class Executor:
     """Runs skills in a sandbox, never outside one.
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
-    otherwise the strongest that can enforce the run's policy is chosen.
+    otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a Python script asks for
+    in a `# /// script` block are downloaded when they are not there yet.
     """
 
-    def __init__(self, *, ceiling: Policy | None = None, backend: str | None = None) -> None:
+    def __init__(self, *, ceiling: Policy | None = None, backend: str | None = None, install: bool = False) -> None:
+        self._install = install
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
 
     @classmethod
-    def from_configuration(cls, configuration: Configuration, *, timeout_ms: int | None = None) -> Self:
+    def from_configuration(cls, configuration: Configuration, *, timeout_ms: int | None = None, install: bool = False) -> Self:
         """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
 
-        The user's table is the ceiling; the project's can only lower it.
+        The user's table is the ceiling; the project's can only lower it. With `install`, or where the user's table says
+        `install-dependencies`, packages that scripts ask for are downloaded.
+
+        With `install`, or where the table says `install-dependencies`, packages that scripts ask for are downloaded.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
@@ -70,7 +77,10 @@ class Executor:
         if timeout_ms is not None:
             ceiling = replace(ceiling, timeout_ms=min(timeout_ms, ceiling.timeout_ms))
         backend = configuration.sandbox.get("backend")
-        return cls(ceiling=ceiling, backend=backend if isinstance(backend, str) else None)
+        allowed = configuration.sandbox.get("install-dependencies", False)
+        if not isinstance(allowed, bool):
+            raise InvalidPolicy("install-dependencies must be true or false", hint="mend the [sandbox] table")
+        return cls(ceiling=ceiling, backend=backend if isinstance(backend, str) else None, install=install or allowed)
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
@@ -108,6 +118,7 @@ class Executor:
             PathRefused, FileMissing, FileTooLarge: its entry or a file cannot be used.
             InvalidPolicy: its `security:` block says something impossible.
             RuntimeUnavailable: no interpreter for its entry.
+            DependenciesUnavailable: packages it asks for are not installed.
             SandboxUnavailable: nothing here can enforce its policy.
             PermissionDenied: its content is not what `digest` says.
         """
@@ -128,21 +139,45 @@ class Executor:
             return _finish(call, read_outcome(content), None)
         return await self._run_script(call, find_entry(skill, document, entry), digest)
 
+    async def run_test(self, skill: Skill, script: str, *, digest: str | None = None) -> Run:
+        """Run a script of the skill that tests it: without parameters, seeing the whole skill, judged by its exit code alone.
+
+        Raises:
+            PathRefused, FileMissing, FileTooLarge, NotExecutable, InvalidPolicy, RuntimeUnavailable, SandboxUnavailable,
+            PermissionDenied: as `run`.
+        """
+        metadata = skill.document().metadata
+        declared = Policy.from_security(metadata.security)
+        if declared.filesystem == "none":
+            declared = replace(declared, filesystem="read-only")
+        call = _Call(new_run_id(), skill, metadata, {}, {})
+        call, result = await self._sandboxed(call, script, digest, declared, _request(call), called=False)
+        return _finish(call, read_outcome(None), result)
+
     async def _run_script(self, call: _Call, entry: str, digest: str | None) -> Run:
-        declared = Policy.from_security(call.metadata.security)
-        policy = effective(declared, self._ceiling)
         try:
             request = _request(call)
         except InvalidInput as error:
             return call.refused("VALIDATION_FAILED", error.message)
+        declared = Policy.from_security(call.metadata.security)
+        call, result = await self._sandboxed(call, entry, digest, declared, request)
+        return _finish(call, read_outcome(_answer(result)), result)
+
+    async def _sandboxed(
+        self, call: _Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
+    ) -> tuple[_Call, Result]:
+        """What the sandbox says about one script, and the call with the warnings on the way."""
+        policy = effective(declared, self._ceiling)
         import asyncio  # only a run needs it; everything above works without a loop
 
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
         verify = partial(_verify, digest, call) if digest else None
-        result = await backend.run(Job(call.skill.directory, entry, request, policy, verify=verify))
-        call = replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings))
-        return _finish(call, read_outcome(_answer(result)), result)
+        packages = await asyncio.to_thread(environment_for, call.skill.directory, entry, install=self._install)
+        tree, library = call.skill.directory, sdk_files()
+        job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
+        result = await backend.run(job)
+        return replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings)), result
 
 
 def _check_parameters(call: _Call) -> _Call | Run:
@@ -158,9 +193,11 @@ def _check_parameters(call: _Call) -> _Call | Run:
 
 def _request(call: _Call) -> bytes:
     """The one document the skill reads from standard input."""
-    body = {"input": call.parameters, "context": call.context}
+    body: dict[str, object] = {"input": call.parameters, "context": call.context}
     if call.metadata.config:
         body["config"] = call.metadata.config
+    if call.metadata.protocol == "abp":
+        body["protocol"] = "abp"  # tells the SDK on which scale importance is meant
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
     except (TypeError, ValueError) as error:

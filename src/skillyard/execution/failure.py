@@ -18,7 +18,10 @@ _CODES: Final[Mapping[Status, str]] = {
 }
 _BY_ERROR: Final = (
     (("SyntaxError", "IndentationError", "TabError"), "COMPILATION_ERROR"),
-    (("ModuleNotFoundError", "ImportError"), "DEPENDENCY_RESOLUTION_ERROR"),
+    (
+        ("ModuleNotFoundError", "ImportError", "Error [ERR_MODULE_NOT_FOUND]", "Error [MODULE_NOT_FOUND]"),
+        "DEPENDENCY_RESOLUTION_ERROR",
+    ),
 )
 _TAIL: Final = 2_000
 
@@ -39,5 +42,5 @@ def failure_of(result: Result) -> RunError | None:
 
 
 def _code(last_line: str) -> str:
-    """What Python's own last line says about the kind of error."""
+    """What Python's own last line, or that of our runner for node, says about the kind of error."""
     return next((code for names, code in _BY_ERROR if last_line.startswith(names)), "SANDBOX_EXECUTION_ERROR")

@@ -10,7 +10,8 @@ from skillyard.sandbox.job import Job, Limit, Probe, Result, SandboxBackend, Sta
 from skillyard.sandbox.network.contact import Contact
 from skillyard.sandbox.network.guarded import GuardedResponse, guarded_request
 from skillyard.sandbox.policy import Policy, effective, lowered, narrowed
-from skillyard.sandbox.runtimes import can_start
+from skillyard.sandbox.programs import on_trusted_path
+from skillyard.sandbox.runtimes import can_start, interpreter_for
 from skillyard.sandbox.selection import backends, choose_backend, probe_all
 
 __all__ = [
@@ -29,7 +30,9 @@ __all__ = [
     "choose_backend",
     "effective",
     "guarded_request",
+    "interpreter_for",
     "lowered",
     "narrowed",
+    "on_trusted_path",
     "probe_all",
 ]

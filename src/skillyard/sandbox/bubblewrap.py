@@ -8,6 +8,7 @@ line.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass, field, replace
@@ -108,13 +109,15 @@ class BubblewrapBackend:
         limits = dict(process_limits(run))
         if run.cgroup is None:
             limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
-        inner = run.runtime.command(
+        inner = run.runtime.carried_to(_RUNNER).command(
             f"/skill/{run.entry}",
             run.job.arguments,
             runner=_runner(run),
             result=descriptors.result,
             gate=descriptors.gate,
             limits=limits,
+            memory_mb=run.policy.memory_mb,
+            call=run.job.call,
         )
         opening: list[str] = []
         if descriptors.door != -1:
@@ -170,7 +173,9 @@ def _options(run: Prepared, files: tuple[int, ...], opening: list[str]) -> list[
         "--size", str(16 * _MEBIBYTE), "--tmpfs", _SHARED, "--remount-ro", "/dev",
         "--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", _SCRATCH,
         "--ro-bind", run.stage.tree, "/skill",
-        *(("--ro-bind", run.stage.runner, _runner(run)) if run.runtime.kind == "python" else ()),
+        *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
+        *_imports(run),
+        *(part for path in run.runtime.carried for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
         *(("--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", "/workspace") if policy.filesystem == "read-write" else ()),
         "--chdir", "/workspace" if policy.filesystem == "read-write" else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),
@@ -179,6 +184,17 @@ def _options(run: Prepared, files: tuple[int, ...], opening: list[str]) -> list[
 
 def _runner(run: Prepared) -> str:
     return _RUNNER + Path(run.stage.runner).name
+
+
+def _imports(run: Prepared) -> list[str]:
+    """Mounts for what the script may import: beside the runner for Python, at the root for node, which looks upwards."""
+    stage, parts = run.stage, []
+    if stage.library:
+        name = Path(stage.library).name
+        parts += ["--ro-bind", stage.library, f"/{name}" if run.runtime.kind == "node" else _RUNNER + name]
+    if stage.packages:
+        parts += ["--ro-bind", os.path.realpath(stage.packages), f"{_RUNNER}packages"]
+    return parts
 
 
 def _environment(policy: Policy) -> list[str]:

@@ -22,7 +22,12 @@ _FATAL: Final = {
     signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM,
     signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS,
 }  # fmt: skip
-_OUT_OF_MEMORY_WORDS: Final = (b"MemoryError", b"Cannot allocate memory", b"cannot allocate")
+_OUT_OF_MEMORY_WORDS: Final = (
+    b"MemoryError", b"Cannot allocate memory", b"cannot allocate",
+    b"Array buffer allocation failed", b"could not allocate memory",
+)  # fmt: skip
+# Node says so before a long list of its own frames.
+_HEAP_WORDS: Final = (b"JavaScript heap out of memory", b"Fatal JavaScript out of memory", b"Fatal process out of memory")
 _NOT_SET_UP: Final = (b"bwrap: ", b"setpriv: ", b"skillyard: the sandbox could not be set up")
 _SENTENCES: Final[Mapping[str, str]] = {
     "timeout": "the run took longer than {policy.timeout_ms} ms and was ended",
@@ -112,9 +117,15 @@ def _limit_reached(ending: Ending, stderr: bytes) -> Status | None:
         return ending.reason
     if ending.returncode == 0:
         return None
-    if ending.out_of_memory or any(word in stderr[-2_000:] for word in _OUT_OF_MEMORY_WORDS):
+    if ending.out_of_memory or _says_out_of_memory(stderr):
         return "memory"
     return "pids" if ending.out_of_processes else None
+
+
+def _says_out_of_memory(stderr: bytes) -> bool:
+    return any(word in stderr[-2_000:] for word in _OUT_OF_MEMORY_WORDS) or any(
+        word in stderr[-16_000:] for word in _HEAP_WORDS
+    )
 
 
 def _read(result: bytes, policy: Policy) -> tuple[object, str]:

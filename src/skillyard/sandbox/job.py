@@ -23,6 +23,9 @@ class Job:
 
     `tree` is copied before the run and the copy is what runs. `verify` is called with the copy's path before anything starts
     and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
+    `library` are files the script can import: names like `package/__init__.py` and their content (what ends in `.py` for
+    Python, the rest for node). `packages` is a folder of installed Python packages, seen by the script instead of the machine's
+    own. Without `call` the script runs as it is, also when it defines `execute`.
     """
 
     tree: str
@@ -31,6 +34,9 @@ class Job:
     policy: Policy = field(default_factory=Policy)
     arguments: tuple[str, ...] = ()
     verify: Callable[[str], None] | None = None
+    library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    packages: str = ""
+    call: bool = True
 
 
 class LimitShape(TypedDict):

@@ -117,7 +117,14 @@ def landlock_version() -> int:
 def _configuration(run: Prepared, descriptors: Descriptors) -> dict[str, object]:
     policy, stage = run.policy, run.stage
     inner = run.runtime.command(
-        f"{stage.tree}/{run.entry}", run.job.arguments, runner=stage.runner, result=3, gate=4, limits={}
+        f"{stage.tree}/{run.entry}",
+        run.job.arguments,
+        runner=stage.runner,
+        result=3,
+        gate=4,
+        limits={},
+        memory_mb=policy.memory_mb,
+        call=run.job.call,
     )
     return {
         "parent": os.getpid(),
@@ -156,7 +163,8 @@ def _rules(run: Prepared) -> list[tuple[str, int]]:
     """Which paths may be used how."""
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
     stage = run.stage
-    readable = (*_SYSTEM, *run.runtime.folders, stage.tree, *((stage.runner,) if stage.runner else ()))
+    ours = (path for path in (stage.runner, stage.library, stage.packages) if path)
+    readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.carried, stage.tree, *ours)
     writable = (stage.scratch, stage.workspace)
     real = dict.fromkeys(os.path.realpath(path) for path in readable)
     rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]

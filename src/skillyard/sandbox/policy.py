@@ -38,7 +38,8 @@ _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist",
 _SETTABLE: Final = (
     *RANGES, "network", "network_allowlist", "private_networks", "filesystem", "environment", "pass_environment",
 )  # fmt: skip
-_GRANTS: Final = ("environment", "pass-environment", "private-networks")
+_OTHERS: Final = ("backend", "install-dependencies")  # settings of the same table that are not about a policy
+_GRANTS: Final = ("environment", "install-dependencies", "pass-environment", "private-networks")
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",
     "memoryMb": "memory_mb",
@@ -114,7 +115,7 @@ class Policy:
         Raises:
             InvalidPolicy: an unknown setting or an impossible value.
         """
-        chosen = {name.replace("-", "_"): value for name, value in (settings or {}).items() if name != "backend"}
+        chosen = {name.replace("-", "_"): value for name, value in (settings or {}).items() if name not in _OTHERS}
         if unknown := sorted(set(chosen) - set(_SETTABLE)):
             raise InvalidPolicy(f"unknown sandbox setting: {', '.join(unknown)}", hint=f"known: {', '.join(_SETTABLE)}")
         if "network_allowlist" in chosen:

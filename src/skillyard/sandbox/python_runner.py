@@ -1,8 +1,9 @@
 """Started inside the sandbox by Python itself: sets the last limits, then runs a skill's Python entry.
 
-`runner.py RESULT_FD GATE_FD LIMITS ENTRY ARGUMENT...`. An entry that defines `execute` is called with the parameters, the
-context and the configuration from standard input, and what it returns goes to the result pipe. Any other entry runs as a plain
-script.
+`runner.py RESULT_FD GATE_FD LIMITS MODE ENTRY ARGUMENT...`. In the mode `call` an entry that defines `execute` is called with
+the parameters, the context and the configuration from standard input, and what it returns goes to the result pipe, with what
+it collected through `skillyard_sdk` (in the folder `library` beside this file). Any other entry runs as a plain script. It sees
+the packages in the folder `packages` beside this file, when there is one, and otherwise those of the machine.
 This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8. It is on the way of every run, so it
 imports next to nothing.
 """
@@ -17,6 +18,9 @@ if TYPE_CHECKING:  # the typing module costs more time than the whole rest of th
     from typing import Any
 
 _RESULT = 3
+# Where the SDK finds what it is to know; filled when the request has been read.
+SKILL_CONTEXT: dict[str, Any] = {}
+SKILL_SETTINGS: dict[str, Any] = {}
 
 
 class _LateSite:
@@ -53,11 +57,16 @@ def _prepare(result: int, gate: int, limits: str) -> None:
         os.close(gate)
 
 
-def _like_python() -> None:
-    """What Python has at its start and `-S` took away."""
+def _like_python(here: str) -> None:
+    """What Python has at its start and `-S` took away; after the standard library the packages, then our own."""
     import builtins
 
-    sys.meta_path.append(_LateSite)
+    packages = os.path.join(here, "packages")
+    if os.path.isdir(packages):
+        sys.path.append(packages)
+    else:
+        sys.meta_path.append(_LateSite)
+    sys.path.append(os.path.join(here, "library"))
     for name in ("exit", "quit"):
         setattr(builtins, name, sys.exit)
 
@@ -98,6 +107,8 @@ def _call(execute: Any) -> None:
 
     request = json.loads(sys.stdin.buffer.read() or b"{}")
     values = (request.get("input", {}), request.get("context", {}), request.get("config", {}))
+    SKILL_CONTEXT.update(values[1])
+    SKILL_SETTINGS["protocol"] = request.get("protocol", "vcp")
     positional, named = _wanted(execute, values)
     value = execute(*positional, **named)
     if hasattr(value, "__await__"):
@@ -108,7 +119,7 @@ def _call(execute: Any) -> None:
 
         value = asyncio.run(wait())
     try:
-        data = json.dumps(_outcome(value), ensure_ascii=False, allow_nan=False, default=_plain).encode("utf-8")
+        data = _written(_outcome(value))
     except (TypeError, ValueError) as error:
         sys.exit(type(error).__name__ + ": execute returned a value that JSON cannot hold: " + str(error))
     _answer(data)
@@ -116,8 +127,21 @@ def _call(execute: Any) -> None:
 
 def _outcome(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"output": _plain(value), "format": "binary"}
-    return value
+        value = {"output": _plain(value), "format": "binary"}
+    sdk = _sdk()
+    return sdk._outcome(value) if sdk else value
+
+
+def _sdk() -> Any:
+    """Our module when the script has imported it, not one of its own that has the same name."""
+    sdk = sys.modules.get("skillyard_sdk")
+    return sdk if hasattr(sdk, "_failure") else None
+
+
+def _written(value: Any) -> bytes:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain).encode("utf-8")
 
 
 def _plain(value: Any) -> Any:
@@ -143,10 +167,10 @@ def _answer(data: bytes) -> None:
     os.close(_RESULT)
 
 
-def _run(entry: str) -> None:
+def _run(entry: str, mode: str) -> None:
     with open(entry, "rb") as file:
         code = compile(file.read(), entry, "exec", dont_inherit=True)
-    called = _defines_execute(code)
+    called = mode == "call" and _defines_execute(code)
     name = "skill_entry" if called else "__main__"
     module = type(sys)(name)
     module.__file__ = entry
@@ -154,18 +178,36 @@ def _run(entry: str) -> None:
     exec(code, module.__dict__)  # noqa: S102 # this is what a runner does
     if called:
         _call(module.__dict__["execute"])
+    elif (sdk := _sdk()) and sdk._collected():
+        sys.stderr.write("skillyard_sdk: steps and memories are kept only for a script that defines execute\n")
+
+
+def _told(error: Exception) -> bool:
+    """Put what the SDK knows about a failed run into the result; whether the script itself said that it failed."""
+    sdk = _sdk()
+    if sdk is None:
+        return False
+    outcome, meant = sdk._failure(error), isinstance(error, sdk.SkillFailed)
+    if meant or outcome["intermediateSteps"]:
+        try:
+            _answer(_written(outcome))
+        except (TypeError, ValueError, OSError):  # the error itself matters more than the steps before it
+            return False
+    return meant
 
 
 def main() -> None:
     """Run the entry; an error in it is shown without the frames of this file."""
-    result, gate, limits, entry = sys.argv[1:5]
+    result, gate, limits, mode, entry = sys.argv[1:6]
     _prepare(int(result), int(gate), limits)
-    _like_python()
-    sys.argv[:] = [entry, *sys.argv[5:]]
+    _like_python(sys.path[0])
+    sys.argv[:] = [entry, *sys.argv[6:]]
     sys.path[0] = os.path.dirname(entry)
     try:
-        _run(entry)
+        _run(entry, mode)
     except Exception as error:
+        if _told(error):
+            return
         import traceback
 
         own, frames = main.__code__.co_filename, error.__traceback__

@@ -35,6 +35,7 @@ __all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]
 
 _MEBIBYTE: Final = 1024 * 1024
 _A_FILE: Final = 4096  # bytes that a file takes whatever is in it
+_LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modules"}  # where each looks for what is imported
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 
@@ -208,6 +209,14 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
     try:
         if runtime.kind == "python":
             made.runner = made.add_file(*own_script("python_runner", compiled=runtime.same_python))
+        elif runtime.kind == "node":
+            made.runner = made.add_file("node_runner.cjs", own_file("node_runner.cjs"))
+        if runtime.kind in _LIBRARIES and job.library:
+            for_python = runtime.kind == "python"
+            files = {name: data for name, data in job.library.items() if name.endswith(".py") == for_python}
+            made.add_library(_LIBRARIES[runtime.kind], files)
+        if runtime.kind == "python" and job.packages:
+            made.add_packages(job.packages, identity)
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
             if job.policy.filesystem == "read-write":
@@ -216,6 +225,12 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
         made.remove()
         raise
     return made
+
+
+@lru_cache(maxsize=4)
+def own_file(name: str) -> bytes:
+    """The content of a file of this room."""
+    return Path(__file__).with_name(name).read_bytes()
 
 
 @lru_cache(maxsize=4)
@@ -268,8 +283,8 @@ def _too_many_files(run: Prepared, pids: list[int]) -> bool:
 def process_limits(run: Prepared) -> Mapping[str, int]:
     """The process limits to set just before the skill's own program, by the names of `resource.RLIMIT_*`.
 
-    Address space is only limited where no cgroup counts memory. The number of processes is counted for the user, so its limit
-    is only set where the user is the run's own.
+    Memory is only limited where no cgroup counts it, and address space never for node, which reserves far more than it uses.
+    The number of processes is counted for the user, so its limit is only set where the user is the run's own.
     """
     policy = run.policy
     limits = {
@@ -280,6 +295,7 @@ def process_limits(run: Prepared) -> Mapping[str, int]:
         "CPU": policy.timeout_ms // 1000 + 1,
     }
     if run.cgroup is None:
-        limits["DATA"] = policy.memory_bytes
-        limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
+        limits["DATA"] = policy.memory_bytes + run.runtime.reserve_mb * _MEBIBYTE
+        if run.runtime.kind != "node":
+            limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
     return limits

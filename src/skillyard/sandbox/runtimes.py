@@ -10,68 +10,81 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from skillyard.errors import NotExecutable, RuntimeUnavailable
 from skillyard.sandbox.identity import can_reach
+from skillyard.sandbox.node import TYPESCRIPT, Tools, find_tools, node_command
+from skillyard.sandbox.programs import is_system
+from skillyard.sandbox.shell import PLAIN_BASH, bash, shell_setup
 
-__all__ = ["Runtime", "can_start", "runtime_for"]
+__all__ = ["Runtime", "can_start", "interpreter_for", "runtime_for"]
 
-_BASH: Final = ("/bin/bash", "/usr/bin/bash")
 _SYSTEM_PYTHONS: Final = ("/usr/bin/python3", "/usr/local/bin/python3")
-_ULIMIT: Final[Mapping[str, tuple[str, int]]] = {
-    "CORE": ("-c", 1024),
-    "NOFILE": ("-n", 1),
-    "FSIZE": ("-f", 1024),
-    "STACK": ("-s", 1024),
-    "CPU": ("-t", 1),
-    "NPROC": ("-u", 1),
-    "DATA": ("-d", 1024),
-    "AS": ("-v", 1024),
-}
-_RESULT: Final = 3
-_LATER: Final = {".js", ".mjs", ".cjs", ".ts", ".mts", ".cts"}
+_NODE: Final = (".js", ".mjs", ".cjs", *TYPESCRIPT)
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """One interpreter: its kind, its path, and the folders it needs beside the system's own.
 
-    `same_python` says that it reads code compiled by this process's Python.
+    `same_python` says that it reads code compiled by this process's Python. `version` and `compiler` are node's.
     """
 
     kind: str
     program: str
     folders: tuple[str, ...] = ()
     same_python: bool = False
+    version: tuple[int, ...] = ()
+    compiler: str = ""
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Single programs outside the system's folders that the sandbox has to show to the run."""
+        return tuple(path for path in (self.program, self.compiler) if self.kind == "node" and path and not is_system(path))
+
+    @property
+    def reserve_mb(self) -> int:
+        """Data that the interpreter sets aside and hardly touches; only a limit on data counts it."""
+        return 8192 if self.kind == "node" else 0
+
+    def carried_to(self, folder: str) -> Runtime:
+        """This runtime with the programs that are carried in `folder`."""
+        moved = {path: f"{folder}{PurePosixPath(path).name}" for path in self.carried}
+        return replace(self, program=moved.get(self.program, self.program), compiler=moved.get(self.compiler, self.compiler))
 
     def command(
-        self, entry: str, arguments: Sequence[str], *, runner: str, result: int, gate: int, limits: Mapping[str, int]
+        self,
+        entry: str,
+        arguments: Sequence[str],
+        *,
+        runner: str,
+        result: int,
+        gate: int,
+        limits: Mapping[str, int],
+        memory_mb: int,
+        call: bool = True,
     ) -> list[str]:
-        """The command line that runs `entry`.
+        """The command line that runs `entry`, and, with `call`, calls the `execute` it may define.
 
         It finds the result pipe at the number `result`, has still to set `limits`, and waits for one byte from `gate` (unless
         that is -1) before the skill's first line runs.
         """
+        mode = "call" if call else "script"
         if self.kind == "python":
             text = ",".join(f"{name}={number}" for name, number in limits.items())
-            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, entry, *arguments]
-        plain = [self.program, "--noprofile", "--norc"]
-        setup = _bash_setup(result, gate, limits)
+            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, mode, entry, *arguments]
+        setup = shell_setup(result, gate, limits)
+        if self.kind == "node":
+            tools = Tools(self.program, self.version, self.compiler)
+            start = [runner, mode]
+            return node_command(tools, entry, arguments, start=start, setup=setup, memory_mb=memory_mb)
+        plain = [self.program, *PLAIN_BASH]
         start = [*plain, "-c", f'{setup}exec {shlex.join(plain)} "$0" "$@"'] if setup else plain
         return [*start, entry, *arguments]
-
-
-def _bash_setup(result: int, gate: int, limits: Mapping[str, int]) -> str:
-    parts = [f"ulimit {_ULIMIT[name][0]} {-(-number // _ULIMIT[name][1])}; " for name, number in limits.items()]
-    if result != _RESULT:
-        parts.append(f"exec {_RESULT}>&{result} {result}>&-; ")
-    if gate >= 0:
-        parts.append(f"IFS= read -r -N 1 -u {gate} || exit 1; exec {gate}<&-; ")
-    return "".join(parts)
 
 
 def runtime_for(entry: str, *, as_other: bool) -> Runtime:
@@ -85,13 +98,14 @@ def runtime_for(entry: str, *, as_other: bool) -> Runtime:
     if ending == ".py":
         return _python(as_other)
     if ending in (".sh", ".bash"):
-        return _bash()
-    if ending in _LATER:
-        raise RuntimeUnavailable(
-            f"{entry!r} is JavaScript or TypeScript, which this version of Skillyard does not run",
-            hint="give the skill a Python (.py) or shell (.sh) entry",
-        )
-    raise NotExecutable(f"{entry!r} is not a kind of script that can run", hint="entries end in .py, .sh or .bash")
+        return Runtime("bash", bash())
+    if ending in _NODE:
+        bash()
+        tools = find_tools(ending, as_other=as_other)
+        return Runtime("node", tools.node, version=tools.version, compiler=tools.compiler)
+    raise NotExecutable(
+        f"{entry!r} is not a kind of script that can run", hint="entries end in .py, .sh, .bash, .js, .mjs, .cjs, .ts or .mts"
+    )
 
 
 def can_start(entry: str) -> bool:
@@ -103,12 +117,21 @@ def can_start(entry: str) -> bool:
     return True
 
 
+def interpreter_for(entry: str) -> str:
+    """The path of the program that would run this kind of file.
+
+    Raises:
+        RuntimeUnavailable, NotExecutable: there is none.
+    """
+    return runtime_for(entry, as_other=os.geteuid() == 0).program
+
+
 @lru_cache(maxsize=2)
 def _python(as_other: bool) -> Runtime:
     prefix = os.path.realpath(sys.base_prefix)
     own = f"{prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
     if Path(own).exists() and can_reach(own, as_other=as_other):
-        return Runtime("python", own, () if _is_system(prefix) else (prefix,), same_python=True)
+        return Runtime("python", own, () if is_system(prefix) else (prefix,), same_python=True)
     for program in _SYSTEM_PYTHONS:
         if Path(program).exists() and can_reach(program, as_other=as_other):
             same = Path(program).resolve().name == Path(own).name
@@ -117,17 +140,3 @@ def _python(as_other: bool) -> Runtime:
         "no Python that a sandbox may use was found",
         hint="install the system's python3, or make the folder of this Python readable to other users",
     )
-
-
-@lru_cache(maxsize=1)
-def _bash() -> Runtime:
-    for program in _BASH:
-        if Path(program).exists():
-            return Runtime("bash", program)
-    raise RuntimeUnavailable(
-        "there is no bash here to run a shell script", hint="install bash, for example apt-get install bash"
-    )
-
-
-def _is_system(prefix: str) -> bool:
-    return prefix in ("/", "/usr") or prefix.startswith("/usr/")

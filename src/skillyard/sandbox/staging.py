@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -40,12 +41,15 @@ _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 class Stage:
     """A temporary folder with everything one run needs; `remove()` when the run is over.
 
-    `tree` is the skill's copy, `runner` our own script beside it, `scratch` and `workspace` folders the run may write to when
-    its backend has no file systems of its own.
+    `tree` is the skill's copy, `runner` our own script beside it, `library` and `packages` the folders of what the script may
+    import beside its own files, `scratch` and `workspace` folders the run may write to when its backend has no file systems of
+    its own.
     """
 
     base: str
     runner: str = ""
+    library: str = ""
+    packages: str = ""
     left_out: frozenset[str] = frozenset()
     skipped: list[str] = field(default_factory=list)
     entries: int = 0
@@ -73,6 +77,26 @@ class Stage:
         path.chmod(0o444)
         return str(path)
 
+    def add_library(self, name: str, files: Mapping[str, bytes]) -> None:
+        """Put files of ours that the script may import into the folder `name` beside the skill."""
+        self.library = f"{self.base}/{name}"
+        for relative, data in files.items():
+            path = Path(self.library, relative)
+            for folder in reversed(path.relative_to(self.base).parents[:-1]):
+                Path(self.base, folder).mkdir(exist_ok=True)
+                Path(self.base, folder).chmod(0o755)
+            path.write_bytes(data)
+            path.chmod(0o444)
+
+    def add_packages(self, folder: str, identity: Identity | None) -> None:
+        """Make the folder of installed packages known under a name beside the skill; copied when the run could not reach it."""
+        self.packages = f"{self.base}/packages"
+        if can_reach(folder, as_other=identity is not None):
+            os.symlink(folder, self.packages)
+        else:
+            shutil.copytree(folder, self.packages, copy_function=_second_name)
+            Path(self.packages).chmod(0o755)
+
     def add_folder(self, path: str, owner: Identity | None) -> None:
         """Make a private folder that the run owns."""
         os.mkdir(path, 0o700)
@@ -96,6 +120,15 @@ class Stage:
                 f"the skill is too large to run (at {relative!r})",
                 hint=f"at most {MAXIMUM_ENTRIES} files, {MAXIMUM_FILE_BYTES} bytes each, {MAXIMUM_BYTES} bytes in all",
             )
+
+
+def _second_name(source: str, target: str) -> None:
+    """The same file under another name; a copy when that lies on another file system."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+        Path(target).chmod(0o444)
 
 
 def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Identity | None) -> Stage:

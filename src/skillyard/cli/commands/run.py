@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.consent import require_consent
+from skillyard.cli.durations import milliseconds
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.outcome import draw_run
@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--entry", metavar="PATH", help="the script to run, when it is not the one the skill declares")
     parser.add_argument(
-        "--timeout", type=_milliseconds, metavar="TIME", help="at most this long: 5, 5s or 500ms; never more than configured"
+        "--timeout", type=milliseconds, metavar="TIME", help="at most this long: 5, 5s or 500ms; never more than configured"
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
     )
     parser.add_argument(
         "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
@@ -67,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             timeout_ms=arguments.timeout,
             digest=digest,
             fresh=arguments.no_cache_result,
+            install=arguments.install,
         )
     )
     flush_spans()
@@ -107,13 +111,3 @@ def _file_text(option: str, path: str) -> str:
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise UsageProblem(f"{option} @{path} cannot be read: {reason}", hint="name a file with a JSON object") from None
-
-
-def _milliseconds(text: str) -> int:
-    """`5` and `5s` as 5000, `500ms` as 500."""
-    number, unit = (text[:-2], 1) if text.endswith("ms") else (text.removesuffix("s"), 1000)
-    with suppress(ValueError, OverflowError):
-        milliseconds = int(float(number) * unit)
-        if 1 <= milliseconds <= 600_000:
-            return milliseconds
-    raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1ms to 600s; write it as 5, 5s or 500ms")

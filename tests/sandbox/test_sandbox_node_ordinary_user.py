@@ -1,0 +1,114 @@
+"""JavaScript and TypeScript for an ordinary user: no root, no cgroups, and a node that lies in a private home."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import skillyard
+from skillyard.sandbox.node import find_tools
+from skillyard.sandbox.runtimes import runtime_for
+
+USER = 61_235
+
+PROGRAM = r"""
+import asyncio, json, os
+from pathlib import Path
+from skillyard.sandbox import Job, Policy, backends
+
+home = Path(os.environ["HOME"])
+secret = home / "secret.txt"
+secret.write_text("own-secret")
+tree = home / "skill"
+tree.mkdir()
+(tree / "typed.ts").write_text('''
+import fs from 'node:fs';
+import { answer } from 'library';
+const code = (error: any): string => error.code;
+const attempt = (call: () => unknown): string => { try { call(); return "done"; } catch (error) { return code(error); } };
+export const execute = (path: string): unknown => ({
+  answer, read: attempt(() => fs.readFileSync(path)), write: attempt(() => fs.writeFileSync(path, 'x')),
+  home: attempt(() => fs.readdirSync(path.replace('/secret.txt', ''))), chmod: attempt(() => fs.chmodSync(path, 0o777)),
+});
+''')
+(tree / "plain.js").write_text("console.log(JSON.stringify(process.argv.length))")
+(tree / "hog.cjs").write_text("const all = []; for (;;) all.push(Buffer.alloc(8 << 20, 1));")
+library = {"library/package.json": b'{"main": "index.cjs"}', "library/index.cjs": b"exports.answer = 42;"}
+
+async def main():
+    report = {}
+    for backend in backends():
+        assert backend.probe().ok, backend.probe().reason
+        async def run(entry, **policy):
+            request = json.dumps({"input": str(secret)}).encode()
+            return await backend.run(Job(str(tree), entry, request, Policy(timeout_ms=20_000, **policy), library=library))
+        typed = await run("typed.ts")
+        report[backend.name] = {
+            "typed": typed.value, "stderr": typed.stderr.decode(), "program": typed.interpreter,
+            "plain": (await run("plain.js")).stdout.decode().strip(),
+            "hog": (await run("hog.cjs", memory_mb=96)).status,
+            "secret": secret.read_text(),
+        }
+    print(json.dumps(report))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    """A library that the user can read, and a private home of theirs with a node in it."""
+    folder = Path(tempfile.mkdtemp(prefix="ordinary-"))
+    folder.chmod(0o755)
+    shutil.copytree(Path(skillyard.__file__).parent, folder / "lib/skillyard", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (folder / "lib", *(folder / "lib").rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (folder / "home/bin").mkdir(parents=True)
+    node = find_tools(".ts", as_other=False).node
+    try:
+        os.link(node, folder / "home/bin/node")
+    except OSError:
+        shutil.copy(node, folder / "home/bin/node")
+    for path in (folder / "home", folder / "home/bin"):
+        path.chmod(0o700)
+        if os.geteuid() == 0:
+            os.chown(path, USER, USER)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.row("C-28", "000-20")
+def test_node_in_a_private_home_runs_skills_and_reaches_nothing_else_there(ground: Path) -> None:
+    root = os.geteuid() == 0
+    python = runtime_for("x.py", as_other=True).program if root else sys.executable
+    done = subprocess.run(
+        [python, "-c", PROGRAM],
+        env={
+            "HOME": str(ground / "home"),
+            "PYTHONPATH": str(ground / "lib"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": f"{ground}/home/bin:/usr/bin:/bin",
+        },
+        capture_output=True,
+        cwd=ground,
+        timeout=100,
+        check=False,
+        **({"user": USER, "group": USER, "extra_groups": []} if root else {}),
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    report = json.loads(done.stdout)
+    assert set(report) == {"bwrap", "landlock"}
+    for found in report.values():
+        assert found["typed"] is not None, found["stderr"]
+        assert found["typed"].pop("answer") == 42
+        assert set(found["typed"].values()) <= {"ENOENT", "EACCES", "EPERM", "EROFS"}
+        assert found["program"].endswith("/node")
+        assert (found["plain"], found["hog"], found["secret"]) == ("2", "memory", "own-secret")
