@@ -1,0 +1,53 @@
+"""The catalogue of attacks is whole: every case has a test, in every sandbox that claims it, and the page says so."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNTS = {"A": 19, "B": 21, "C": 11, "D": 22, "E": 7, "G": 19}
+
+
+@pytest.fixture(scope="module")
+def abuse() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("abuse", ROOT / "scripts/abuse.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["abuse"] = module  # dataclasses look their module up
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_table_on_the_page_is_todays(abuse: ModuleType) -> None:
+    page = abuse.PAGE.read_text("utf-8")
+    assert abuse.written(page) == page, "run `make docs`"
+    assert abuse.written(page.replace("| A1 |", "| A0 |")) == page
+
+
+def test_every_case_has_a_test_or_nothing_to_attack(abuse: ModuleType) -> None:
+    wanted = {f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)}
+    nothing = set(abuse.catalogue()["nothing_to_attack"])
+    assert set(abuse.cases()) | nothing == wanted
+    assert set(abuse.marked()) == wanted - nothing
+
+
+def test_every_case_of_a_run_is_shown_in_each_sandbox_that_claims_it(abuse: ModuleType) -> None:
+    only, outside = abuse.catalogue()["only"], set(abuse.catalogue()["outside"]["cases"])
+    for case, tests in abuse.marked().items():
+        if case[0] != "G" and case not in outside:
+            backends = {name for test in tests for name in test.backends}
+            assert backends >= ({only[case]} if case in only else {"bwrap", "landlock"}), case
+
+
+def test_no_attack_is_left_out(abuse: ModuleType) -> None:
+    for tests in abuse.marked().values():
+        for test in tests:
+            words = {ast.unparse(node) for node in ast.walk(test.function) if isinstance(node, ast.Attribute)}
+            assert not {word for word in words if word.endswith((".skip", ".skipif", ".xfail", ".importorskip"))}, test.name
