@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -51,3 +52,15 @@ def test_no_attack_is_left_out(abuse: ModuleType) -> None:
         for test in tests:
             words = {ast.unparse(node) for node in ast.walk(test.function) if isinstance(node, ast.Attribute)}
             assert not {word for word in words if word.endswith((".skip", ".skipif", ".xfail", ".importorskip"))}, test.name
+
+
+def test_an_attack_that_is_skipped_all_the_same_fails(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text((ROOT / "tests/conftest.py").read_text("utf-8"), "utf-8")
+    (tmp_path / "postgresql.py").write_text((ROOT / "tests/postgresql.py").read_text("utf-8"), "utf-8")
+    (tmp_path / "test_x.py").write_text(
+        "import pytest\n\n@pytest.mark.abuse('A1')\ndef test_x():\n    pytest.skip('no program')\n", "utf-8"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "an attack of the catalogue was skipped" in done.stdout
