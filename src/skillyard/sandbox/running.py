@@ -23,7 +23,7 @@ from skillyard.sandbox.job import Job, Limit, Result
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import deleted_bytes, files_in
 from skillyard.sandbox.runtimes import Runtime, runtime_for
-from skillyard.sandbox.spawning import NO_CORE, Command, Descriptors
+from skillyard.sandbox.spawning import Command, Descriptors
 from skillyard.sandbox.staging import Stage, stage
 from skillyard.sandbox.supervisor import Ending, supervise
 from skillyard.sandbox.syscalls import Machine, this_machine
@@ -288,7 +288,7 @@ def process_limits(run: Prepared) -> Mapping[str, int]:
     """
     policy = run.policy
     limits = {
-        "CORE": NO_CORE,
+        "CORE": 1,  # one byte also stops the program of the machine that collects cores; zero only stops files
         "NOFILE": policy.nofile,
         "FSIZE": policy.file_size_mb * _MEBIBYTE,
         "STACK": 8 * _MEBIBYTE,

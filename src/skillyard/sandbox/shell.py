@@ -15,6 +15,7 @@ PLAIN_BASH: Final = ("--noprofile", "--norc")
 
 _BASH: Final = ("/bin/bash", "/usr/bin/bash")
 _ULIMIT: Final[Mapping[str, tuple[str, int]]] = {
+    "CORE": ("-c", 1024),
     "NOFILE": ("-n", 1),
     "FSIZE": ("-f", 1024),
     "STACK": ("-s", 1024),
@@ -40,12 +41,8 @@ def bash() -> str:
 
 
 def shell_setup(result: int, gate: int, limits: Mapping[str, int]) -> str:
-    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens.
-
-    The limit on cores is inherited: bash would not count it in bytes.
-    """
-    known = [(*_ULIMIT[name], number) for name, number in limits.items() if name in _ULIMIT]
-    parts = [f"ulimit {option} {-(-number // unit)}; " for option, unit, number in known]
+    """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens."""
+    parts = [f"ulimit {_ULIMIT[name][0]} {-(-number // _ULIMIT[name][1])}; " for name, number in limits.items()]
     if result != _RESULT:
         parts.append(f"exec {_RESULT}>&{result} {result}>&-; ")
     if gate >= 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import resource
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -14,10 +13,7 @@ from typing import Final
 
 from skillyard.sandbox.identity import Identity
 
-__all__ = ["NO_CORE", "Command", "Descriptors", "Pipes", "open_pipes", "spawn"]
-
-NO_CORE: Final = 1
-"""The limit on cores: a limit of one byte also stops the program of the machine that collects them; zero only stops files."""
+__all__ = ["Command", "Descriptors", "Pipes", "open_pipes", "spawn"]
 
 _SMALL_NUMBERS: Final = 9
 _INWARD: Final = ("stdin", "control", "gate")
@@ -124,12 +120,9 @@ def _close(fds: Sequence[int]) -> None:
 
 
 def spawn(command: Command, pipes: Pipes) -> subprocess.Popen[bytes]:
-    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else.
-
-    The program waits for its control pipe before it starts another, so that all below it inherit the limit on cores.
-    """
+    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else."""
     who, descriptors = command.user, pipes.descriptors
-    process = subprocess.Popen(  # noqa: S603 # an absolute, trusted program; no shell
+    return subprocess.Popen(  # noqa: S603 # an absolute, trusted program; no shell
         command.argv,
         stdin=pipes.theirs["stdin"],
         stdout=pipes.theirs["stdout"],
@@ -144,6 +137,3 @@ def spawn(command: Command, pipes: Pipes) -> subprocess.Popen[bytes]:
         group=who.gid if who else None,
         extra_groups=[] if who else None,
     )
-    with contextlib.suppress(OSError):  # it is gone already
-        resource.prlimit(process.pid, resource.RLIMIT_CORE, (NO_CORE, NO_CORE))
-    return process
