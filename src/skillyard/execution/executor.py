@@ -19,7 +19,19 @@ from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.execution.schema import UnusableSchema, schema_problems, with_defaults
 from skillyard.execution.static import read_static
 from skillyard.execution.steps import read_steps
-from skillyard.sandbox import Job, Policy, Result, Status, can_start, choose_backend, effective, lowered, narrowed
+from skillyard.sandbox import (
+    MAXIMUM_STANDING,
+    Job,
+    Policy,
+    Result,
+    Status,
+    WarmPool,
+    can_start,
+    choose_backend,
+    effective,
+    lowered,
+    narrowed,
+)
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
@@ -51,22 +63,35 @@ class Executor:
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
     otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a Python script asks for
-    in a `# /// script` block are downloaded when they are not there yet.
+    in a `# /// script` block are downloaded when they are not there yet. With `prewarm` (from 1 to 8) that many sandboxes are
+    made ready for each Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the
+    event loop does.
+
+    Raises:
+        InvalidInput: so many sandboxes cannot stand ready.
     """
 
-    def __init__(self, *, ceiling: Policy | None = None, backend: str | None = None, install: bool = False) -> None:
+    def __init__(
+        self, *, ceiling: Policy | None = None, backend: str | None = None, install: bool = False, prewarm: int = 0
+    ) -> None:
         self._install = install
+        self._pool = _pool(prewarm) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
 
     @classmethod
-    def from_configuration(cls, configuration: Configuration, *, timeout_ms: int | None = None, install: bool = False) -> Self:
+    def from_configuration(
+        cls,
+        configuration: Configuration,
+        *,
+        timeout_ms: int | None = None,
+        install: bool = False,
+        prewarm: int | None = None,
+    ) -> Self:
         """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
 
         The user's table is the ceiling; the project's can only lower it. With `install`, or where the user's table says
-        `install-dependencies`, packages that scripts ask for are downloaded.
-
-        With `install`, or where the table says `install-dependencies`, packages that scripts ask for are downloaded.
+        `install-dependencies`, packages that scripts ask for are downloaded. `prewarm` replaces the number of the user's table.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
@@ -80,7 +105,14 @@ class Executor:
         allowed = configuration.sandbox.get("install-dependencies", False)
         if not isinstance(allowed, bool):
             raise InvalidPolicy("install-dependencies must be true or false", hint="mend the [sandbox] table")
-        return cls(ceiling=ceiling, backend=backend if isinstance(backend, str) else None, install=install or allowed)
+        name = backend if isinstance(backend, str) else None
+        ready = _prewarm(configuration) if prewarm is None else prewarm
+        return cls(ceiling=ceiling, backend=name, install=install or allowed, prewarm=ready)
+
+    async def close(self) -> None:
+        """End the sandboxes that stand ready; later runs start their own."""
+        if self._pool is not None:
+            await self._pool.close()
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
@@ -176,8 +208,23 @@ class Executor:
         packages = await asyncio.to_thread(environment_for, call.skill.directory, entry, install=self._install)
         tree, library = call.skill.directory, sdk_files()
         job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
-        result = await backend.run(job)
+        result = await (self._pool.run(backend, job) if self._pool else backend.run(job))
         return replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings)), result
+
+
+def _pool(count: int) -> WarmPool:
+    from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
+
+    return WarmPool(count, tree_digest)
+
+
+def _prewarm(configuration: Configuration) -> int:
+    count = configuration.sandbox.get("prewarm", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAXIMUM_STANDING:
+        raise InvalidPolicy(
+            f"prewarm must be a whole number from 0 to {MAXIMUM_STANDING}, not {count!r}", hint="mend the [sandbox] table"
+        )
+    return count
 
 
 def _check_parameters(call: _Call) -> _Call | Run:
