@@ -124,10 +124,10 @@ def test_every_slug_can_be_a_folder(name: str, folder: str) -> None:
 @pytest.mark.parametrize(
     ("path", "folder", "shown"),
     [
-        ("/work/skills/pdf", "/work", "skills/pdf"),
-        ("/work", "/work/", "."),
-        ("/work-evil/pdf", "/work", "/work-evil/pdf"),
-        ("/elsewhere", "/work", "/elsewhere"),
+        ("/srv/skills/pdf", "/srv", "skills/pdf"),
+        ("/srv", "/srv/", "."),
+        ("/srv-evil/pdf", "/srv", "/srv-evil/pdf"),
+        ("/elsewhere", "/srv", "/elsewhere"),
     ],
 )
 def test_a_path_is_shown_relative_to_the_folder_it_is_below(path: str, folder: str, shown: str) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard import catalog as room
-from skillyard.errors import PermissionDenied, SkillUnusable
+from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied, SkillUnusable
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import LocalEngine, Records
-    from skillyard.execution import Executor, Run, TrialReport
+    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Rules
     from skillyard.prompt import Index, Style
@@ -171,6 +171,55 @@ class Catalog(room.Catalog):
         declared = declared_data(found.document(), "examples")
         return await try_skill(found, executor, name=found.name, declared=declared, digest=digest)
 
+    async def execute_by_intent(
+        self,
+        intent: str,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        limit: int = 5,
+        min_confidence: float = 0.15,
+        context: Mapping[str, object] | None = None,
+    ) -> IntentRun:
+        """Run the skill that fits `intent` best, of at most `limit`; the answer has its `run`, `confidence` and `matched`.
+
+        Another one is only tried when nothing of a better one was started. Skills that a rule wants to be asked about are
+        passed over.
+
+        Raises:
+            InvalidInput: a limit below 1, or a confidence outside 0.15 to 1.
+            SkillNotFound: no skill fits.
+            NotExecutable: skills fit, and none of them could be started.
+        """
+        from skillyard.execution.picking import run_first_match
+
+        rules = self.rules()
+
+        async def run(skill: Skill, given: Mapping[str, object]) -> Run:
+            if rules.decide(skill) == "ask":
+                raise NotExecutable("a rule wants it to be asked about first")
+            return await self.run(skill, given, context=context)
+
+        return await run_first_match(
+            self._search_index(), intent, parameters or {}, limit=limit, min_confidence=min_confidence, run=run
+        )
+
+    async def preprocess(self, request: str, *, context: Mapping[str, object] | None = None) -> list[Preprocessed]:
+        """Run the skills of kind `preprocessor` that fit a request, before a model is called; give their runs, the best first.
+
+        Their results are never kept. A failure of one is in its run and keeps nothing else back. Skills that a rule wants to be
+        asked about do not run here: `SkillTools.preprocess` asks.
+        """
+        from skillyard.execution.picking import run_preprocessors
+
+        rules = self.rules()
+
+        async def run(skill: Skill, given: Mapping[str, object]) -> Run:
+            if rules.decide(skill) == "ask":
+                raise ApprovalRejected("a rule wants it to be asked about first")
+            return await self.run(skill, given, context=context)
+
+        return await run_preprocessors(self, request, run=run)
+
     def engine(self, *, record: bool = True) -> LocalEngine:
         """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing."""
         from skillyard.engine import LocalEngine
@@ -195,6 +244,7 @@ class Catalog(room.Catalog):
 
         Raises:
             InvalidPolicy: the table says something that cannot be meant.
+            InvalidConfiguration: so does the table of an MCP server.
         """
         from skillyard.execution import Executor
 

@@ -188,3 +188,23 @@ def test_a_project_cannot_choose_its_sandbox_or_reach_out_when_its_user_said_no(
     (project / "skillyard.toml").write_text('[sandbox]\nbackend = "landlock"\n')
     with pytest.raises(InvalidConfiguration, match="not a project's to choose"):
         configuration(project)
+
+
+def test_servers_are_the_users_own(project: Path, home: Path) -> None:
+    own = home / ".config/skillyard/skillyard.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[servers.weather]\ncommand = "weather"\n')
+    assert dict(configuration(project).servers) == {"weather": {"command": "weather"}}
+    (project / "skillyard.toml").write_text("[sandbox]\ntimeout-ms = 1000\n")
+    assert dict(configuration(project).servers) == {"weather": {"command": "weather"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("skillyard.toml", '[servers.x]\ncommand = "x"\n'), ("pyproject.toml", '[tool.skillyard.servers.x]\nurl = "http://x"\n')],
+)
+def test_a_project_may_not_register_servers(project: Path, name: str, text: str) -> None:
+    (project / name).write_text(text)
+    with pytest.raises(InvalidConfiguration, match="may not register") as caught:
+        configuration(project)
+    assert caught.value.details["key"] == "servers"

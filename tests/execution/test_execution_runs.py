@@ -286,18 +286,6 @@ async def test_another_script_of_the_skill_can_be_named_and_nothing_else(write_s
         await executor.run(write_skill({"SKILL.md": "x"}), {}, entry="SKILL.md")
 
 
-@pytest.mark.row("000-36")
-@pytest.mark.parametrize("kind", ["service", "distributed"])
-async def test_kinds_that_cannot_run_yet_say_so(write_skill, executor: Executor, kind: str) -> None:
-    skill = write_skill({"SKILL.md": "x", "scripts/extra.py": "print('extra')"}, kind=kind)
-    run = await executor.run(skill, {})
-    assert run.status == "unavailable"
-    assert run.error is not None
-    assert run.error.code == "kind_unavailable"
-    assert not executor.can_run(skill)
-    assert (await executor.run(skill, {}, entry="scripts/extra.py")).output == "extra"
-
-
 @pytest.mark.parametrize("kind", ["direct", "preprocessor", "internal"])
 async def test_kinds_with_code_run_it(write_skill, executor: Executor, kind: str) -> None:
     skill = write_skill("def execute(p):\n    return 'ran'", kind=kind)

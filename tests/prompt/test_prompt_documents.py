@@ -156,12 +156,12 @@ def test_xml_index_is_exactly_the_example_of_its_document(skill, inventory):
 
 @pytest.mark.row("004-5", "004-12", "C-13", "D-36")
 def test_section_is_exactly_its_document(skill):
-    roots = ["/work/.claude/skills", ".my/skills"]
+    roots = ["/srv/.claude/skills", ".my/skills"]
     skills = [
         skill("PDF Miner", "Extract text & metadata from PDFs", given_id="project:pdf-miner"),
         skill("xlsx", "Spreadsheets"),
     ]
-    assert build_index(skills, style="section", roots=roots, project_root="/work").text == SECTION
+    assert build_index(skills, style="section", roots=roots, project_root="/srv").text == SECTION
 
 
 @pytest.mark.row("004-5", "D-36")

@@ -28,7 +28,7 @@ _Table = Mapping[str, object]
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _SHIP: Final = "ship.json"
-_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "database")
+_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database")
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _LARGEST: Final = 1024 * 1024
 _MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of their number to read
@@ -41,8 +41,8 @@ class Configuration(NamedTuple):
 
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
-    keys. `database_url` is the user's own: a project may not say where records go. `file` is None when no project file was
-    found.
+    keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any.
+    `database_url` is the user's own: a project may not say where records go. `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -54,6 +54,7 @@ class Configuration(NamedTuple):
     allowed_tools: AllowedToolsMode = "advise"
     sandbox: Mapping[str, object] = _EMPTY
     project_sandbox: Mapping[str, object] = _EMPTY
+    servers: Mapping[str, object] = _EMPTY
     database_url: str | None = None
     file: str | None = None
     user_paths: tuple[str, ...] = ()
@@ -87,6 +88,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         return base
     file, values = project
     _Reader(file).refuse_database(values, user_file)
+    _Reader(file).refuse_servers(values, user_file)
     found = _checked(values, file, base)
     if base.permissions:
         found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
@@ -202,6 +204,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         permission_match="last" if match == "last" else "first",
         allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
         sandbox=MappingProxyType(reader.table(values, "sandbox", None)),
+        servers=base.servers or MappingProxyType(reader.table(values, "servers", None)),
         database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
     )
 
@@ -241,6 +244,16 @@ class _Reader:
                 hint=f"set [database] url in {user_file or 'your own skillyard.toml'}, or SKILLYARD_DATABASE_URL",
                 file=self.file,
                 key="database",
+            )
+
+    def refuse_servers(self, values: _Table, user_file: str | None) -> None:
+        """A project that registers a server could have its command started outside the sandbox."""
+        if "servers" in values:
+            raise InvalidConfiguration(
+                f"{self.file}: a project may not register MCP servers for skills",
+                hint=f"move [servers] to {user_file or 'your own skillyard.toml'}",
+                file=self.file,
+                key="servers",
             )
 
     def text(self, table: _Table, key: str, default: str | None) -> str | None:

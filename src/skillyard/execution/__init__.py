@@ -5,21 +5,40 @@
 
 from __future__ import annotations
 
+from skillyard.execution.abp.calls import AbpCall, AbpProblem, AbpText, parse_abp_calls
+from skillyard.execution.abp.declaration import AbpKind, AbpParameter, AbpTool, abp_tool_definitions, infer_abp_kind
+from skillyard.execution.abp.filling import fill_parameters
+from skillyard.execution.abp.results import abp_result, result_text, vcp_result
+from skillyard.execution.abp.validation import AbpValidation, validate_abp_format
 from skillyard.execution.entry import find_entry
 from skillyard.execution.environments import find_uv
 from skillyard.execution.executor import Executor
 from skillyard.execution.keeping import keep_seconds, result_key
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
+from skillyard.execution.picking import IntentRun, Preprocessed
+from skillyard.execution.response import ExecutionResponse, execution_response
 from skillyard.execution.run import Format, Run, RunError, RunShape, TokenUsage, new_run_id
+from skillyard.execution.servers import McpServer
 from skillyard.execution.steps import StepTrace
 from skillyard.execution.trial import Trial, TrialReport, try_skill
 
 __all__ = [
+    "AbpCall",
+    "AbpKind",
+    "AbpParameter",
+    "AbpProblem",
+    "AbpText",
+    "AbpTool",
+    "AbpValidation",
+    "ExecutionResponse",
     "Executor",
     "Format",
+    "IntentRun",
+    "McpServer",
     "MemoryWrite",
     "Outcome",
+    "Preprocessed",
     "Run",
     "RunError",
     "RunShape",
@@ -27,12 +46,21 @@ __all__ = [
     "TokenUsage",
     "Trial",
     "TrialReport",
+    "abp_result",
+    "abp_tool_definitions",
+    "execution_response",
+    "fill_parameters",
     "find_entry",
     "find_uv",
+    "infer_abp_kind",
     "infer_format",
     "keep_seconds",
     "new_run_id",
+    "parse_abp_calls",
     "read_outcome",
     "result_key",
+    "result_text",
     "try_skill",
+    "validate_abp_format",
+    "vcp_result",
 ]

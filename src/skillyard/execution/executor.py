@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.errors import InvalidInput, InvalidPolicy, PermissionDenied, SkillyardError
+from skillyard.errors import (
+    ExecutionProblem,
+    FileMissing,
+    InvalidInput,
+    InvalidPolicy,
+    NotExecutable,
+    PermissionDenied,
+    SkillyardError,
+)
+from skillyard.execution.abp.results import unwrapped
+from skillyard.execution.context import without_credentials
+from skillyard.execution.distributed import DistributedCall, call_server, server_problem
 from skillyard.execution.entry import conventional_entry, find_entry
 from skillyard.execution.environments import environment_for
 from skillyard.execution.failure import failure_of
+from skillyard.execution.kinds import Answer, KindUnavailable, chain, fallback_warning, unavailable_message
 from skillyard.execution.library import sdk_files
 from skillyard.execution.memory_writes import read_memory_writes
 from skillyard.execution.outcome import Outcome, read_outcome
 from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.execution.schema import UnusableSchema, schema_problems, with_defaults
-from skillyard.execution.static import read_static
+from skillyard.execution.servers import McpServer, read_servers
+from skillyard.execution.service import NO_ENDPOINT, ServiceCall, call_service, has_endpoint
+from skillyard.execution.static import has_data, read_static
 from skillyard.execution.steps import read_steps
 from skillyard.sandbox import (
-    MAXIMUM_STANDING,
     Job,
     Policy,
     Result,
@@ -31,15 +45,16 @@ from skillyard.sandbox import (
     effective,
     lowered,
     narrowed,
+    prewarm_count,
 )
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
-    from skillyard.document import Metadata
+    from skillyard.document import Document, Metadata
 
 __all__ = ["Executor"]
 
-_UNAVAILABLE: Final = ("service", "distributed")
+_REMOTE: Final = ("service", "distributed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +74,35 @@ class _Call:
 
 
 class Executor:
-    """Runs skills in a sandbox, never outside one.
+    """Runs skills: scripts in a sandbox, never outside one; services and tools of MCP servers within the same policy.
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
     otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a Python script asks for
-    in a `# /// script` block are downloaded when they are not there yet. With `prewarm` (from 1 to 8) that many sandboxes are
-    made ready for each Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the
-    event loop does.
+    in a `# /// script` block are downloaded when they are not there yet. `servers` are the MCP servers that skills of kind
+    `distributed` may name. `secret_hosts` are the hosts that granted secrets may go to in a header; left out, those of the
+    ceiling, and none at all when that allows any host. With `prewarm` (from 1 to 8) that many sandboxes are made ready for each
+    Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the event loop does.
 
     Raises:
         InvalidInput: so many sandboxes cannot stand ready.
     """
 
     def __init__(
-        self, *, ceiling: Policy | None = None, backend: str | None = None, install: bool = False, prewarm: int = 0
+        self,
+        *,
+        ceiling: Policy | None = None,
+        backend: str | None = None,
+        install: bool = False,
+        servers: Mapping[str, McpServer] | None = None,
+        secret_hosts: Sequence[str] | None = None,
+        prewarm: int = 0,
     ) -> None:
         self._install = install
         self._pool = _pool(prewarm) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
+        self._servers = dict(servers or {})
+        self._secret_hosts = tuple(self._ceiling.network_allowlist if secret_hosts is None else secret_hosts)
 
     @classmethod
     def from_configuration(
@@ -90,13 +115,16 @@ class Executor:
     ) -> Self:
         """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
 
-        The user's table is the ceiling; the project's can only lower it. With `install`, or where the user's table says
-        `install-dependencies`, packages that scripts ask for are downloaded. `prewarm` replaces the number of the user's table.
+        The user's table is the ceiling; the project's can only lower it. Secrets go to hosts that the user names, and the MCP
+        servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that scripts
+        ask for are downloaded. `prewarm` replaces the number of the user's table.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
+            InvalidConfiguration: so does the table of a server.
         """
         ceiling = Policy.ceiling(configuration.sandbox)
+        secret_hosts = ceiling.network_allowlist
         if configuration.project_sandbox:
             ceiling = lowered(ceiling, configuration.project_sandbox)
         if timeout_ms is not None:
@@ -105,9 +133,14 @@ class Executor:
         allowed = configuration.sandbox.get("install-dependencies", False)
         if not isinstance(allowed, bool):
             raise InvalidPolicy("install-dependencies must be true or false", hint="mend the [sandbox] table")
-        name = backend if isinstance(backend, str) else None
-        ready = _prewarm(configuration) if prewarm is None else prewarm
-        return cls(ceiling=ceiling, backend=name, install=install or allowed, prewarm=ready)
+        return cls(
+            ceiling=ceiling,
+            backend=backend if isinstance(backend, str) else None,
+            install=install or allowed,
+            servers=read_servers(configuration.servers),
+            secret_hosts=secret_hosts,
+            prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
+        )
 
     async def close(self) -> None:
         """End the sandboxes that stand ready; later runs start their own."""
@@ -116,18 +149,28 @@ class Executor:
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
-        if skill.kind in _UNAVAILABLE:
-            return False
+        if skill.kind in _REMOTE and self._can_ask(skill):
+            return True
         if not skill.has_entry:  # known from the summary: the file need not be read
             entry = conventional_entry(skill.directory)
             return entry is not None and can_start(entry)
         try:
             document = skill.document()
-            if skill.kind == "static":
-                return bool(document.metadata.config)
+            if skill.kind == "static" and has_data(document.metadata.config):
+                return True
             return can_start(find_entry(skill, document))
         except (SkillyardError, OSError):
             return False
+
+    def _can_ask(self, skill: Skill) -> bool:
+        """Whether the skill names a service, or a server that is registered here."""
+        try:
+            config = skill.document().metadata.config
+        except (SkillyardError, OSError):
+            return False
+        if skill.kind == "distributed" and server_problem(config, self._servers) is None:
+            return True
+        return has_endpoint(config)
 
     async def run(
         self,
@@ -156,20 +199,68 @@ class Executor:
         """
         document = skill.document()
         metadata = document.metadata
-        call = _Call(run_id or new_run_id(), skill, metadata, with_defaults(metadata.input_schema, parameters), context or {})
-        if entry is None and skill.kind in _UNAVAILABLE:
-            message = f"skills of kind {skill.kind!r} cannot be run by this version of Skillyard"
-            return call.refused("kind_unavailable", message, status="unavailable")
-        checked = _check_parameters(call)
+        told, warnings = without_credentials(context or {})
+        filled = with_defaults(metadata.input_schema, parameters)
+        checked = _check_parameters(_Call(run_id or new_run_id(), skill, metadata, filled, told, warnings))
         if isinstance(checked, Run):
-            return checked
-        call = checked
-        if entry is None and skill.kind == "static":
-            content = read_static(skill.directory, metadata.config)
-            if digest:
-                _verify(digest, call, skill.directory)
-            return _finish(call, read_outcome(content), None)
-        return await self._run_script(call, find_entry(skill, document, entry), digest)
+            return checked if entry is not None else self._unfit(checked, skill, metadata)
+        if entry is not None:
+            return await self._run_script(checked, find_entry(skill, document, entry), digest)
+        return await self._run_kind(checked, document, digest)
+
+    def _unfit(self, run: Run, skill: Skill, metadata: Metadata) -> Run:
+        """The run that its parameters ended; a skill that cannot be run here at all says that, and asks for no better ones."""
+        if skill.kind not in _REMOTE or self.can_run(skill):
+            return run
+        missing = server_problem(metadata.config, self._servers) if skill.kind == "distributed" else None
+        message = unavailable_message([KindUnavailable(skill.kind, missing or NO_ENDPOINT)])
+        return replace(run, status="unavailable", error=RunError("kind_unavailable", message))
+
+    async def _run_kind(self, call: _Call, document: Document, digest: str | None) -> Run:
+        """Run the skill as its kind; what stands in for a kind that is unavailable is tried in its place (defect D-17)."""
+        tried: list[KindUnavailable] = []
+        for kind in chain(call.skill.kind):
+            try:
+                run = await self._run_as(kind, call, document, digest, stands_in=bool(tried))
+            except KindUnavailable as reason:
+                tried.append(reason)
+                continue
+            run = replace(run, kind=kind)
+            return replace(run, warnings=(fallback_warning(tried[0], kind), *run.warnings)) if tried else run
+        if tried[0].error is not None:
+            raise tried[0].error
+        return call.refused("kind_unavailable", unavailable_message(tried), status="unavailable")
+
+    async def _run_as(self, kind: str, call: _Call, document: Document, digest: str | None, *, stands_in: bool) -> Run:
+        config = call.metadata.config
+        if kind == "static":
+            if not has_data(config):
+                raise KindUnavailable(kind, "it has no config.dataPath", error=_static_problem(call))
+            output = read_static(call.skill.directory, config)
+            await _verified(digest, call)
+            return _finish(call, read_outcome(output), None)
+        if kind in _REMOTE:
+            return await self._ask(kind, call, digest)
+        try:
+            return await self._run_script(call, find_entry(call.skill, document), digest)
+        except (ExecutionProblem, FileMissing) as problem:
+            if stands_in:
+                raise KindUnavailable(kind, problem.message) from None
+            raise
+
+    async def _ask(self, kind: str, call: _Call, digest: str | None) -> Run:
+        """Run a skill whose work is done elsewhere."""
+        declared = Policy.from_security(call.metadata.security)
+        policy = effective(declared, self._ceiling)
+        await _verified(digest, call)
+        began = time.monotonic()
+        config, parameters = call.metadata.config, call.parameters
+        if kind == "service":
+            answer = await call_service(ServiceCall(config, parameters, policy, self._ceiling, self._secret_hosts))
+        else:
+            answer = await call_server(DistributedCall(config, parameters, self._servers, policy, self._ceiling))
+        run = _answered(replace(call, warnings=(*call.warnings, *narrowed(declared, policy))), answer)
+        return replace(run, duration_ms=round((time.monotonic() - began) * 1000))
 
     async def run_test(self, skill: Skill, script: str, *, digest: str | None = None) -> Run:
         """Run a script of the skill that tests it: without parameters, seeing the whole skill, judged by its exit code alone.
@@ -193,7 +284,7 @@ class Executor:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
         call, result = await self._sandboxed(call, entry, digest, declared, request)
-        return _finish(call, read_outcome(_answer(result)), result)
+        return _finish(call, read_outcome(unwrapped(_answer(result))), result)
 
     async def _sandboxed(
         self, call: _Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
@@ -208,7 +299,7 @@ class Executor:
         packages = await asyncio.to_thread(environment_for, call.skill.directory, entry, install=self._install)
         tree, library = call.skill.directory, sdk_files()
         job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
-        result = await (self._pool.run(backend, job) if self._pool else backend.run(job))
+        result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
         return replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings)), result
 
 
@@ -218,21 +309,18 @@ def _pool(count: int) -> WarmPool:
     return WarmPool(count, tree_digest)
 
 
-def _prewarm(configuration: Configuration) -> int:
-    count = configuration.sandbox.get("prewarm", 0)
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAXIMUM_STANDING:
-        raise InvalidPolicy(
-            f"prewarm must be a whole number from 0 to {MAXIMUM_STANDING}, not {count!r}", hint="mend the [sandbox] table"
-        )
-    return count
-
-
 def _check_parameters(call: _Call) -> _Call | Run:
     """The call, or the run that ends it because its parameters do not fit the skill's schema."""
     try:
         problems = schema_problems(call.metadata.input_schema, dict(call.parameters))
     except UnusableSchema as error:
-        return replace(call, warnings=(f"input_schema is not a usable JSON Schema and was not checked: {error}",))
+        return replace(
+            call,
+            warnings=(
+                *call.warnings,
+                f"input_schema is not a usable JSON Schema and was not checked: {error}",
+            ),
+        )
     if problems:
         return call.refused("VALIDATION_FAILED", "; ".join(problems))
     return call
@@ -249,6 +337,34 @@ def _request(call: _Call) -> bytes:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"the parameters cannot be written as JSON: {error}") from None
+
+
+async def _verified(digest: str | None, call: _Call) -> None:
+    """Make sure that what was read of the skill is what was approved."""
+    if digest is not None:
+        import asyncio
+
+        await asyncio.to_thread(_verify, digest, call, call.skill.directory)
+
+
+def _static_problem(call: _Call) -> SkillyardError:
+    try:
+        read_static(call.skill.directory, call.metadata.config)
+    except SkillyardError as error:
+        return error
+    return NotExecutable("a static skill needs config.dataPath")
+
+
+def _answered(call: _Call, answer: Answer) -> Run:
+    """The run of a skill whose work was done elsewhere."""
+    call = replace(call, warnings=(*call.warnings, *answer.warnings))
+    if answer.error is None:
+        return _finish(call, answer.outcome, None)
+    return replace(
+        call.refused(answer.error.code, answer.error.message, status=answer.status),
+        output=answer.outcome.output,
+        format=answer.outcome.format,
+    )
 
 
 def _verify(digest: str, call: _Call, copy: str) -> None:

@@ -75,6 +75,8 @@ class Run:
     interpreter: str | None = None
     contacts: tuple[Contact, ...] = ()
     cache_hit: bool = False
+    kind: str | None = None
+    """How it was run in the end: the skill's own kind, or the one that stood in for it; None when nothing was."""
 
     @property
     def ok(self) -> bool:

@@ -9,9 +9,18 @@ from typing import Final
 from skillyard.errors import NotExecutable
 from skillyard.paths import read_inside
 
-__all__ = ["read_static"]
+__all__ = ["has_data", "read_static"]
 
 _LIMIT: Final = 10 * 1024 * 1024
+
+
+def has_data(config: Mapping[str, object]) -> bool:
+    """Whether a file is named."""
+    return isinstance(_path(config), str)
+
+
+def _path(config: Mapping[str, object]) -> object:
+    return config.get("dataPath") or config.get("dataFile") or config.get("data_path")
 
 
 def read_static(directory: str, config: Mapping[str, object]) -> object:
@@ -25,7 +34,7 @@ def read_static(directory: str, config: Mapping[str, object]) -> object:
         FileMissing: there is no such file.
         FileTooLarge: it is over 10 MiB.
     """
-    path = config.get("dataPath") or config.get("dataFile") or config.get("data_path")
+    path = _path(config)
     if not isinstance(path, str):
         raise NotExecutable(
             "a static skill needs config.dataPath", hint="name a file of the skill, for example ./assets/data.json"

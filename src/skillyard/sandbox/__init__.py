@@ -14,10 +14,9 @@ from skillyard.sandbox.policy import Policy, effective, lowered, narrowed
 from skillyard.sandbox.programs import on_trusted_path
 from skillyard.sandbox.runtimes import can_start, interpreter_for
 from skillyard.sandbox.selection import backends, choose_backend, probe_all
-from skillyard.sandbox.warm import MAXIMUM_STANDING, WarmPool
+from skillyard.sandbox.warm import WarmPool, prewarm_count
 
 __all__ = [
-    "MAXIMUM_STANDING",
     "Contact",
     "GuardedResponse",
     "Job",
@@ -38,5 +37,6 @@ __all__ = [
     "lowered",
     "narrowed",
     "on_trusted_path",
+    "prewarm_count",
     "probe_all",
 ]

@@ -6,17 +6,17 @@ it would without the pool, and comes to the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import InvalidInput
+from skillyard.errors import InvalidInput, InvalidPolicy
 from skillyard.sandbox.job import Job, Result, SandboxBackend
 
 if TYPE_CHECKING:
     from skillyard.sandbox.bubblewrap import BubblewrapBackend
     from skillyard.sandbox.stock import Stock
 
-__all__ = ["MAXIMUM_STANDING", "WarmPool"]
+__all__ = ["MAXIMUM_STANDING", "WarmPool", "prewarm_count"]
 
 MAXIMUM_STANDING: Final = 8
 """The most sandboxes that stand ready in one process, of all pools together."""
@@ -73,6 +73,20 @@ class WarmPool:
         self._closed = True
         if self._stock is not None and self._stock.here:
             await self._stock.close()
+
+
+def prewarm_count(settings: Mapping[str, object]) -> int:
+    """The number of sandboxes that the operator's `[sandbox]` table wants ready for each kind of job; 0 without a word.
+
+    Raises:
+        InvalidPolicy: it says something that cannot be meant.
+    """
+    count = settings.get("prewarm", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAXIMUM_STANDING:
+        raise InvalidPolicy(
+            f"prewarm must be a whole number from 0 to {MAXIMUM_STANDING}, not {count!r}", hint="mend the [sandbox] table"
+        )
+    return count
 
 
 def _suitable(backend: SandboxBackend, job: Job) -> BubblewrapBackend | None:

@@ -27,11 +27,14 @@ _FIELDS: Final = {"name": (1.0, 3.0), "keywords": (0.6, 8.0), "description": (1.
 
 
 class SearchIndex:
-    """The skills a model may see, ready to be searched; build it once and use it for many requests."""
+    """The skills a model may see, ready to be searched; build it once and use it for many requests.
 
-    def __init__(self, skills: Iterable[Skill]) -> None:
+    With `everyone` also those that no model may call, for a host that picks by itself.
+    """
+
+    def __init__(self, skills: Iterable[Skill], *, everyone: bool = False) -> None:
         # `phrases` by their first word, `names` by all their words, `known` by name, slug and id as written, without case.
-        self.skills = tuple(skill for skill in skills if skill.offered)
+        self.skills = tuple(skill for skill in skills if skill.offered or (everyone and skill.usable))
         self.phrases: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
         self.names: dict[tuple[str, ...], list[int]] = {}
         self.known: dict[str, list[int]] = {}

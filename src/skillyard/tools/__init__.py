@@ -6,6 +6,7 @@ from skillyard.tools.access import Access, Consent
 from skillyard.tools.definition import Dialect, ToolDefinition
 from skillyard.tools.result import ToolResult
 from skillyard.tools.service import SkillTools
+from skillyard.tools.textform import TextAnswer
 from skillyard.tools.wording import Language
 
-__all__ = ["Access", "Consent", "Dialect", "Language", "SkillTools", "ToolDefinition", "ToolResult"]
+__all__ = ["Access", "Consent", "Dialect", "Language", "SkillTools", "TextAnswer", "ToolDefinition", "ToolResult"]

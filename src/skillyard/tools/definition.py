@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from skillyard.tools.arguments import Parameter
@@ -27,6 +28,8 @@ class ToolDefinition:
     read_only: bool = True
     closed: bool = True
     category: str = "builtin"
+    input_schema: Mapping[str, object] | None = field(default=None, hash=False)
+    """The schema when it is not made of `parameters`: that of a tool a skill declares."""
 
     @property
     def auto_execute(self) -> bool:
@@ -35,6 +38,8 @@ class ToolDefinition:
 
     def schema(self) -> dict[str, object]:
         """The JSON Schema of the arguments."""
+        if self.input_schema is not None:
+            return dict(self.input_schema)
         shape: dict[str, object] = {
             "type": "object",
             "properties": {parameter.name: parameter.schema() for parameter in self.parameters},

@@ -7,24 +7,26 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
 from skillyard.permissions import AllowedTools, Approvals, Rules, visible
 from skillyard.prompt import write_index
 from skillyard.text import single_line
 from skillyard.tools.access import Access
 from skillyard.tools.arguments import check, decode
+from skillyard.tools.declared import find_declared, run_declared
 from skillyard.tools.listing import SEARCH_SKILLS, SKILLS_LIST
 from skillyard.tools.loading import SKILL, SKILLS_LOAD
 from skillyard.tools.reading import READ_SKILL_FILE
 from skillyard.tools.result import ToolResult, failure
-from skillyard.tools.running import RUN_SKILL
-from skillyard.tools.tool import Caller, Repeat, Tool, ToolContext
+from skillyard.tools.running import RUN_SKILL, answer_run
+from skillyard.tools.textform import TextAnswer, block, problem_block, run_block, write_paragraph
+from skillyard.tools.tool import Caller, Repeat, Tool, ToolContext, refusal
 from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Catalog, Permission, Skill
     from skillyard.engine import Engine
-    from skillyard.execution import Executor
+    from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run
     from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
     from skillyard.tools.definition import Dialect, ToolDefinition
@@ -35,6 +37,8 @@ _log = logging.getLogger(__name__)
 _TOOLS: Final[Mapping[str, Tool]] = {
     tool.name: tool for tool in (SKILL, SKILLS_LIST, SKILLS_LOAD, READ_SKILL_FILE, RUN_SKILL, SEARCH_SKILLS)
 }
+
+_NAMED: Final = 40  # tools that are named to who asks for one there is not
 
 
 class SkillTools:
@@ -47,7 +51,8 @@ class SkillTools:
     `record` is False; an `engine` carries them in place of both. `context` is what runs are told about the user of these tools,
     such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
-    `text` again (for doors that cannot tell conversations apart).
+    `text` again (for doors that cannot tell conversations apart). `preferences` are the user's: a tool that a skill declares
+    gets them for parameters that are absent and have no default.
 
     ::
 
@@ -76,6 +81,7 @@ class SkillTools:
         language: Language = "en",
         session: str = "default",
         repeat: Repeat = "note",
+        preferences: Mapping[str, object] | None = None,
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
@@ -83,7 +89,11 @@ class SkillTools:
         access = Access(catalog, _rules(catalog, permissions), approvals)
         mode = allowed_tools or catalog.configuration.allowed_tools
         runner = (engine or _engine(catalog, executor, record)) if run_skills else None
-        self._context = ToolContext(access, WORDINGS[language], mode, runner, repeat, dict(context or {}))
+        self._context = ToolContext(
+            access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}), tuple(_TOOLS)
+        )
+        self._language: Language = language
+        self._offers_declared = False
         self._session = session
         self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
 
@@ -106,14 +116,16 @@ class SkillTools:
             raise InvalidInput(f"no tool {name!r}", hint=f"the tools are: {', '.join(_TOOLS)}")
         return self._definition(_TOOLS[name])
 
-    def definitions(self, dialect: Dialect = "openai") -> list[dict[str, object]]:
+    def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False) -> list[dict[str, object]]:
         """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
 
-        Ask again each turn: the tools and the names in them follow the catalog (row 001-14).
+        With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Ask again
+        each turn: the tools and the names in them follow the catalog (row 001-14).
         """
         if dialect not in ("openai", "anthropic", "mcp"):
             raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
-        return [self._definition(tool).to_dict(dialect) for tool in self._offered()]
+        self._offers_declared = self._offers_declared or abp_tools
+        return [definition.to_dict(dialect) for definition in self._all_definitions(abp_tools)]
 
     async def call(
         self,
@@ -131,7 +143,7 @@ class SkillTools:
         """
         tool = _TOOLS.get(name)
         if tool is None:
-            return self._unknown(name)
+            return await self._call_declared(name, arguments, session=session, message_id=message_id, call_id=call_id)
         try:
             caller = Caller(self._context.sessions.get(session or self._session), message_id, call_id)
             definition = await asyncio.to_thread(self._definition, tool)
@@ -167,18 +179,66 @@ class SkillTools:
             search_index=self._context.index() if request else None,
         )
 
+    def text_prompt(self, *, abp_tools: bool = True) -> str:
+        """The paragraph for the system prompt of a model that cannot call functions: how to call tools in text, and which.
+
+        Empty when no tool is offered.
+        """
+        return write_paragraph(self._all_definitions(abp_tools), self._language)
+
+    def text_calls(self, text: str) -> AbpText:
+        """The tool calls in a model's text, the blocks that are none, and the text around them; calls nothing."""
+        from skillyard.execution import parse_abp_calls
+
+        return parse_abp_calls(text)
+
+    async def answer_text(self, text: str, *, session: str | None = None, message_id: str | None = None) -> TextAnswer:
+        """Do what a model asked for in its text, one call after the other, and give the blocks to send back; never raises.
+
+        A block names a tool of ours, a tool that a skill declares, or a skill by its name or display name, in this order.
+        """
+        found = self.text_calls(text)
+        results: list[ToolResult] = []
+        blocks: list[str] = []
+        for call in found.calls:
+            result, shown = await self._call_in_text(call, session, message_id)
+            results.append(result)
+            blocks.append(shown)
+        blocks += [problem_block(problem) for problem in found.problems]
+        return TextAnswer("\n\n".join(blocks), found.text, found.calls, tuple(results), found.problems)
+
+    async def preprocess(
+        self, request: str, *, session: str | None = None, message_id: str | None = None
+    ) -> list[Preprocessed]:
+        """Run the skills of kind `preprocessor` that fit a request, before the model is called; give their runs, best first.
+
+        Skills that the rules deny do not run; where a rule says `ask`, the approver is asked. A failure of one is in its run.
+        """
+        from skillyard.execution.picking import run_preprocessors
+
+        engine, caller = self._context.engine, Caller(self._context.sessions.get(session or self._session), message_id)
+        if engine is None:
+            return []
+
+        async def run(skill: Skill, given: Mapping[str, object]) -> Run:
+            consent = await self._context.approve(skill, caller)
+            told = {**self._context.context, "sessionId": caller.session.name}
+            return await engine.run(skill, given, context=told, digest=consent.digest)
+
+        return await run_preprocessors(visible(self.access.catalog, self.access.rules), request, run=run)
+
     def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
         """Whether the host may let the model call `tool`; with `enforce`, by the skills this session has loaded.
 
         Several skills add up: what one of them asks for works. Skills that ask for nothing neither add nor take away.
         """
-        return tool in _TOOLS or self._restrictions(session).permits(tool, argument)
+        return self._is_ours(tool) or self._restrictions(session).permits(tool, argument)
 
     def filter(self, names: Iterable[str], *, session: str | None = None) -> list[str]:
         """Those of the host's tools `names` that the model may be offered; the skill tools always stay."""
         wanted = list(names)
         kept = set(self._restrictions(session).filter(wanted))
-        return [name for name in wanted if name in _TOOLS or name in kept]
+        return [name for name in wanted if name in kept or self._is_ours(name)]
 
     def end_session(self, session: str) -> None:
         """Forget what that conversation loaded, and what was approved for it."""
@@ -201,9 +261,60 @@ class SkillTools:
     def _offered(self) -> list[Tool]:
         return [tool for tool in _TOOLS.values() if tool.offered(self._context)]
 
+    def _all_definitions(self, abp_tools: bool) -> list[ToolDefinition]:
+        own = [self._definition(tool) for tool in self._offered()]
+        declared = self._context.declared().by_function.values() if abp_tools else ()
+        return own + [tool.definition() for tool in declared]
+
+    def _is_ours(self, name: str) -> bool:
+        return name in _TOOLS or (self._offers_declared and name in self._context.declared().by_function)
+
+    async def _call_declared(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | str | None,
+        *,
+        session: str | None,
+        message_id: str | None,
+        call_id: str | None,
+    ) -> ToolResult:
+        """Call the function of a tool that a skill declares."""
+        try:
+            known = await asyncio.to_thread(self._context.declared)
+            if (declared := known.by_function.get(name)) is None:
+                return self._unknown(name)
+            caller = Caller(self._context.sessions.get(session or self._session), message_id, call_id)
+            run = await run_declared(self._context, declared, decode(arguments), caller)
+            return answer_run(single_line(declared.skill.name), run)
+        except SkillyardError as error:
+            return refusal(self._context, error, name)
+        except Exception:  # the model's loop must go on; the log keeps what happened
+            _log.exception("the tool %s failed", name)
+            return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
+
+    async def _call_in_text(self, call: AbpCall, session: str | None, message_id: str | None) -> tuple[ToolResult, str]:
+        """The result of one call in text, and its block."""
+        if call.tool in _TOOLS:
+            result = await self.call(call.tool, call.parameters, session=session, message_id=message_id, call_id=call.id)
+            return result, block(call.tool, result.text if result.ok else f"Tool execution failed: {result.text}")
+        try:
+            declared = await asyncio.to_thread(find_declared, self._context, call.tool, call.action)
+            caller = Caller(self._context.sessions.get(session or self._session), message_id, call.id)
+            run = await run_declared(self._context, declared, call.parameters, caller, action=call.action)
+            return answer_run(single_line(declared.skill.name), run), run_block(call, run)
+        except SkillNotFound:
+            result = self._unknown(call.tool)
+        except SkillyardError as error:
+            result = refusal(self._context, error, call.tool)
+        except Exception:  # the model's loop must go on; the log keeps what happened
+            _log.exception("the tool %s failed", call.tool)
+            result = failure("internal_error", f"Tool failed: {call.tool}", "The tool failed. Try something else.")
+        return result, block(call.tool, f"Tool execution failed: {result.text}")
+
     def _unknown(self, name: str) -> ToolResult:
         shown = single_line(str(name))[:200]
-        text = f"There is no tool {shown!r}. The tools are: {', '.join(self.names()) or 'none'}"
+        known = (*self.names(), *self._context.declared().by_function)
+        text = f"There is no tool {shown!r}. The tools are: {', '.join(known[:_NAMED]) or 'none'}"
         return failure("unknown_tool", f"Unknown tool: {shown}", text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
@@ -18,6 +18,7 @@ from skillyard.errors import (
 )
 from skillyard.search import SearchIndex
 from skillyard.text import single_line
+from skillyard.tools.declared import DeclaredTools, gather
 from skillyard.tools.result import ToolResult, failure
 from skillyard.tools.session import Session, Sessions
 
@@ -63,7 +64,10 @@ class ToolContext:
     engine: Engine | None
     repeat: Repeat
     context: Mapping[str, object] = field(default_factory=dict)
+    preferences: Mapping[str, object] = field(default_factory=dict)
+    reserved: Collection[str] = ()
     sessions: Sessions = field(default_factory=Sessions)
+    _declared: _Derived[DeclaredTools] = field(default_factory=lambda: _Derived(DeclaredTools()))
     _runnable: _Derived[tuple[Skill, ...]] = field(default_factory=lambda: _Derived(()))
     _index: _Derived[SearchIndex] = field(default_factory=lambda: _Derived(SearchIndex(())))
 
@@ -83,6 +87,10 @@ class ToolContext:
         if engine is None:
             return ()
         return self._runnable.of(self.access.offered(), lambda skills: tuple(s for s in skills if engine.can_run(s)))
+
+    def declared(self) -> DeclaredTools:
+        """The tools that the skills which can run here declare for themselves; reads files when the skills are others."""
+        return self._declared.of(self.runnable(), lambda skills: gather(skills, reserved=self.reserved))
 
     def index(self) -> SearchIndex:
         """The offered skills, ready to be searched."""

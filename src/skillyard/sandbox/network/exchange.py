@@ -49,9 +49,13 @@ async def ask(question: Question, *, timeout_s: float, private: bool) -> Guarded
 
 async def _ask(question: Question, private: bool) -> GuardedResponse:
     to = question.destination
-    addresses = await judged_addresses(to.host, private=private, lookup=system_lookup)
-    context = ssl.create_default_context() if to.scheme == "https" else None
-    streams = await dial(to.host, to.port, addresses, context=context)
+    try:
+        addresses = await judged_addresses(to.host, private=private, lookup=system_lookup)
+        context = ssl.create_default_context() if to.scheme == "https" else None
+        streams = await dial(to.host, to.port, addresses, context=context)
+    except NetworkFailed as error:
+        error.details["sent"] = False  # whoever asks may ask somebody else
+        raise
     sending: asyncio.Task[None] | None = None
     try:
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
@@ -96,7 +100,9 @@ async def _receive(question: Question, connection: h11.Connection, streams: Stre
             body += event.data
             if len(body) > question.max_bytes:
                 raise NetworkFailed(
-                    f"{question.destination.host} answered more than {question.max_bytes} bytes", hint="ask for less"
+                    f"{question.destination.host} answered more than {question.max_bytes} bytes",
+                    hint="ask for less",
+                    limit=question.max_bytes,
                 )
         elif isinstance(event, h11.EndOfMessage) and head is not None:
             return GuardedResponse(head.status_code, _joined(head), bytes(body))

@@ -1,0 +1,1 @@
+"""The ABP protocol: tools a skill declares, calls in a model's text, results in the protocol's form."""

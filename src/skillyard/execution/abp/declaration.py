@@ -1,0 +1,262 @@
+"""The tools a skill declares for the ABP protocol, with everything that was left out filled in (rows 000-29 to 000-31)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
+
+if TYPE_CHECKING:
+    from skillyard.document import Metadata
+
+__all__ = ["AbpKind", "AbpParameter", "AbpSkill", "AbpTool", "abp_tool_definitions", "infer_abp_kind"]
+
+AbpKind = Literal["action", "query", "transform", "validate", "stream", "schedule"]
+ParameterType = Literal["string", "number", "integer", "boolean", "array", "object", "any"]
+_KINDS: Final[tuple[AbpKind, ...]] = get_args(AbpKind)
+_TYPES: Final[tuple[ParameterType, ...]] = get_args(ParameterType)
+_LONGEST_PATTERN: Final = 1000
+_UNVERSIONED: Final = "1.0.0"
+# In this order; the first that is found decides.
+_WORDS: Final[tuple[tuple[AbpKind, tuple[str, ...]], ...]] = (
+    ("query", ("查询", "获取", "query", "fetch", "look up", "looks up", "lookup", "retrieve")),
+    ("transform", ("转换", "格式化", "transform", "convert", "format", "reformat")),
+    ("validate", ("验证", "检查", "validate", "verify", "check")),
+    ("stream", ("流", "实时", "stream", "real-time", "realtime")),
+    ("schedule", ("定时", "计划", "schedule", "cron")),
+)
+_LIMITS: Final[Mapping[str, tuple[str, str]]] = {
+    "number": ("minimum", "maximum"),
+    "integer": ("minimum", "maximum"),
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+}
+
+
+class AbpDocument(Protocol):
+    """A parsed SKILL.md."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Its typed front matter."""
+
+
+class AbpSkill(Protocol):
+    """A skill whose tools are asked for; the catalog's skills are such."""
+
+    def document(self) -> AbpDocument:
+        """Its SKILL.md, read now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbpParameter:
+    """One parameter of a tool; `validation` has any of `min`, `max`, `pattern`, `enum`."""
+
+    name: str
+    type: ParameterType = "any"
+    description: str = ""
+    required: bool = True
+    has_default: bool = False
+    default: object = None
+    validation: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def to_dict(self) -> dict[str, object]:
+        """The parameter in the words of the protocol."""
+        shape: dict[str, object] = {"type": self.type, "description": self.description, "required": self.required}
+        if self.has_default:
+            shape["default"] = self.default
+        return shape | {"validation": dict(self.validation)} if self.validation else shape
+
+    def schema(self) -> dict[str, object]:
+        """The parameter as JSON Schema.
+
+        `min` and `max` bound a number, the length of a text or of a list.
+        """
+        shape: dict[str, object] = {} if self.type == "any" else {"type": self.type}
+        if self.description:
+            shape["description"] = self.description
+        if self.has_default:
+            shape["default"] = self.default
+        return shape | self._limits()
+
+    def _limits(self) -> dict[str, object]:
+        shape: dict[str, object] = {}
+        for written, name in zip(("min", "max"), _LIMITS.get(self.type, ()), strict=False):
+            value = self.validation.get(written)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                shape[name] = value if name in ("minimum", "maximum") else max(0, int(value))
+        pattern, choices = self.validation.get("pattern"), self.validation.get("enum")
+        if self.type in ("string", "any") and isinstance(pattern, str) and _is_pattern(pattern):
+            shape["pattern"] = pattern
+        if isinstance(choices, list) and choices:
+            shape["enum"] = choices
+        return shape
+
+
+@dataclass(frozen=True, slots=True)
+class AbpTool:
+    """One tool, complete; `returns` has `type` and `description`.
+
+    `synthetic` says that the skill declares no tools and this one stands for the whole skill.
+    """
+
+    name: str
+    description: str
+    kind: AbpKind
+    parameters: tuple[AbpParameter, ...]
+    returns: Mapping[str, str] = field(hash=False)
+    version: str
+    author: str
+    synthetic: bool = False
+    input_schema: Mapping[str, object] | None = field(default=None, hash=False)
+    """What a tool that stands for the whole skill takes; None when the skill does not say."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The definition in the words of the protocol."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "kind": self.kind,
+            "parameters": {parameter.name: parameter.to_dict() for parameter in self.parameters},
+            "returns": dict(self.returns),
+            "version": self.version,
+            "author": self.author,
+        }
+
+    def schema(self) -> dict[str, object]:
+        """The JSON Schema of the parameters as a model may send them: what has a default may be left out."""
+        if self.synthetic:
+            return {"type": "object", "properties": {}} | dict(self.input_schema or {})
+        return {
+            "type": "object",
+            "properties": {parameter.name: parameter.schema() for parameter in self.parameters},
+            "required": [parameter.name for parameter in self.parameters if parameter.required and not parameter.has_default],
+            "additionalProperties": False,
+        }
+
+
+def abp_tool_definitions(skill: AbpSkill | Metadata) -> tuple[AbpTool, ...]:
+    """The tools of a skill, with the defaults of row 000-30.
+
+    A skill that declares none has one, named after it, whose kind is inferred when the skill has no `abp` block at all.
+    """
+    metadata = _metadata(skill)
+    kind = _kind(metadata.abp.kind) if metadata.abp else infer_abp_kind(metadata)
+    declared = metadata.abp.tools if metadata.abp else ()
+    if not declared:
+        return (_synthetic(metadata, kind),)
+    return tuple(_tool(tool, metadata, kind) for tool in declared)
+
+
+def _metadata(skill: AbpSkill | Metadata) -> Metadata:
+    from skillyard.document import Metadata
+
+    return skill if isinstance(skill, Metadata) else skill.document().metadata
+
+
+def infer_abp_kind(metadata: Metadata) -> AbpKind:
+    """The kind of a skill that does not say (row 000-31).
+
+    By its type, or for types that run something by the words of its name, description and keywords.
+    """
+    by_type: dict[str, AbpKind] = {"static": "query", "preprocessor": "transform", "internal": "action"}
+    if metadata.kind in by_type:
+        return by_type[metadata.kind]
+    said = " ".join((metadata.name, metadata.display_name or "", metadata.description, *metadata.keywords)).lower()
+    said = said.replace("-", " ").replace("_", " ")
+    return next((kind for kind, words in _WORDS if any(_says(said, word) for word in words)), "action")
+
+
+def _says(text: str, word: str) -> bool:
+    """Whether a word stands in a text: Latin ones as a word of its own, also with an `s`."""
+    if not word.isascii():
+        return word in text
+    return re.search(rf"\b{re.escape(word.replace('-', ' '))}(?:s|es)?\b", text) is not None
+
+
+def _kind(written: str | None) -> AbpKind:
+    return next((kind for kind in _KINDS if kind == written), "action")
+
+
+def _tool(declared: Mapping[str, object], metadata: Metadata, kind: AbpKind) -> AbpTool:
+    parameters = declared.get("parameters")
+    named = parameters if isinstance(parameters, Mapping) else {}
+    return AbpTool(
+        name=str(declared.get("name", "")).strip(),
+        description=_text(declared.get("description")) or metadata.description,
+        kind=kind,
+        parameters=tuple(_parameter(str(name), item) for name, item in named.items()),
+        returns=_returns(declared.get("returns")),
+        version=metadata.version or _UNVERSIONED,
+        author=metadata.display_name or metadata.name,
+    )
+
+
+def _synthetic(metadata: Metadata, kind: AbpKind) -> AbpTool:
+    schema = metadata.input_schema or {}
+    properties, required = schema.get("properties"), schema.get("required")
+    named = properties if isinstance(properties, Mapping) else {}
+    needed = required if isinstance(required, Sequence) and not isinstance(required, str) else ()
+    return AbpTool(
+        name=metadata.name,
+        description=metadata.description,
+        kind=kind,
+        parameters=tuple(_from_schema(str(name), item, name in needed) for name, item in named.items()),
+        returns=_returns(None),
+        version=metadata.version or _UNVERSIONED,
+        author=metadata.display_name or metadata.name,
+        synthetic=True,
+        input_schema=metadata.input_schema,
+    )
+
+
+def _parameter(name: str, written: object) -> AbpParameter:
+    """A parameter as declared: a mapping, or its type alone."""
+    item = written if isinstance(written, Mapping) else {"type": written}
+    validation = item.get("validation")
+    return AbpParameter(
+        name=name,
+        type=_type(item.get("type")),
+        description=_text(item.get("description")),
+        required=item.get("required") is not False,
+        has_default="default" in item,
+        default=item.get("default"),
+        validation=dict(validation) if isinstance(validation, Mapping) else {},
+    )
+
+
+def _from_schema(name: str, item: object, required: bool) -> AbpParameter:
+    values = item if isinstance(item, Mapping) else {}
+    return AbpParameter(
+        name,
+        _type(values.get("type")),
+        _text(values.get("description")),
+        required,
+        "default" in values,
+        values.get("default"),
+    )
+
+
+def _returns(written: object) -> dict[str, str]:
+    item = written if isinstance(written, Mapping) else {}
+    return {"type": _type(item.get("type")), "description": _text(item.get("description"))}
+
+
+def _type(written: object) -> ParameterType:
+    return next((known for known in _TYPES if known == written), "any")
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _is_pattern(pattern: str) -> bool:
+    """Whether it is a regular expression at all: one that is not would make an API refuse every tool."""
+    if len(pattern) > _LONGEST_PATTERN:
+        return False
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError, Warning):
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""What a run came to, in the form of each protocol: VCP (row 000-35), ABP (row 000-34), and text for a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from skillyard.execution.memory_writes import MemoryWrite
+    from skillyard.execution.run import Run
+
+__all__ = ["abp_result", "result_text", "unwrapped", "vcp_result"]
+
+_RESULT: Final = {"id", "tool", "result"}
+
+
+def vcp_result(run: Run) -> dict[str, object]:
+    """The run as `{"output", "memoryWrites"?, "intermediateSteps"?}`; importance is a whole number from 1 to 5.
+
+    A run that failed has `{"status": "error", "message"}` besides, which reads as a failure wherever an outcome is read.
+    """
+    shape: dict[str, object] = {"output": run.output}
+    if run.error is not None:
+        shape |= {"status": "error", "message": run.error.message}
+    if run.memory_writes:
+        shape["memoryWrites"] = [_vcp_write(write) for write in run.memory_writes]
+    if run.steps:
+        shape["intermediateSteps"] = [step.to_dict() for step in run.steps]
+    return shape
+
+
+def abp_result(run: Run, *, call_id: str, tool: str) -> dict[str, object]:
+    """The run as `{"id", "tool", "result": {"output", "memoryWrites"?}}`; importance is a number from 0 to 1.
+
+    A run that failed has `"error": {"code", "message"}` in place of `result`.
+    """
+    shape: dict[str, object] = {"id": call_id, "tool": tool}
+    if run.error is not None:
+        return shape | {"error": run.error.to_dict()}
+    result: dict[str, object] = {"output": run.output}
+    if run.memory_writes:
+        result["memoryWrites"] = [_abp_write(write) for write in run.memory_writes]
+    return shape | {"result": result}
+
+
+def unwrapped(answer: object) -> object:
+    """What is inside `answer` when it is a result of this form, so that a skill may answer in it too; else `answer` itself."""
+    if not isinstance(answer, Mapping) or not answer.keys() <= _RESULT:
+        return answer
+    result = answer.get("result")
+    return result if isinstance(result, Mapping) and "output" in result else answer
+
+
+def result_text(result: Mapping[str, object]) -> str:
+    r"""A result of either form as text for a model: readable JSON, or `Tool execution failed: …`.
+
+    `[[` never stands in it: inside JSON it is written `\u005b[`, so that no output can end a block or begin one.
+    """
+    error = result.get("error")
+    if isinstance(error, Mapping):
+        return _harmless(f"Tool execution failed: {error.get('message') or error.get('code')}", plain=True)
+    if result.get("status") == "error":
+        return _harmless(f"Tool execution failed: {result.get('message')}", plain=True)
+    return _harmless(json.dumps(result, ensure_ascii=False, indent=2, default=str))
+
+
+def _harmless(text: str, *, plain: bool = False) -> str:
+    while "[[" in text:
+        text = text.replace("[[", "[ [" if plain else "\\u005b[")
+    return text
+
+
+def _vcp_write(write: MemoryWrite) -> dict[str, object]:
+    importance = max(1, round(write.normalized_importance * 5))
+    return {
+        "ownerType": write.owner_type,
+        "ownerId": write.owner_id,
+        "type": write.type,
+        "importance": importance,
+        "content": write.content,
+        "metadata": dict(write.metadata),
+    }
+
+
+def _abp_write(write: MemoryWrite) -> dict[str, object]:
+    return {
+        "type": write.type,
+        "content": write.content,
+        "importance": write.normalized_importance,
+        "metadata": dict(write.metadata),
+    }

@@ -1,0 +1,161 @@
+"""Skills of kind `distributed`: a tool of an MCP server that the operator registered (section 2.1).
+
+`config` has `serverId` and `toolName`. Without `toolName` the skill names a pool of workers, which needs the engine that
+carries runs over PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skillyard.execution.abp.results import unwrapped
+from skillyard.execution.grants import Grants, MissingGrant
+from skillyard.execution.kinds import Answer, KindUnavailable, failed
+from skillyard.execution.outcome import Outcome, infer_format, read_outcome
+from skillyard.execution.service import timeout_of
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
+
+    from skillyard.execution.servers import McpServer
+    from skillyard.sandbox import Policy
+
+__all__ = ["DistributedCall", "call_server", "server_problem"]
+
+
+_CONNECT_S: Final = 10.0
+_READ_S: Final = 600.0  # a server may hold a stream open; the call's own time ends it
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedCall:
+    """One call: the skill's `config` and parameters, the registered servers, what it may do, and the most that is allowed."""
+
+    config: Mapping[str, object]
+    parameters: Mapping[str, object]
+    servers: Mapping[str, McpServer]
+    policy: Policy
+    ceiling: Policy
+
+
+class _Unreachable(Exception):
+    """The server did not start or did not answer; no tool was called."""
+
+
+def server_problem(config: Mapping[str, object], servers: Mapping[str, McpServer]) -> str | None:
+    """Why no server can be asked, or `None`."""
+    name, tool = config.get("serverId"), config.get("toolName")
+    if not isinstance(name, str) or not name.strip():
+        return "it has no config.serverId"
+    if not isinstance(tool, str) or not tool.strip():
+        return f"it names the worker pool {name!r}, and this version has no worker pools: they need the PostgreSQL engine"
+    if name not in servers:
+        return f"no server {name!r} is registered: add [servers.{name}] to your own skillyard.toml"
+    return None
+
+
+async def call_server(call: DistributedCall) -> Answer:
+    """Call the tool.
+
+    Raises:
+        KindUnavailable: the server is not registered or cannot be reached; no tool was called.
+    """
+    if problem := server_problem(call.config, call.servers):
+        raise KindUnavailable("distributed", problem)
+    name, tool = str(call.config["serverId"]), str(call.config["toolName"])
+    server, grants = call.servers[name], Grants(call.ceiling)
+    if not server.permits(tool):
+        message = f"skills may not call {tool!r} of the server {name!r}: its `tools` do not name it"
+        return failed("SECURITY_VALIDATION_ERROR", message, status="denied")
+    import asyncio  # only a call waits for a server
+
+    milliseconds = timeout_of(call.config, call.policy)
+    try:
+        async with asyncio.timeout(milliseconds / 1000):
+            result = await _call_tool(server, tool, dict(call.parameters), grants)
+    except TimeoutError:
+        return failed("RESOURCE_LIMIT_ERROR", f"{tool!r} did not answer within {milliseconds} ms", status="timeout")
+    except MissingGrant as error:
+        return failed("SECURITY_VALIDATION_ERROR", str(error), status="denied")
+    except _Unreachable as error:
+        reason = grants.redacted_text(f"the server {name!r} cannot be reached: {error}")
+        raise KindUnavailable("distributed", reason) from None
+    if isinstance(result, str):
+        return failed("SANDBOX_EXECUTION_ERROR", grants.redacted_text(f"{tool!r} failed: {result}"))
+    return _answer(result, tool, call.policy.result_bytes, grants)
+
+
+async def _call_tool(server: McpServer, tool: str, parameters: dict[str, object], grants: Grants) -> CallToolResult | str:
+    """The tool's result, or why the call failed after the server was reached."""
+    asked = False
+    try:
+        async with _client(server, grants) as client:
+            asked = True
+            return await client.call_tool(tool, parameters)
+    except (MissingGrant, TimeoutError):
+        raise
+    except Exception as error:  # the client's transports raise whatever their libraries do
+        reason = _reason(error)
+        if asked:
+            return reason
+        raise _Unreachable(reason) from None
+
+
+@asynccontextmanager
+async def _client(server: McpServer, grants: Grants) -> AsyncIterator[Client]:
+    """A client that is connected to the server."""
+    # The SDK takes most of a second to import: only a call pays for it. Its transports take a client of httpx2.
+    import httpx2
+    from mcp import Client, StdioServerParameters, stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+
+    if server.command:
+        parameters = StdioServerParameters(
+            command=server.command, args=list(server.args), env=grants.fill(server.env) or None, cwd=server.cwd
+        )
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 # a device
+            async with Client(stdio_client(parameters, errlog=nowhere)) as client:
+                yield client
+        return
+    http = httpx2.AsyncClient(headers=grants.fill(server.headers), timeout=httpx2.Timeout(_CONNECT_S, read=_READ_S))
+    async with http, Client(streamable_http_client(server.url or "", http_client=http)) as client:
+        yield client
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost error of a group, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error).strip() or type(error).__name__
+
+
+def _answer(result: CallToolResult, tool: str, limit: int, grants: Grants) -> Answer:
+    value = grants.redacted(_output(result))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text.encode("utf-8", "replace")) > limit:
+        return failed("RESOURCE_LIMIT_ERROR", f"{tool!r} answered more than {limit} bytes", status="output_limit")
+    if result.is_error:
+        return failed("SANDBOX_EXECUTION_ERROR", f"{tool!r} failed: {text[:2000]}", outcome=Outcome(value, infer_format(value)))
+    is_outcome = isinstance(value, Mapping) and ("output" in value or "result" in value)
+    return Answer(read_outcome(unwrapped(value)) if is_outcome else Outcome(value, infer_format(value)))
+
+
+def _output(result: CallToolResult) -> object:
+    """What a tool answered: its structured content, else its text as JSON when it is, else every block as plain data."""
+    if result.structured_content is not None:
+        return result.structured_content
+    texts = [block.text for block in result.content if block.type == "text"]
+    if len(texts) < len(result.content):
+        return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+    text = "\n".join(texts)
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text or None
+    return value
