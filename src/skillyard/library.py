@@ -151,7 +151,7 @@ class Catalog(room.Catalog):
         """
         found = self.get(skill) if isinstance(skill, str) else skill
         _require_usable(found)
-        engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install))
+        engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
         return await engine.run(found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh)
 
     async def test(
@@ -167,7 +167,7 @@ class Catalog(room.Catalog):
 
         found = self.get(skill) if isinstance(skill, str) else skill
         _require_usable(found)
-        executor = self.executor(timeout_ms=timeout_ms, install=install)
+        executor = self.executor(timeout_ms=timeout_ms, install=install, prewarm=0)
         declared = declared_data(found.document(), "examples")
         return await try_skill(found, executor, name=found.name, declared=declared, digest=digest)
 
@@ -236,10 +236,11 @@ class Catalog(room.Catalog):
             self._recorded = Records.of(self)
         return self._recorded
 
-    def executor(self, *, timeout_ms: int | None = None, install: bool = False) -> Executor:
+    def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
         """What runs skills within the `[sandbox]` tables of the configuration, and at most `timeout_ms` milliseconds each.
 
-        With `install` packages that scripts ask for are downloaded, whatever the table says.
+        With `install` packages that scripts ask for are downloaded, whatever the table says. `prewarm` sandboxes stand ready
+        for each Python skill that has run (absent: as many as the user's table says).
 
         Raises:
             InvalidPolicy: the table says something that cannot be meant.
@@ -247,7 +248,7 @@ class Catalog(room.Catalog):
         """
         from skillyard.execution import Executor
 
-        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install)
+        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
 
     def memory(self) -> SqlMemoryService:
         """The memories of this home, kept with the runs."""

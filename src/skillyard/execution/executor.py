@@ -34,7 +34,19 @@ from skillyard.execution.servers import McpServer, read_servers
 from skillyard.execution.service import NO_ENDPOINT, ServiceCall, call_service, has_endpoint
 from skillyard.execution.static import has_data, read_static
 from skillyard.execution.steps import read_steps
-from skillyard.sandbox import Job, Policy, Result, Status, can_start, choose_backend, effective, lowered, narrowed
+from skillyard.sandbox import (
+    Job,
+    Policy,
+    Result,
+    Status,
+    WarmPool,
+    can_start,
+    choose_backend,
+    effective,
+    lowered,
+    narrowed,
+    prewarm_count,
+)
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
@@ -68,7 +80,11 @@ class Executor:
     otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a Python script asks for
     in a `# /// script` block are downloaded when they are not there yet. `servers` are the MCP servers that skills of kind
     `distributed` may name. `secret_hosts` are the hosts that granted secrets may go to in a header; left out, those of the
-    ceiling, and none at all when that allows any host.
+    ceiling, and none at all when that allows any host. With `prewarm` (from 1 to 8) that many sandboxes are made ready for each
+    Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the event loop does.
+
+    Raises:
+        InvalidInput: so many sandboxes cannot stand ready.
     """
 
     def __init__(
@@ -79,20 +95,29 @@ class Executor:
         install: bool = False,
         servers: Mapping[str, McpServer] | None = None,
         secret_hosts: Sequence[str] | None = None,
+        prewarm: int = 0,
     ) -> None:
         self._install = install
+        self._pool = _pool(prewarm) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
         self._servers = dict(servers or {})
         self._secret_hosts = tuple(self._ceiling.network_allowlist if secret_hosts is None else secret_hosts)
 
     @classmethod
-    def from_configuration(cls, configuration: Configuration, *, timeout_ms: int | None = None, install: bool = False) -> Self:
+    def from_configuration(
+        cls,
+        configuration: Configuration,
+        *,
+        timeout_ms: int | None = None,
+        install: bool = False,
+        prewarm: int | None = None,
+    ) -> Self:
         """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
 
         The user's table is the ceiling; the project's can only lower it. Secrets go to hosts that the user names, and the MCP
         servers are the user's own. With `install`, or where the user's table says `install-dependencies`, packages that scripts
-        ask for are downloaded.
+        ask for are downloaded. `prewarm` replaces the number of the user's table.
 
         Raises:
             InvalidPolicy: a table says something that cannot be meant.
@@ -114,7 +139,13 @@ class Executor:
             install=install or allowed,
             servers=read_servers(configuration.servers),
             secret_hosts=secret_hosts,
+            prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
         )
+
+    async def close(self) -> None:
+        """End the sandboxes that stand ready; later runs start their own."""
+        if self._pool is not None:
+            await self._pool.close()
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
@@ -268,8 +299,14 @@ class Executor:
         packages = await asyncio.to_thread(environment_for, call.skill.directory, entry, install=self._install)
         tree, library = call.skill.directory, sdk_files()
         job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
-        result = await backend.run(job)
+        result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
         return replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings)), result
+
+
+def _pool(count: int) -> WarmPool:
+    from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
+
+    return WarmPool(count, tree_digest)
 
 
 def _check_parameters(call: _Call) -> _Call | Run:

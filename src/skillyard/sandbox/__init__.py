@@ -1,7 +1,8 @@
 """The sandbox: what one run may do, and what holds it to that. It knows nothing of skills.
 
 `choose_backend(policy)` gives the strongest backend that can enforce a policy here; `await backend.run(job)` runs one script of
-one folder and leaves nothing behind. `await guarded_request(…)` asks a host of an allow-list from this process itself.
+one folder and leaves nothing behind. `WarmPool(k, digest)` runs jobs in sandboxes that stand ready.
+`await guarded_request(…)` asks a host of an allow-list from this process itself.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from skillyard.sandbox.policy import Policy, effective, lowered, narrowed
 from skillyard.sandbox.programs import on_trusted_path
 from skillyard.sandbox.runtimes import can_start, interpreter_for
 from skillyard.sandbox.selection import backends, choose_backend, probe_all
+from skillyard.sandbox.warm import WarmPool, prewarm_count
 
 __all__ = [
     "Contact",
@@ -25,6 +27,7 @@ __all__ = [
     "SandboxBackend",
     "Status",
     "Unmet",
+    "WarmPool",
     "backends",
     "can_start",
     "choose_backend",
@@ -34,5 +37,6 @@ __all__ = [
     "lowered",
     "narrowed",
     "on_trusted_path",
+    "prewarm_count",
     "probe_all",
 ]

@@ -120,6 +120,7 @@ class BubblewrapBackend:
             limits=limits,
             memory_mb=run.policy.memory_mb,
             call=run.job.call,
+            waits=run.waits,
         )
         opening: list[str] = []
         if descriptors.door != -1:

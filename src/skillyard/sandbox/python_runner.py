@@ -3,7 +3,8 @@
 `runner.py RESULT_FD GATE_FD LIMITS MODE ENTRY ARGUMENT...`. In the mode `call` an entry that defines `execute` is called with
 the parameters, the context and the configuration from standard input, and what it returns goes to the result pipe, with what
 it collected through `skillyard_sdk` (in the folder `library` beside this file). Any other entry runs as a plain script. It sees
-the packages in the folder `packages` beside this file, when there is one, and otherwise those of the machine.
+the packages in the folder `packages` beside this file, when there is one, and otherwise those of the machine. A mode that
+begins with `waiting-` says that the gate opens only when there is something to do.
 This file stands alone: it imports nothing of Skillyard and works on every Python from 3.8. It is on the way of every run, so it
 imports next to nothing.
 """
@@ -55,6 +56,21 @@ def _prepare(result: int, gate: int, limits: str) -> None:
         if not os.read(gate, 1):
             os._exit(1)  # nobody watches any more
         os.close(gate)
+
+
+def _load_early(folder: str) -> None:
+    """Load what the end of a run needs, while there is time; not where the skill has a module of the same name."""
+    before = set(sys.modules)
+    import json  # noqa: F401
+    import opcode  # noqa: F401
+
+    fresh = set(sys.modules) - before
+    if {name.partition(".")[0] for name in fresh} & {name.partition(".")[0] for name in os.listdir(folder)}:
+        for name in fresh:
+            del sys.modules[name]
+    import gc
+
+    gc.freeze()  # what is here now stays to the end, which need not look at it again
 
 
 def _like_python(here: str) -> None:
@@ -199,8 +215,11 @@ def _told(error: Exception) -> bool:
 def main() -> None:
     """Run the entry; an error in it is shown without the frames of this file."""
     result, gate, limits, mode, entry = sys.argv[1:6]
-    _prepare(int(result), int(gate), limits)
+    if mode.startswith("waiting-"):
+        _load_early(os.path.dirname(entry))
+        mode = mode[len("waiting-") :]
     _like_python(sys.path[0])
+    _prepare(int(result), int(gate), limits)
     sys.argv[:] = [entry, *sys.argv[6:]]
     sys.path[0] = os.path.dirname(entry)
     try:

@@ -26,12 +26,25 @@ from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.spawning import Command, Descriptors
 from skillyard.sandbox.staging import Stage, stage
 from skillyard.sandbox.supervisor import Ending, supervise
-from skillyard.sandbox.syscalls import Machine, this_machine
+from skillyard.sandbox.syscalls import this_machine
 
 if TYPE_CHECKING:
+    from skillyard.sandbox.network.contact import Contact
     from skillyard.sandbox.network.proxy import Proxy
 
-__all__ = ["Engine", "Prepared", "own_script", "process_limits", "run_job"]
+__all__ = [
+    "Engine",
+    "Prepared",
+    "check_input",
+    "concluded",
+    "own_script",
+    "prepare",
+    "process_limits",
+    "quota",
+    "run_job",
+    "run_slot",
+    "sealed_files",
+]
 
 _MEBIBYTE: Final = 1024 * 1024
 _A_FILE: Final = 4096  # bytes that a file takes whatever is in it
@@ -41,7 +54,7 @@ _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Everything decided before a run starts."""
+    """Everything decided before a run starts; one that `waits` is started before there is anything to do."""
 
     job: Job
     entry: str
@@ -49,6 +62,7 @@ class Prepared:
     identity: Identity | None
     stage: Stage
     cgroup: Cgroup | None
+    waits: bool = False
 
     @property
     def policy(self) -> Policy:
@@ -95,18 +109,24 @@ async def run_job(engine: Engine, job: Job) -> Result:
         InvalidInput: an argument or the input cannot be passed on.
         NotExecutable, RuntimeUnavailable, PathRefused, FileMissing, FileTooLarge: the entry cannot be started.
     """
-    entry = safe_relative(job.entry)
-    _check_input(job)
-    async with _slot():
-        identity = pick_identity()
-        runtime = runtime_for(entry, as_other=identity is not None)
-        # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
-        # because the sandbox dies with the thread that started it.
-        staged = await _whole(asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity)))
+    check_input(job)
+    async with run_slot():
+        run = await prepare(engine, job)
         try:
-            return await _run(engine, Prepared(job, entry, runtime, identity, staged, _cgroup(engine, job.policy)))
+            return await _run(engine, run)
         finally:
-            await asyncio.to_thread(staged.remove)
+            await asyncio.to_thread(run.stage.remove)
+
+
+async def prepare(engine: Engine, job: Job, *, waits: bool = False) -> Prepared:
+    """Choose who runs the job and with what, and copy the skill; whoever gets the answer removes its copy and its cgroup."""
+    entry = safe_relative(job.entry)
+    identity = pick_identity()
+    runtime = runtime_for(entry, as_other=identity is not None)
+    # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
+    # because the sandbox dies with the thread that started it.
+    staged = await _whole(asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity)))
+    return Prepared(job, entry, runtime, identity, staged, _cgroup(engine, job.policy), waits)
 
 
 async def _whole(staging: asyncio.Future[Stage]) -> Stage:
@@ -121,14 +141,16 @@ async def _whole(staging: asyncio.Future[Stage]) -> Stage:
 
 
 async def _run(engine: Engine, run: Prepared) -> Result:
-    machine = this_machine()
-    if machine is None:
-        raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
     proxy = _proxy(run.policy)
     try:
-        ending = await _supervise(engine, run, machine, proxy)
+        ending = await _supervise(engine, run, proxy)
     except OSError as error:
         raise SandboxUnavailable(f"the sandbox could not be started: {error}", hint="run `skillyard doctor`") from None
+    return concluded(engine, run, ending, proxy.contacts if proxy else ())
+
+
+def concluded(engine: Engine, run: Prepared, ending: Ending, contacts: tuple[Contact, ...] = ()) -> Result:
+    """The result of a run that has ended."""
     return conclude(
         ending,
         run.policy,
@@ -136,7 +158,7 @@ async def _run(engine: Engine, run: Prepared) -> Result:
         isolation=engine.name,
         interpreter=run.runtime.program,
         warnings=_warnings(run, ending),
-        contacts=proxy.contacts if proxy else (),
+        contacts=contacts,
     )
 
 
@@ -150,15 +172,27 @@ def _proxy(policy: Policy) -> Proxy | None:
     return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks)
 
 
-async def _supervise(engine: Engine, run: Prepared, machine: Machine, proxy: Proxy | None) -> Ending:
-    options = replace(engine.filter_options(counted=run.cgroup is not None), streams=proxy is not None)
+def sealed_files(engine: Engine, run: Prepared) -> tuple[bytes, ...]:
+    """What the run's program gets as files in memory, its seccomp filter first.
+
+    Raises:
+        SandboxUnavailable: no filter is known for this machine.
+    """
+    machine = this_machine()
+    if machine is None:
+        raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
+    options = replace(engine.filter_options(counted=run.cgroup is not None), streams=run.policy.reaches_network)
+    return (build_filter(machine, options), *engine.files())
+
+
+async def _supervise(engine: Engine, run: Prepared, proxy: Proxy | None) -> Ending:
     return await supervise(
         partial(engine.command, run),
         policy=run.policy,
         stdin=run.job.stdin,
-        files=(build_filter(machine, options), *engine.files()),
+        files=sealed_files(engine, run),
         cgroup=run.cgroup,
-        over_quota=_quota(engine, run),
+        over_quota=quota(engine, run),
         door=proxy,
     )
 
@@ -169,14 +203,20 @@ def _warnings(run: Prepared, ending: Ending) -> tuple[str, ...]:
     return (*skipped, *held)
 
 
-def _check_input(job: Job) -> None:
+def check_input(job: Job) -> None:
+    """Refuse what cannot be handed over.
+
+    Raises:
+        InvalidInput: the input is too large, or an argument cannot be one.
+    """
     if len(job.stdin) > job.policy.input_bytes:
         raise InvalidInput(f"the input is over {job.policy.input_bytes} bytes", hint="give the skill less input")
     if any("\0" in argument for argument in job.arguments):
         raise InvalidInput("an argument holds a NUL character", hint="give arguments as plain text")
 
 
-def _slot() -> asyncio.Semaphore:
+def run_slot() -> asyncio.Semaphore:
+    """What each run of the current loop holds while it lasts; twice as many as there are processors."""
     loop = asyncio.get_running_loop()
     if loop not in _slots:
         _slots[loop] = asyncio.Semaphore(2 * (os.cpu_count() or 1))
@@ -243,7 +283,7 @@ def own_script(name: str, *, compiled: bool) -> tuple[str, bytes]:
     return f"{name}.pyc", MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
 
 
-def _quota(engine: Engine, run: Prepared) -> Callable[[list[int]], bool] | None:
+def quota(engine: Engine, run: Prepared) -> Callable[[list[int]], bool] | None:
     """How to see, from the numbers of the run's processes, that it has written too much; `None` where the kernel sees to it."""
     if engine.own_folders:
         return partial(_folders_over_quota, run)

@@ -67,16 +67,18 @@ class Runtime:
         limits: Mapping[str, int],
         memory_mb: int,
         call: bool = True,
+        waits: bool = False,
     ) -> list[str]:
         """The command line that runs `entry`, and, with `call`, calls the `execute` it may define.
 
         It finds the result pipe at the number `result`, has still to set `limits`, and waits for one byte from `gate` (unless
-        that is -1) before the skill's first line runs.
+        that is -1) before the skill's first line runs; with `waits` that may be long, and Python does beforehand what it can.
         """
         mode = "call" if call else "script"
         if self.kind == "python":
+            early = "waiting-" if waits else ""
             text = ",".join(f"{name}={number}" for name, number in limits.items())
-            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, mode, entry, *arguments]
+            return [self.program, "-s", "-E", "-B", "-S", runner, str(result), str(gate), text, early + mode, entry, *arguments]
         setup = shell_setup(result, gate, limits)
         if self.kind == "node":
             tools = Tools(self.program, self.version, self.compiler)

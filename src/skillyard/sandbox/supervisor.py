@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
+import select
 import signal
 import subprocess
+import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +27,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
 from skillyard.sandbox.spawning import Command, Descriptors, Pipes, open_pipes, spawn
 
-__all__ = ["Ending", "supervise"]
+__all__ = ["Ending", "Watch", "supervise"]
 
 _CHUNK: Final = 1 << 16
 _DRAIN_SECONDS: Final = 0.5
@@ -33,7 +37,10 @@ _WATCH_SECONDS: Final = 0.025
 
 @dataclass(slots=True)
 class Ending:
-    """What was seen of a run until its end; `reason` is set when the supervisor ended it."""
+    """What was seen of a run until its end; `reason` is set when the supervisor ended it.
+
+    `begun` says whether a run that waited has passed the gate.
+    """
 
     returncode: int = 0
     reason: Status | None = None
@@ -44,6 +51,7 @@ class Ending:
     out_of_memory: bool = False
     out_of_processes: bool = False
     drained: bool = True
+    begun: bool = False
 
 
 async def supervise(
@@ -62,7 +70,7 @@ async def supervise(
     processes below the program, whether the run has written too much. `door` gets the listener that the run's first program
     hands out, before the skill starts.
     """
-    watch = _Watch(policy, cgroup, over_quota, door)
+    watch = Watch(policy, cgroup, over_quota, door)
     try:
         watch.start(make_command, stdin, files)
         await watch.finished.wait()
@@ -71,11 +79,17 @@ async def supervise(
     return watch.ending
 
 
-class _Watch:
-    """The state of one supervised process."""
+class Watch:
+    """The state of one supervised process; one that `waits` has its interpreter stand at the gate until `begin`."""
 
     def __init__(
-        self, policy: Policy, cgroup: Cgroup | None, over_quota: Callable[[list[int]], bool] | None, door: Door | None
+        self,
+        policy: Policy,
+        cgroup: Cgroup | None,
+        over_quota: Callable[[list[int]], bool] | None,
+        door: Door | None,
+        *,
+        waits: bool = False,
     ) -> None:
         self.ending = Ending()
         self.finished = asyncio.Event()
@@ -84,7 +98,10 @@ class _Watch:
         self._over_quota = over_quota
         self._door = door
         self._gate = -1
-        self._awaited = {"tree", "door"} if door else {"tree"}  # what the gate waits for
+        self._awaited = {"tree", *(["door"] if door else []), *(["job"] if waits else [])}  # what the gate waits for
+        self._waits = waits
+        self._opened = False
+        self._stdin = -1
         self._loop = asyncio.get_running_loop()
         self._process: subprocess.Popen[bytes] | None = None
         self._own_reaper = False
@@ -107,12 +124,38 @@ class _Watch:
             pipes.close_theirs()
             with os.fdopen(pipes.take("control"), "wb", buffering=0) as control, contextlib.suppress(BrokenPipeError):
                 control.write(command.control)
-            self._attach(pipes, stdin)
+            self._attach(pipes)
             self._admit(pipes.take("gate"))
+            if "job" not in self._awaited:
+                self._hand_over(stdin)
         finally:
             pipes.close()
 
-    def _attach(self, pipes: Pipes, stdin: bytes) -> None:
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs and nothing has ended it."""
+        if self._pidfd == -1 or self.ending.reason is not None:
+            return False
+        asked = select.poll()
+        asked.register(self._pidfd, select.POLLIN)
+        return not asked.poll(0)
+
+    def begin(self, stdin: bytes) -> bool:
+        """Hand a waiting process its job; `False` when it is gone. Its time counts from here."""
+        if not self.alive:
+            return False
+        self._started = time.monotonic()
+        self._hand_over(stdin)
+        return self._ready("job")
+
+    def _hand_over(self, stdin: bytes) -> None:
+        """Give the input, and let the clock and the watchdog start."""
+        self._write(self._stdin, stdin)
+        self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
+        if self._cgroup is None or self._over_quota is not None:
+            self._later(_WATCH_SECONDS, self._look)
+
+    def _attach(self, pipes: Pipes) -> None:
         assert self._process is not None  # noqa: S101 # started just above
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._pidfd, self._exited)
@@ -120,7 +163,8 @@ class _Watch:
         self._read(pipes.take("stdout"), ending.stdout, policy.output_bytes, "output_limit")
         self._read(pipes.take("stderr"), ending.stderr, policy.output_bytes, "output_limit")
         self._read(pipes.take("result"), ending.result, policy.result_bytes, "result_invalid")
-        self._write(pipes.take("stdin"), stdin)
+        self._stdin = pipes.take("stdin")
+        self._writers[self._stdin] = memoryview(b"")
         if self._cgroup and (event := self._cgroup.watch_memory()) is not None:
             self._memory_event = event
             self._loop.add_reader(event, self.stop, "memory")
@@ -128,9 +172,6 @@ class _Watch:
             fd = pipes.take("door")
             self._readers.add(fd)
             self._loop.add_reader(fd, self._handed_out, fd, self._door)
-        self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
-        if self._cgroup is None or self._over_quota is not None:
-            self._later(_WATCH_SECONDS, self._look)
 
     def _admit(self, gate: int) -> None:
         """Open the gate as soon as the whole tree is in its cgroup.
@@ -160,11 +201,19 @@ class _Watch:
             door.open(listener)
             self._ready("door")
 
-    def _ready(self, what: str) -> None:
+    def _ready(self, what: str) -> bool:
+        """Open the gate when nothing else is awaited; `False` when nobody waits behind it any more."""
         self._awaited.discard(what)
-        if not self._awaited and self._gate != -1:
-            _open_gate(self._gate)
-            self._gate = -1
+        if self._awaited or self._gate == -1:
+            return True
+        if self._waits:  # whether it is passed is asked at the end
+            self._opened = _open_gate(self._gate)
+            return self._opened
+        gate, self._gate = self._gate, -1
+        try:
+            return _open_gate(gate)
+        finally:
+            os.close(gate)
 
     def _read(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
         self._readers.add(fd)
@@ -301,6 +350,7 @@ class _Watch:
     async def _close_ways(self) -> None:
         """Close the ways into the run and out of it that are neither log nor result."""
         if self._gate != -1:
+            self.ending.begun = self._opened and not _unread(self._gate)
             os.close(self._gate)
             self._gate = -1
         if self._door is not None:
@@ -309,6 +359,9 @@ class _Watch:
     async def _close_cgroup(self, cgroup: Cgroup) -> None:
         self.ending.out_of_memory = cgroup.out_of_memory()
         self.ending.out_of_processes = cgroup.out_of_processes()
+        if self._waits:  # nobody needs to wait until the kernel has let go of the last process
+            self._loop.run_in_executor(None, _remove, cgroup)
+            return
         for attempt in range(60):
             if cgroup.remove():
                 return
@@ -316,12 +369,25 @@ class _Watch:
             await asyncio.sleep(min(0.0005 * 2**attempt, 0.05))
 
 
-def _open_gate(gate: int) -> None:
+def _remove(cgroup: Cgroup) -> None:
+    for attempt in range(60):
+        if cgroup.remove():
+            return
+        cgroup.kill()
+        time.sleep(min(0.0005 * 2**attempt, 0.05))
+
+
+def _open_gate(gate: int) -> bool:
     try:
-        with contextlib.suppress(OSError):  # the run is over already
-            os.write(gate, b"1")
-    finally:
-        os.close(gate)
+        os.write(gate, b"1")
+    except OSError:  # the run is over already
+        return False
+    return True
+
+
+def _unread(pipe: int) -> int:
+    """How many bytes lie in a pipe, asked at either end."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _move_tree(cgroup: Cgroup, pid: int) -> bool:

@@ -18,6 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--language", choices=("en", "zh"), default="en", help="language of the tool descriptions (default: en)"
     )
     parser.add_argument("--no-run", action="store_true", help="do not offer the tool that runs scripts")
+    parser.add_argument(
+        "--prewarm",
+        type=int,
+        metavar="K",
+        help="keep K sandboxes (at most 8) ready for each Python skill that has run; they take memory",
+    )
     parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
 
 
@@ -31,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     serve_stdio(
         catalog,
         permissions=catalog.rules(),
-        executor=catalog.executor(),
+        executor=catalog.executor(prewarm=arguments.prewarm),
         run_skills=not arguments.no_run,
         language=arguments.language,
         watch=not arguments.no_watch,
