@@ -1,6 +1,7 @@
-"""Write the generated parts of `docs/` again: each `--help` in `docs/cli.md` (`make docs`).
+"""Write the generated parts of `docs/` again: each `--help` in `docs/cli.md`, the table of `docs/security.md` (`make docs`).
 
-A generated part is the fenced block after a line `<!-- skillyard COMMAND --help -->`. Everything else is written by people.
+A generated part is the fenced block after a line `<!-- skillyard COMMAND --help -->`, or what lies between the two comments
+about the table of attacks. Everything else is written by people.
 """
 
 from __future__ import annotations
@@ -40,4 +41,7 @@ def generated(page: str) -> str:
 
 
 if __name__ == "__main__":
+    import abuse
+
+    abuse.PAGE.write_text(abuse.written(abuse.PAGE.read_text("utf-8")), "utf-8")
     PAGE.write_text(generated(PAGE.read_text("utf-8")), "utf-8")

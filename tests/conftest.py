@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,15 @@ def _beside(name: str) -> ModuleType:
 
 
 postgresql_server = _beside("postgresql")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """An attack that was not made has not been stopped: a skipped test of the catalogue is a failed one."""
+    report = yield
+    if report.skipped and item.get_closest_marker("abuse"):
+        report.outcome, report.longrepr = "failed", f"an attack of the catalogue was skipped: {report.longrepr}"
+    return report
 
 
 class MakeSkill(Protocol):

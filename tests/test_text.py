@@ -14,6 +14,7 @@ from skillyard.text import escape_xml, nearest, sanitize, shorten, single_line
     "smuggled",
     ["\x1b[2J", "\x07", "\u202e", "\u200b", "\u2066", "\ufeff", "\U000e0041", "\x9b31m", "\u00ad", "\u2060", "\ud800"],
 )
+@pytest.mark.abuse("G11", "G12")
 def test_what_cannot_be_seen_is_removed(smuggled: str) -> None:
     assert sanitize(f"a{smuggled}b").replace("[2J", "").replace("31m", "") == "ab"
 
@@ -23,10 +24,12 @@ def test_ordinary_text_stays_as_it_is() -> None:
     assert sanitize(text) == text
 
 
+@pytest.mark.abuse("G11")
 def test_a_run_of_variation_selectors_is_cut_to_one() -> None:
     assert sanitize("x\ufe01\ufe02\ufe03") == "x\ufe01"
 
 
+@pytest.mark.abuse("G12")
 def test_carriage_returns_cannot_overwrite_a_line() -> None:
     assert sanitize("safe\rfake\r\nnext\u2028line") == "safe\nfake\nnext\nline"
 

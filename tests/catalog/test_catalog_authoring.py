@@ -72,6 +72,7 @@ def test_a_description_is_written_so_that_it_reads_back_the_same(description: st
 
 @pytest.mark.row("001-25", "C-15")
 @pytest.mark.parametrize("name", ["", "A", "a b", "-a", "a-", "a--b", "a_b", "../x", "a/b", "名", "x" * 65, "a\n", ".", "a.b"])
+@pytest.mark.abuse("G8")
 def test_a_name_that_breaks_the_rule_is_refused(name: str, project: Path, home: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         Catalog.discover(cwd=project).create(name, "Something.")

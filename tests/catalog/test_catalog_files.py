@@ -217,6 +217,7 @@ def test_a_missing_file_lists_near_names(pdf: Skill) -> None:
         ".git/config",
     ],
 )
+@pytest.mark.abuse("G19")
 def test_a_path_that_leaves_the_skill_or_names_a_secret_is_refused(pdf: Skill, path: str) -> None:
     with pytest.raises(PathRefused) as caught:
         pdf.read_file(path)
@@ -255,6 +256,7 @@ def test_a_file_over_the_limit_is_refused(pdf: Skill) -> None:
         pdf.read_file("forms.md", limit=3)
 
 
+@pytest.mark.abuse("G19")
 def test_a_pipe_in_a_skill_is_refused_at_once(pdf: Skill) -> None:
     os.mkfifo(Path(pdf.directory) / "pipe")
     with pytest.raises(PathRefused):

@@ -73,6 +73,7 @@ def test_a_denied_skill_is_never_suggested(catalog: Catalog) -> None:
 
 
 @pytest.mark.row("D-30", "C-11", "001-8", "004-9")
+@pytest.mark.abuse("G14")
 def test_the_first_root_wins_a_name_and_the_other_stays_visible_with_the_reason(catalog: Catalog, tmp_path: Path) -> None:
     assert [skill.id for skill in catalog] == [
         "config:pdf-miner", "config:pdf", "config:report-writer", "config:report-reader",
@@ -84,6 +85,7 @@ def test_the_first_root_wins_a_name_and_the_other_stays_visible_with_the_reason(
     assert len(catalog) == 4
 
 
+@pytest.mark.abuse("G14")
 def test_names_that_differ_only_in_spelling_are_one_name(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "a", front_matter="name: My Skill\ndescription: d")
     make_skill(skills_root, "b", front_matter="name: my-skill\ndescription: d")

@@ -211,6 +211,7 @@ def test_the_order_is_the_same_whatever_order_the_folders_were_made_in(tmp_path:
 
 
 @pytest.mark.parametrize(("cap", "word"), [("MAX_ENTRIES", "entries"), ("MAX_FOLDERS", "folders")])
+@pytest.mark.abuse("G15")
 def test_a_root_beyond_the_caps_is_truncated_and_says_so(
     cap: str, word: str, skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

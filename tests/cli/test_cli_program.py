@@ -174,6 +174,7 @@ def test_a_terminal_gets_colours_and_no_color_takes_them_away(on_terminal: Call,
     assert "\x1b[" not in on_terminal("list", "--help", env={"NO_COLOR": "1"})[1]
 
 
+@pytest.mark.abuse("G11", "G12")
 def test_what_a_skill_says_cannot_drive_the_terminal(on_terminal: Call, skills_root: Path, make_skill: Call) -> None:
     evil = 'name: evil\ndescription: "red \\e[31m bell \\a title \\e]0;owned\\a hidden \\u202e bidi"'
     make_skill(skills_root, "evil", front_matter=evil, body="# Body \x1b[2J\x1b]0;owned\x07\n")

@@ -136,6 +136,7 @@ def test_no_bytes_make_a_summary_fail(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("nest", ["- ", "? ", ": ", "-   ", "- ? ", "[", "{a: "])
+@pytest.mark.abuse("G4")
 def test_nesting_without_end_is_refused_at_once(nest: str) -> None:
     summary = summarize(skill("x: y\nz:\n  " + nest * (60_000 // len(nest))))
     assert not summary.usable
@@ -155,6 +156,7 @@ def test_the_first_bytes_give_the_same_summary_or_ask_for_more(cut: int, header:
         assert summary == summarize(data)
 
 
+@pytest.mark.abuse("G1")
 def test_a_header_without_end_is_refused_when_the_limit_is_reached() -> None:
     with pytest.raises(NeedMore):
         summarize(b"---\n" + b"x" * 5000, complete=False)

@@ -151,6 +151,7 @@ def test_security_is_read_in_every_spelling() -> None:
         ("sudo: true", Security()),
     ],
 )
+@pytest.mark.abuse("G17")
 def test_security_that_cannot_be_meant_falls_back_to_the_strictest(block: str, left: Security) -> None:
     document = read(f"security: {{{block}}}")
     assert document.usable
@@ -293,6 +294,7 @@ def test_real_values_beyond_a_marketplaces_limits_are_no_reason_to_reject() -> N
         ("name: pdf\ndescription: d\nskill_id: acme/PDF Tools", "x", "acme-pdf-tools"),
     ],
 )
+@pytest.mark.abuse("G8")
 def test_a_skill_has_a_storage_safe_id(header: str, folder: str, skill_id: str) -> None:
     assert parse_document(f"---\n{header}\n---\n".encode(), directory_name=folder).skill_id == skill_id
 

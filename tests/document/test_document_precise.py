@@ -61,6 +61,7 @@ def test_settings_and_schemas_get_the_types_of_json() -> None:
         ("{" + ", ".join(f"k{number}: v" for number in range(400)) + "}", "yaml-too-many-keys", 2),
     ],
 )
+@pytest.mark.abuse("G4", "G5")
 def test_each_refusal_names_its_rule_and_line(text: str, rule: str, line: int) -> None:
     with pytest.raises(YamlProblem) as problem:
         read_yaml(text, first_line=2)

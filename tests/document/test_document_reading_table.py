@@ -85,6 +85,7 @@ def test_an_unquoted_colon_is_read_as_the_text_that_was_meant() -> None:
         (b"---\nname: pdf\ndescription: d\n...\nbody\n", "style-closing-dots"),
     ],
 )
+@pytest.mark.abuse("G6")
 def test_files_of_another_style_load_and_are_valid(data: bytes, style: str) -> None:
     document = load(data)
     assert document.usable
@@ -141,6 +142,7 @@ def test_unknown_fields_are_kept_as_written() -> None:
         ("other", "name-folder-mismatch"),
     ],
 )
+@pytest.mark.abuse("G8")
 def test_a_name_that_breaks_the_rule_loads_and_is_an_error_when_strict(name: str, error: str) -> None:
     data = skill(f"name: {name}\ndescription: d")
     document = load(data)
@@ -170,6 +172,7 @@ def test_names_of_other_scripts_and_digits_load_and_the_specification_takes_them
         ("name: pdf\ndescription: {a: b}", "description-not-text"),
     ],
 )
+@pytest.mark.abuse("G7")
 def test_without_a_description_a_skill_is_listed_as_broken(header: str, rule: str) -> None:
     document = load(skill(header))
     assert not document.usable
@@ -188,6 +191,7 @@ def test_a_long_description_loads_and_is_reported() -> None:
     assert load(skill(f"name: pdf\ndescription: {'d' * 1024}")).diagnostics == ()
 
 
+@pytest.mark.abuse("G5")
 def test_a_key_that_is_there_twice_breaks_the_file_and_both_lines_are_named() -> None:
     data = skill("name: pdf\ndescription: good\nlicense: MIT\ndescription: evil")
     document = load(data)
@@ -219,6 +223,7 @@ def test_a_key_that_is_there_twice_breaks_the_file_and_both_lines_are_named() ->
         (skill("name: pdf\ndescription: a\u2028name: evil"), "yaml-control-character"),
     ],
 )
+@pytest.mark.abuse("G1", "G2", "G3", "G4", "G6")
 def test_what_has_harmed_readers_is_refused_in_every_profile(data: bytes, rule: str, profile: str) -> None:
     document = load(data, profile=profile)
     assert not document.usable
@@ -238,6 +243,7 @@ def test_what_has_harmed_readers_is_refused_in_every_profile(data: bytes, rule: 
         (b"---\nname: pdf\ndescription: d\n---\n" + b"x" * 1_100_000, "file-too-large", 1),
     ],
 )
+@pytest.mark.abuse("G6")
 def test_a_file_that_is_not_text_is_listed_as_broken(data: bytes, rule: str, line: int) -> None:
     document = load(data)
     assert not document.usable
@@ -272,6 +278,7 @@ def test_without_front_matter_the_whole_text_is_the_body() -> None:
 
 
 @pytest.mark.parametrize("word", ["123", "no", "2001-01-01", "12:30", "1.10", "0x1F", "true", "1_000", "1e3", ".5", "+1"])
+@pytest.mark.abuse("G7")
 def test_a_scalar_stays_the_text_that_was_written(word: str) -> None:
     document = load(skill(f"name: {word}\ndescription: {word}\nversion: {word}"))
     assert document.metadata.name == word
@@ -317,6 +324,7 @@ def test_block_scalars_quotes_and_nested_maps_are_read_as_yaml() -> None:
     assert document.front_matter["folded"] == "one two\n"
 
 
+@pytest.mark.abuse("G11")
 def test_hidden_characters_in_what_a_model_would_read_are_reported() -> None:
     document = load(skill("name: pdf\ndescription: Reads\u202e PDFs\U000e0041"))
     assert document.usable

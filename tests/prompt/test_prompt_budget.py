@@ -67,6 +67,7 @@ def test_when_room_is_very_short_the_first_keep_some_words_and_all_keep_their_na
 
 
 @pytest.mark.parametrize("style", STYLES)
+@pytest.mark.abuse("G15")
 def test_what_has_no_room_is_left_out_from_the_end_and_the_model_is_told(skill, style):
     index = build_index(many(skill, 300), style=style, budget=400)
     left_out = [omission.id for omission in index.omitted]

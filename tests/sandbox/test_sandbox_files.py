@@ -36,6 +36,7 @@ def canary(skill_tree: Path) -> Path:
 
 
 @pytest.mark.row("003-11", "D-13", "D-14")
+@pytest.mark.abuse("A1", "A2", "A3")
 async def test_files_outside_cannot_be_read_by_any_way(run_script, canary: Path) -> None:
     project = str(Path.cwd() / "pyproject.toml")
     result = await run_script(
@@ -62,6 +63,7 @@ async def test_files_outside_cannot_be_read_by_any_way(run_script, canary: Path)
     assert b"canary-bytes" not in result.stdout + result.stderr
 
 
+@pytest.mark.abuse("A5", "A7", "B21")
 async def test_the_skill_cannot_be_changed(run_script, skill_tree: Path) -> None:
     (skill_tree / "data.txt").write_text("data", encoding="ascii")
     (skill_tree / "helper.py").write_text("VALUE = 1\n", encoding="ascii")
@@ -89,6 +91,7 @@ async def test_the_skill_cannot_be_changed(run_script, skill_tree: Path) -> None
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
+@pytest.mark.abuse("A8")
 async def test_nothing_of_the_system_can_be_written(run_script) -> None:
     result = await run_script(
         """
@@ -101,6 +104,7 @@ async def test_nothing_of_the_system_can_be_written(run_script) -> None:
     assert "done" not in result.value.values(), result.value
 
 
+@pytest.mark.abuse("A10", "A11")
 async def test_devices_cannot_be_made_or_opened(run_script) -> None:
     result = await run_script(
         """
@@ -119,6 +123,7 @@ async def test_devices_cannot_be_made_or_opened(run_script) -> None:
 
 
 @pytest.mark.row("000-36")
+@pytest.mark.abuse("A12")
 async def test_only_the_three_streams_and_the_result_pipe_are_open(run_script) -> None:
     left, right = socket.socketpair()
     with left, right, open("/etc/passwd") as file:
@@ -138,6 +143,7 @@ async def test_only_the_three_streams_and_the_result_pipe_are_open(run_script) -
     assert result.value == [0, 1, 2, 3]
 
 
+@pytest.mark.abuse("A12")
 async def test_a_script_sees_the_same_descriptors_in_bash(run_script) -> None:
     script = """
     exec 2>/dev/null
@@ -152,6 +158,7 @@ async def test_a_script_sees_the_same_descriptors_in_bash(run_script) -> None:
 
 
 @pytest.mark.parametrize("policy", [Policy(filesystem="none"), Policy(filesystem="read-only"), Policy(filesystem="read-write")])
+@pytest.mark.abuse("A16")
 async def test_siblings_of_the_skill_are_not_visible(run_script, skill_tree: Path, policy: Policy) -> None:
     neighbour = skill_tree.parent / f"{skill_tree.name}-neighbour"
     neighbour.mkdir()
@@ -188,6 +195,7 @@ async def test_a_workspace_can_be_written_only_when_asked_for_and_is_new_each_ti
     assert result.value["tmp"] == "done"
 
 
+@pytest.mark.abuse("A17")
 async def test_two_runs_share_nothing(run_script) -> None:
     script = """
     import fcntl
@@ -201,6 +209,7 @@ async def test_two_runs_share_nothing(run_script) -> None:
     assert first.value["found"] == second.value["found"] == []
 
 
+@pytest.mark.abuse("A14")
 async def test_filling_the_temporary_folder_stops_at_its_size(run_script) -> None:
     result = await run_script(
         """
@@ -217,6 +226,7 @@ async def test_filling_the_temporary_folder_stops_at_its_size(run_script) -> Non
     assert result.status != "error" or b"No space left" in result.stderr
 
 
+@pytest.mark.abuse("A15")
 async def test_a_file_cannot_grow_over_its_limit(run_script) -> None:
     result = await run_script(
         """
@@ -230,6 +240,7 @@ async def test_a_file_cannot_grow_over_its_limit(run_script) -> None:
     assert result.value == ["EFBIG", "EFBIG", "EFBIG"]
 
 
+@pytest.mark.abuse("A19")
 async def test_what_a_run_sees_of_itself_names_no_value_and_no_host_path(run_script) -> None:
     result = await run_script(
         """
@@ -252,6 +263,7 @@ async def test_what_a_run_sees_of_itself_names_no_value_and_no_host_path(run_scr
     "entry", ["../main.py", "/etc/passwd", "~/x.py", "a\0b.py", "a\nb.py", "", ".", "scripts/../../x.py", "scripts\\main.py"]
 )
 @pytest.mark.row("003-11", "D-13")
+@pytest.mark.abuse("A9")
 async def test_an_entry_that_is_not_a_path_inside_the_skill_is_refused(
     backend: SandboxBackend, skill_tree: Path, entry: str
 ) -> None:
@@ -263,6 +275,7 @@ async def test_an_entry_that_is_not_a_path_inside_the_skill_is_refused(
 @pytest.mark.parametrize(
     "name", ["-rf.py", "a b;id.py", "$(id).py", "summary.py", "encode.py", "add_slide.py", "`id`.sh", "-c.sh"]
 )
+@pytest.mark.abuse("A9")
 async def test_odd_names_are_only_names(backend: SandboxBackend, skill_tree: Path, name: str) -> None:
     text = "import sys; print(sys.argv[1:])" if name.endswith(".py") else 'printf "%s," "$@"'
     (skill_tree / name).write_text(text, encoding="utf-8")
@@ -272,6 +285,7 @@ async def test_odd_names_are_only_names(backend: SandboxBackend, skill_tree: Pat
     assert b"uid=" not in result.stdout
 
 
+@pytest.mark.abuse("A4")
 async def test_an_entry_that_is_a_link_is_refused_and_other_links_are_left_out(
     backend: SandboxBackend, skill_tree: Path
 ) -> None:
@@ -289,6 +303,7 @@ async def test_an_entry_that_is_a_link_is_refused_and_other_links_are_left_out(
         await backend.run(Job(str(skill_tree), "nothing.py"))
 
 
+@pytest.mark.abuse("A13")
 async def test_a_link_to_the_mount_points_of_the_sandbox_creates_nothing_on_the_host(run_script, skill_tree: Path) -> None:
     target = skill_tree.parent / f"{skill_tree.name}-planted"
     (skill_tree / "workspace").symlink_to(f"/oldroot{target}")

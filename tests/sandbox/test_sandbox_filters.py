@@ -58,6 +58,7 @@ def test_dangerous_calls_fail_and_everyday_ones_pass(machine: Machine, options: 
             assert verdict(program, machine, number) == bpf.ALLOW
 
 
+@pytest.mark.abuse("B13")
 def test_a_foreign_call_table_kills(machine: Machine) -> None:
     program = build_filter(machine, FilterOptions())
     assert verdict(program, machine, 1, architecture=0x40000003) == bpf.KILL
@@ -105,6 +106,7 @@ def test_only_connected_unix_pairs_can_be_made(machine: Machine) -> None:
     assert verdict(program, machine, pair, 2, 1) == bpf.error(errno.EAFNOSUPPORT)
 
 
+@pytest.mark.abuse("B9")
 def test_clone_may_make_processes_and_threads_but_no_namespaces(machine: Machine) -> None:
     program = build_filter(machine, FilterOptions())
     clone = machine.calls["clone"]
@@ -114,6 +116,7 @@ def test_clone_may_make_processes_and_threads_but_no_namespaces(machine: Machine
         assert verdict(program, machine, clone, flag | 17) == bpf.error(errno.EPERM)
 
 
+@pytest.mark.abuse("B8")
 def test_typing_into_a_terminal_is_denied_whatever_the_high_bits_are(machine: Machine) -> None:
     program = build_filter(machine, FilterOptions())
     ioctl = machine.calls["ioctl"]
@@ -122,6 +125,7 @@ def test_typing_into_a_terminal_is_denied_whatever_the_high_bits_are(machine: Ma
     assert verdict(program, machine, ioctl, 0, 0x5401) == bpf.ALLOW
 
 
+@pytest.mark.abuse("A18")
 def test_each_option_denies_its_own_calls_and_no_others(machine: Machine) -> None:
     plain = build_filter(machine, FilterOptions())
     for option, names, number in (

@@ -34,6 +34,7 @@ def test_the_operators_value_wins_over_the_skills_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["WEATHER_KEY", "weather_key", "UNSET", "EMPTY"])
+@pytest.mark.abuse("E2")
 def test_what_is_not_granted_or_not_set_is_absent_and_said(name: str) -> None:
     names = ["UNSET", "EMPTY", "OTHER_KEY"]
     asked = Policy.from_security({"environment": {name: ""}})
@@ -54,6 +55,7 @@ def test_a_granted_name_without_a_value_does_not_fall_back_to_the_skills_word() 
         {"environment": {"NODE_OPTIONS": "--inspect"}}, {"environment": {"UNIT": 1}}, {"environment": ["UNIT"]},
     ],
 )  # fmt: skip
+@pytest.mark.abuse("E2", "E3")
 def test_patterns_and_names_that_steer_programs_cannot_be_granted(settings: dict[str, object]) -> None:
     with pytest.raises(InvalidPolicy):
         Policy.ceiling(settings, environ=HOST)
@@ -69,6 +71,7 @@ def test_patterns_and_names_that_steer_programs_cannot_be_granted(settings: dict
         {"private_networks": True},
     ],
 )
+@pytest.mark.abuse("D21")
 def test_a_project_cannot_give_itself_its_users_secrets_or_network(settings: dict[str, object]) -> None:
     with pytest.raises(InvalidPolicy, match="a project cannot decide"):
         lowered(Policy.ceiling(environ=HOST), settings)
@@ -95,6 +98,7 @@ def test_no_message_and_no_picture_of_a_policy_shows_a_value() -> None:
 
 
 @pytest.mark.row("000-20", "D-13")
+@pytest.mark.abuse("E4", "E5")
 async def test_a_granted_value_does_not_come_back_and_is_on_no_command_line(run_script) -> None:
     seen: list[bytes] = []
 

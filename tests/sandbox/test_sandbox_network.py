@@ -11,6 +11,7 @@ from skillyard.sandbox import Policy, SandboxBackend, choose_backend
 
 
 @pytest.mark.row("000-20", "D-14")
+@pytest.mark.abuse("D1", "D2", "D7")
 async def test_nothing_can_be_reached(run_script) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.05)
@@ -35,6 +36,7 @@ async def test_nothing_can_be_reached(run_script) -> None:
     assert lookup == "gaierror" or lookup != "done"
 
 
+@pytest.mark.abuse("D2", "D4")
 async def test_no_family_of_sockets_can_be_made(run_script) -> None:
     result = await run_script(
         "answer({family: system_call(CALLS['socket'], family, kind, 0) for family in range(1, 46) for kind in (1, 2, 3)})"
@@ -42,6 +44,7 @@ async def test_no_family_of_sockets_can_be_made(run_script) -> None:
     assert set(result.value.values()) == {"EAFNOSUPPORT"}, result.value
 
 
+@pytest.mark.abuse("D3")
 async def test_unix_sockets_and_re_connected_pairs_are_dead_ends(run_script) -> None:
     result = await run_script(
         """
@@ -60,6 +63,7 @@ async def test_unix_sockets_and_re_connected_pairs_are_dead_ends(run_script) -> 
     assert result.value["docker"] in (False, "EACCES", "ENXIO")
 
 
+@pytest.mark.abuse("D22")
 def test_an_allow_list_is_refused_by_a_backend_that_knows_no_hosts(backend: SandboxBackend) -> None:
     policy = Policy(network="allowlist", network_allowlist=("api.example.com",))
     assert backend.supports(Policy()) == backend.supports(Policy(network="allowlist")) == []
@@ -75,11 +79,13 @@ def test_an_allow_list_is_refused_by_a_backend_that_knows_no_hosts(backend: Sand
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("D18")
 def test_any_host_at_all_is_refused_by_every_backend(backend: SandboxBackend) -> None:
     (unmet,) = backend.supports(Policy(network="allowlist", network_allowlist=("*",)))
     assert unmet.requirement == "network.allowlist"
 
 
+@pytest.mark.abuse("D18")
 async def test_an_allow_list_without_hosts_is_no_network(run_script) -> None:
     result = await run_script(
         "answer([attempt(socket.socket), sorted(name for name in os.environ if 'PROXY' in name.upper())])",

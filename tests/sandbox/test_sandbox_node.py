@@ -146,6 +146,7 @@ async def test_typescript_that_cannot_be_erased_says_what_to_change(run_script, 
 
 
 @pytest.mark.parametrize("entry", ["scripts/main.mjs", "scripts/main.mts"])
+@pytest.mark.abuse("C2")
 async def test_wasm_and_worker_threads_work_within_the_usual_memory(run_script, counting: str, entry: str) -> None:
     source = """
         import { Worker } from 'node:worker_threads';
@@ -173,12 +174,14 @@ async def test_wasm_and_worker_threads_work_within_the_usual_memory(run_script, 
     ],
     ids=["buffers", "heap", "wasm"],
 )
+@pytest.mark.abuse("C2")
 async def test_memory_without_end_is_stopped(run_script, counting: str, body: str) -> None:
     policy = Policy(timeout_ms=30_000, memory_mb=96)
     result = await run_script(f"const all = []; {body}", entry="scripts/main.cjs", policy=policy)
     assert result.status == "memory", result.stderr[-500:]
 
 
+@pytest.mark.abuse("A1", "E1", "E3")
 async def test_a_javascript_skill_sees_no_more_than_a_python_one(run_script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODE_OPTIONS", "--title=leaked")
     source = """

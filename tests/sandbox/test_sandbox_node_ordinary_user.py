@@ -86,6 +86,7 @@ def ground() -> Iterator[Path]:
 
 
 @pytest.mark.row("C-28", "000-20")
+@pytest.mark.abuse("A1", "C2", on="bwrap, landlock")
 def test_node_in_a_private_home_runs_skills_and_reaches_nothing_else_there(ground: Path) -> None:
     root = os.geteuid() == 0
     python = runtime_for("x.py", as_other=True).program if root else sys.executable

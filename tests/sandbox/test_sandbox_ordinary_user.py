@@ -163,6 +163,7 @@ def as_user(ground: Path) -> dict[str, object]:
 
 
 @pytest.mark.row("000-20", "D-14")
+@pytest.mark.abuse("A1", "A5", "A14", "A18", "B1", "B3", "C1", "C3", "C5", on="bwrap, landlock")
 def test_an_ordinary_user_is_as_safe_from_a_skill_as_root_is(ground: Path) -> None:
     report = as_user(ground)
     assert set(report) == {"bwrap", "landlock"}

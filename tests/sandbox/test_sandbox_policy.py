@@ -49,12 +49,14 @@ def test_the_older_word_read_means_read_only() -> None:
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("D18", "G17")
 def test_an_allow_list_without_hosts_is_no_network() -> None:
     assert Policy.from_security({"network": "allowlist"}).network == "none"
 
 
 @pytest.mark.parametrize("name", ["timeout_ms", "memory_mb"])
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 10**18, "5", True, 1.5])
+@pytest.mark.abuse("C9", "G17")
 def test_numbers_out_of_range_or_of_another_kind_are_refused(name: str, value: object) -> None:
     with pytest.raises(InvalidPolicy, match=name):
         Policy.from_security({name: value})
@@ -72,6 +74,7 @@ def test_numbers_out_of_range_or_of_another_kind_are_refused(name: str, value: o
         {"allow_unsandboxed": True},
     ],
 )
+@pytest.mark.abuse("G17")
 def test_unknown_fields_and_words_are_refused(block: dict[str, object]) -> None:
     with pytest.raises(InvalidPolicy):
         Policy.from_security(block)
@@ -84,6 +87,7 @@ def test_unknown_fields_and_words_are_refused(block: dict[str, object]) -> None:
         "127.1", "0x7f000001", "2130706433", "017700000001", "example.com:0", "example.com:99999", "", "ftp://example.com",
     ],
 )  # fmt: skip
+@pytest.mark.abuse("D10", "D12", "D18")
 def test_hosts_that_cannot_be_enforced_are_refused(host: str) -> None:
     with pytest.raises(InvalidPolicy):
         Policy.from_security({"network": "allowlist", "network_allowlist": [host]})
@@ -102,6 +106,7 @@ def test_all_problems_are_reported_at_once() -> None:
         "GIT_SSH_COMMAND", "SSH_AUTH_SOCK", "PATH", "HOME", "AWS_*", "A-B", "", "SKILL_RESULT_FD", "BASH_FUNC_x", "DOCKER_HOST",
     ],
 )  # fmt: skip
+@pytest.mark.abuse("E2", "E3")
 def test_variables_that_steer_programs_are_refused(name: str) -> None:
     with pytest.raises(InvalidPolicy) as caught:
         Policy(environment={name: "the-value-itself"})
@@ -131,6 +136,7 @@ def policies() -> st.SearchStrategy[Policy]:
 
 
 @given(policies(), policies())
+@pytest.mark.abuse("D21")
 def test_what_a_run_gets_is_never_more_than_either_side_allows(declared: Policy, ceiling: Policy) -> None:
     granted = effective(declared, ceiling)
     for name in RANGES:
@@ -142,6 +148,7 @@ def test_what_a_run_gets_is_never_more_than_either_side_allows(declared: Policy,
     assert effective(granted, ceiling) == granted
 
 
+@pytest.mark.abuse("D11", "D21")
 def test_the_ceiling_keeps_only_hosts_it_covers() -> None:
     declared = Policy(network="allowlist", network_allowlist=("api.example.com", "evil.test", "notexample.com"))
     granted = effective(declared, Policy.ceiling({"network-allowlist": ["*.example.com"]}))

@@ -23,12 +23,14 @@ SMALL = Policy(timeout_ms=8_000, memory_mb=64)
     ],
     ids=["objects", "shared mapping"],
 )
+@pytest.mark.abuse("C1", "C4")
 async def test_memory_ends_at_its_limit(run_script, counting: str, attack: str) -> None:
     result = await run_script(attack, policy=SMALL)
     assert result.status == "memory", result
     assert "64 MiB" in result.detail
 
 
+@pytest.mark.abuse("C3")
 async def test_memory_is_counted_over_all_processes_of_a_run(run_script, counting: str) -> None:
     result = await run_script(
         """
@@ -45,6 +47,7 @@ async def test_memory_is_counted_over_all_processes_of_a_run(run_script, countin
     assert result.status == "memory", result
 
 
+@pytest.mark.abuse("C4")
 async def test_memory_outside_of_processes_is_bounded_too(run_script, counting: str) -> None:
     result = await run_script(
         """
@@ -64,6 +67,7 @@ async def test_memory_outside_of_processes_is_bounded_too(run_script, counting: 
 
 @pytest.mark.row("000-20")
 @pytest.mark.parametrize("device", ["", "/dev/zero"])
+@pytest.mark.abuse("C4")
 async def test_shared_memory_that_no_process_shows_is_bounded(run_script, counting: str, device: str) -> None:
     result = await run_script(
         f"""
@@ -85,6 +89,7 @@ async def test_shared_memory_that_no_process_shows_is_bounded(run_script, counti
     assert result.status == "memory" or not result.value, result
 
 
+@pytest.mark.abuse("A14")
 async def test_empty_files_are_bounded_where_nobody_counts_the_memory_they_take(run_script, counting: str) -> None:
     result = await run_script(
         """
@@ -97,6 +102,7 @@ async def test_empty_files_are_bounded_where_nobody_counts_the_memory_they_take(
 
 
 @pytest.mark.parametrize("way", ["deleted", "mapped", "unreadable", "deep"])
+@pytest.mark.abuse("A14")
 async def test_a_run_cannot_hide_what_it_has_written(run_script, way: str) -> None:
     result = await run_script(
         f"""
@@ -140,6 +146,7 @@ async def test_a_run_cannot_hide_what_it_has_written(run_script, way: str) -> No
     ],
     ids=["busy", "asleep", "regular expression", "closed streams", "other clock"],
 )
+@pytest.mark.abuse("C5", "C7", "C11")
 async def test_time_ends_at_its_limit(run_script, script: str) -> None:
     result = await run_script(script, policy=Policy(timeout_ms=300))
     assert result.status == "timeout"
@@ -156,12 +163,14 @@ async def test_time_ends_at_its_limit(run_script, script: str) -> None:
     ],
     ids=["output", "errors", "both", "one line"],
 )
+@pytest.mark.abuse("C6")
 async def test_a_flood_of_output_is_cut_and_ended(run_script, script: str) -> None:
     result = await run_script(script, policy=Policy(timeout_ms=8_000, output_bytes=100_000))
     assert result.status == "output_limit"
     assert max(len(result.stdout), len(result.stderr)) == 100_000
 
 
+@pytest.mark.abuse("G18")
 async def test_a_result_over_its_limit_is_refused(run_script) -> None:
     result = await run_script("os.write(3, b'1' * 5000)", policy=Policy(result_bytes=1000))
     assert result.status == "result_invalid"
@@ -169,6 +178,7 @@ async def test_a_result_over_its_limit_is_refused(run_script) -> None:
     assert endless.status == "result_invalid"
 
 
+@pytest.mark.abuse("C8")
 async def test_input_that_is_never_read_blocks_nobody(run_script) -> None:
     result = await run_script("answer(1)", stdin=b"x" * (10 << 20))
     assert (result.status, result.value) == ("ok", 1)
@@ -197,6 +207,7 @@ async def test_the_loop_stays_free_while_runs_go_on(run_script) -> None:
     assert ticks > 20  # the others went on while it slept
 
 
+@pytest.mark.abuse("C10")
 async def test_many_runs_at_once_wait_for_their_turn(backend: SandboxBackend, skill_tree) -> None:
     (skill_tree / "main.sh").write_text("echo -n done\n", encoding="ascii")
     results = await asyncio.gather(*(backend.run(Job(str(skill_tree), "main.sh")) for _ in range(24)))
@@ -224,7 +235,7 @@ async def test_small_process_limits_are_set(run_script) -> None:
         """,
         policy=Policy(timeout_ms=5_000, nofile=64, file_size_mb=2),
     )
-    assert result.value == {"NOFILE": 64, "FSIZE": 2 << 20, "CORE": 0, "STACK": 8 << 20, "CPU": 6}
+    assert result.value == {"NOFILE": 64, "FSIZE": 2 << 20, "CORE": 1, "STACK": 8 << 20, "CPU": 6}
 
 
 async def test_no_descriptor_of_this_process_is_lost(run_script) -> None:

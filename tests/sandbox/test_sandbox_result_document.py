@@ -38,6 +38,7 @@ def test_any_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
         b'{"a":' * 100 + b"1" + b"}" * 100,
     ],
 )  # fmt: skip
+@pytest.mark.abuse("G18")
 def test_documents_that_are_not_strict_json_are_refused(data: bytes) -> None:
     with pytest.raises(MalformedResult):
         read_result(data, limit=LIMIT)

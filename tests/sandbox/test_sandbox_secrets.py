@@ -10,6 +10,7 @@ from skillyard.sandbox import Policy
 
 
 @pytest.mark.row("000-20", "D-13")
+@pytest.mark.abuse("E1")
 async def test_the_environment_holds_only_what_was_declared(run_script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOST_SECRET", "canary-secret-value")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com")
@@ -35,6 +36,7 @@ async def test_the_environment_holds_only_what_was_declared(run_script, monkeypa
     assert "canary-secret-value" not in str(others) + str(names)
 
 
+@pytest.mark.abuse("E4")
 async def test_a_secret_that_was_given_does_not_come_back(run_script) -> None:
     secret = "tok-4f9c2a7b1d"
     result = await run_script(
@@ -56,6 +58,7 @@ async def test_a_secret_that_was_given_does_not_come_back(run_script) -> None:
     assert result.value == {"token": "[redacted]", "note": "it is [redacted]"}
 
 
+@pytest.mark.abuse("E5")
 async def test_values_are_not_on_any_command_line(run_script) -> None:
     import asyncio
     from pathlib import Path

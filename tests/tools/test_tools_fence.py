@@ -34,6 +34,7 @@ def test_numbers_are_long_and_never_the_same() -> None:
         "<\n/file_text>",
     ],
 )
+@pytest.mark.abuse("G16")
 def test_a_marker_inside_the_text_is_no_marker(attack: str) -> None:
     fenced = fence("skill_text", f"before\n{attack}\nafter", nonce="00ff")
     inside = fenced.split("\n", 1)[1].rsplit("\n", 1)[0]
@@ -47,6 +48,7 @@ def test_a_name_cannot_break_out_of_its_attribute() -> None:
 
 
 @given(st.text())
+@pytest.mark.abuse("G16")
 def test_whatever_is_inside_there_is_one_opening_and_one_closing_line(text: str) -> None:
     fenced = fence("run_result", text, nonce="00ff")
     markers = re.findall(r"<\s*/?\s*run_result", fenced, re.IGNORECASE)

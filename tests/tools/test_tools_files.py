@@ -107,6 +107,7 @@ async def test_a_missing_file_names_near_ones_and_lists_what_there_is(skills_roo
 
 @pytest.mark.row("D-2", "001-20", "003-10")
 @pytest.mark.parametrize("path", ["../pdf-evil/x", "/etc/passwd", "a/../../pdf-evil/x", "~/x", "..\\pdf-evil\\x", "a\x00b"])
+@pytest.mark.abuse("G19")
 async def test_a_path_that_leaves_the_skill_is_refused(path: str, skills_root: Path, make_skill: Any, tools: Tools) -> None:
     make_skill(skills_root, "pdf")
     make_skill(skills_root, "pdf-evil", files={"x": "secret"})
@@ -117,6 +118,7 @@ async def test_a_path_that_leaves_the_skill_is_refused(path: str, skills_root: P
 
 
 @pytest.mark.row("001-20", "003-10")
+@pytest.mark.abuse("G19")
 async def test_links_pipes_and_denied_names_are_refused_without_waiting(
     skills_root: Path, make_skill: Any, tools: Tools, tmp_path: Path
 ) -> None:
@@ -133,6 +135,7 @@ async def test_links_pipes_and_denied_names_are_refused_without_waiting(
 
 
 @pytest.mark.row("003-10")
+@pytest.mark.abuse("G19")
 async def test_a_file_over_one_mebibyte_is_refused(skills_root: Path, make_skill: Any, tools: Tools) -> None:
     make_skill(skills_root, "pdf", files={"big.txt": "x" * (1024 * 1024 + 1), "fits.txt": "y" * (1024 * 1024)})
     assert (await read(tools(), "big.txt")).code == "file_too_large"

@@ -32,6 +32,7 @@ __all__ = ["BubblewrapBackend"]
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _SETPRIV: Final = "/usr/bin/setpriv"
+_PRLIMIT: Final = "/usr/bin/prlimit"
 _OLDEST: Final = (0, 8, 0)
 _TOP_FOLDERS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # Where distributions keep the authorities that programs trust; seen only by a run that may reach hosts.
@@ -109,7 +110,8 @@ class BubblewrapBackend:
         limits = dict(process_limits(run))
         if run.cgroup is None:
             limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
-        inner = run.runtime.carried_to(_RUNNER).command(
+        first = [] if run.runtime.kind == "python" else _without_cores(limits)
+        inner = first + run.runtime.carried_to(_RUNNER).command(
             f"/skill/{run.entry}",
             run.job.arguments,
             runner=_runner(run),
@@ -126,6 +128,15 @@ class BubblewrapBackend:
         options = "\0".join([*_options(run, descriptors.files, opening), ""])
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]
         return _as_user(Command(argv, options.encode("utf-8", "surrogateescape")), run.identity)
+
+
+def _without_cores(limits: dict[str, int]) -> list[str]:
+    """The start of a command line that sets the limit on cores in place of bash, which does not count it in bytes."""
+    core = limits.pop("CORE")
+    if Path(_PRLIMIT).exists():
+        return [_PRLIMIT, f"--core={core}:{core}", "--"]
+    limits["CORE"] = 0
+    return []
 
 
 _NO_LIMIT: Final = Unmet("network.allowlist", "a run needs each host by name; '*' cannot be enforced")

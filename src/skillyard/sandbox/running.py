@@ -328,7 +328,7 @@ def process_limits(run: Prepared) -> Mapping[str, int]:
     """
     policy = run.policy
     limits = {
-        "CORE": 0,
+        "CORE": 1,  # one byte also stops the program of the machine that collects cores; zero only stops files
         "NOFILE": policy.nofile,
         "FSIZE": policy.file_size_mb * _MEBIBYTE,
         "STACK": 8 * _MEBIBYTE,

@@ -34,6 +34,7 @@ def test_private_addresses_are_dialled_only_when_they_are_opened(address: str) -
 
 
 @pytest.mark.parametrize("address", NEVER)
+@pytest.mark.abuse("D7", "D8")
 def test_others_are_never_dialled(address: str) -> None:
     for private in (False, True):
         assert denied_class(ipaddress.ip_address(address), private=private) == NEVER[address]

@@ -77,6 +77,7 @@ async def test_a_greeting_in_many_records_is_put_together() -> None:
         b"\x16\x03\x01\xff\xff" + bytes(LONGEST_HELLO),
     ],
 )  # fmt: skip
+@pytest.mark.abuse("D14")
 async def test_what_cannot_be_judged_is_refused(data: bytes) -> None:
     with pytest.raises(NotTls):
         await read(data)

@@ -37,6 +37,7 @@ entries = st.builds(
         ("[2001:DB8:0:0::1]", "[2001:db8::1]"), ("a_b.example", "a_b.example"), ("r3---sn-x.example", "r3---sn-x.example"),
     ],
 )  # fmt: skip
+@pytest.mark.abuse("D10")
 def test_one_host_has_one_form(written: str, canonical: str) -> None:
     assert canonical_host(written) == canonical
 
@@ -52,6 +53,7 @@ def test_one_host_has_one_form(written: str, canonical: str) -> None:
         ".".join(["a" * 60] * 5), "a*.b", "*.b", "*",
     ],
 )  # fmt: skip
+@pytest.mark.abuse("D10", "D12")
 def test_what_two_programs_could_read_in_two_ways_is_refused(text: str) -> None:
     with pytest.raises(MalformedHost):
         canonical_host(text)
@@ -70,6 +72,7 @@ def test_the_one_form_is_stable_plain_and_never_a_disguised_address(text: str) -
 
 
 @given(names)
+@pytest.mark.abuse("D10")
 def test_case_and_a_dot_at_the_end_are_the_only_other_spellings(name: str) -> None:
     assert canonical_host(name.upper() + ".") == name
 
@@ -98,6 +101,7 @@ def test_an_entry_allows_its_port_and_its_scheme(entry: str, allowed: set[tuple[
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("D11")
 def test_a_wildcard_covers_what_is_below_a_domain_and_nothing_beside_it() -> None:
     rules = read_rules(["*.allowed.com"])
     for host in ("a.allowed.com", "a.b.allowed.com"):
@@ -119,6 +123,7 @@ def test_a_wildcard_covers_what_is_below_a_domain_and_nothing_beside_it() -> Non
         ("http://", "host"), ("a.test?q", "host"), ("a.test#f", "host"), ("::1", "host"), ("2130706433", "address"),
     ],
 )  # fmt: skip
+@pytest.mark.abuse("D18")
 def test_an_entry_that_cannot_be_enforced_says_why(entry: str, word: str) -> None:
     problem = host_problem(entry)
     assert problem is not None

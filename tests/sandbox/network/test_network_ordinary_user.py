@@ -79,6 +79,7 @@ def ground() -> Iterator[Path]:
 
 
 @pytest.mark.row("000-20", "D-14")
+@pytest.mark.abuse("D5", "D6", on="bwrap")
 def test_an_ordinary_users_run_reaches_its_hosts_and_nothing_else(ground: Path) -> None:
     root = os.geteuid() == 0
     done = subprocess.run(

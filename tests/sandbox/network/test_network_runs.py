@@ -39,6 +39,7 @@ def allowing(*entries: str, **fields: object) -> Policy:
 
 
 @pytest.mark.row("000-20", "D-14")
+@pytest.mark.abuse("D5", "D13")
 async def test_a_skill_reaches_the_hosts_of_its_list_and_is_told_about_the_others(run_script, upstream) -> None:
     entry = f"http://localhost:{upstream.port}"
     result = await run_script(
@@ -93,6 +94,7 @@ async def test_shell_scripts_find_the_same_proxy(run_script, upstream) -> None:
 
 
 @pytest.mark.row("000-20", "D-14")
+@pytest.mark.abuse("D2", "D6", "D7")
 async def test_around_the_proxy_there_is_nothing(run_script, upstream) -> None:
     with socket.create_server(("127.0.0.1", 0)) as canary:
         canary.settimeout(0.05)
@@ -120,6 +122,7 @@ async def test_around_the_proxy_there_is_nothing(run_script, upstream) -> None:
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("D2", "D3", "D4")
 async def test_only_tcp_sockets_can_be_made(run_script) -> None:
     result = await run_script(
         """
@@ -142,6 +145,7 @@ async def test_only_tcp_sockets_can_be_made(run_script) -> None:
 
 
 @pytest.mark.row("D-13")
+@pytest.mark.abuse("D3", "E1")
 async def test_nothing_of_the_way_out_is_left_inside_but_the_proxys_address(
     run_script, upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +177,7 @@ async def test_nothing_of_the_way_out_is_left_inside_but_the_proxys_address(
     assert "localhost" not in first
 
 
+@pytest.mark.abuse("D16")
 async def test_a_relay_inside_gets_the_same_verdicts(run_script, upstream) -> None:
     result = await run_script(
         FETCH
@@ -197,6 +202,7 @@ answer([fetch("http://localhost:{upstream.port}/"), fetch("http://evil.test/")])
     assert [item.verdict for item in result.contacts] == ["allowed", "denied"]
 
 
+@pytest.mark.abuse("D17")
 async def test_a_redirect_to_elsewhere_ends_at_the_proxy(run_script, upstream) -> None:
     upstream.answer = lambda head: b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest\r\nContent-Length: 0\r\n\r\n"
     entry = f"http://localhost:{upstream.port}"
@@ -205,6 +211,7 @@ async def test_a_redirect_to_elsewhere_ends_at_the_proxy(run_script, upstream) -
     assert [item.host for item in result.contacts] == ["localhost", "169.254.169.254"]
 
 
+@pytest.mark.abuse("D8")
 async def test_private_addresses_stay_closed_until_the_operator_opens_them(run_script, upstream) -> None:
     entry = f"http://localhost:{upstream.port}"
     asked = Policy.from_security({"network": "allowlist", "network_allowlist": [entry]})
@@ -215,6 +222,7 @@ async def test_private_addresses_stay_closed_until_the_operator_opens_them(run_s
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("D20")
 async def test_two_runs_at_once_have_nothing_of_each_other(backend: SandboxBackend, skill_tree: Path, upstream) -> None:
     one, other = f"http://localhost:{upstream.port}/one", f"http://localhost:{upstream.port}/other"
     source = "import json, os, sys\n" + FETCH + "os.write(3, json.dumps(fetch(json.load(sys.stdin))).encode())"
@@ -229,6 +237,7 @@ async def test_two_runs_at_once_have_nothing_of_each_other(backend: SandboxBacke
     assert [item.verdict for item in second.contacts] == ["denied"]
 
 
+@pytest.mark.abuse("D6", "D21")
 async def test_nothing_a_skill_says_widens_its_list(run_script, upstream) -> None:
     entry = f"http://localhost:{upstream.port}"
     result = await run_script(
@@ -256,6 +265,7 @@ async def test_a_run_that_ends_takes_its_connections_with_it(run_script, upstrea
     assert [item.verdict for item in result.contacts] == ["allowed"]
 
 
+@pytest.mark.abuse("E4")
 async def test_a_secret_in_the_name_of_a_host_is_not_written_down(run_script) -> None:
     result = await run_script(
         FETCH

@@ -77,6 +77,7 @@ async def open_way() -> AsyncIterator[Open]:
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("D5")
 async def test_a_host_of_the_list_is_reached_and_another_is_denied(open_way: Open, upstream) -> None:
     way = open_way(f"http://localhost:{upstream.port}")
     answer = await way.get(f"http://localhost:{upstream.port}/a?b=c")
@@ -97,6 +98,7 @@ async def test_a_host_of_the_list_is_reached_and_another_is_denied(open_way: Ope
     assert (refused.host, refused.port, refused.verdict, refused.received_bytes) == ("other.test", 80, "denied", 0)
 
 
+@pytest.mark.abuse("D15")
 async def test_the_request_is_written_anew_for_the_host_alone(open_way: Open, upstream) -> None:
     way = open_way(f"http://localhost:{upstream.port}")
     await way.get(
@@ -132,6 +134,7 @@ async def test_a_program_that_waits_for_leave_to_send_gets_it(open_way: Open, up
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("D15")
 async def test_a_second_request_on_the_same_connection_goes_nowhere(open_way: Open, upstream) -> None:
     way = open_way(f"http://localhost:{upstream.port}", "http://evil.test", answers={"localhost": ["127.0.0.1"]})
     one = f"GET http://localhost:{upstream.port}/1 HTTP/1.1\r\nHost: x\r\n\r\n".encode()
@@ -178,6 +181,7 @@ async def test_a_second_request_on_the_same_connection_goes_nowhere(open_way: Op
         "\x16\x03\x01\0\0\r\n\r\n",
     ],
 )
+@pytest.mark.abuse("D10", "D12", "D15")
 async def test_a_request_that_is_not_plain_is_refused_before_anything_is_dialled(
     open_way: Open, upstream, request_: str
 ) -> None:
@@ -199,6 +203,7 @@ async def test_a_request_that_is_not_plain_is_refused_before_anything_is_dialled
         "[::]", "[::1]", "10.0.0.1",
     ],
 )  # fmt: skip
+@pytest.mark.abuse("D7", "D11", "D12", "D13")
 async def test_near_names_other_ports_and_addresses_are_denied(open_way: Open, target: str) -> None:
     way = open_way("http://*.allowed.com", answers={})
     assert DENIED in await way.get(f"http://{target}/")
@@ -219,6 +224,7 @@ async def test_near_names_other_ports_and_addresses_are_denied(open_way: Open, t
         ("2002:7f00::", "IPv4 inside IPv6"), ("0.0.0.0", "unspecified"), ("224.0.0.1", "multicast"),
     ],
 )  # fmt: skip
+@pytest.mark.abuse("D7", "D8")
 async def test_a_name_that_leads_inside_is_denied_by_the_class_and_not_the_address(
     open_way: Open, address: str, name: str
 ) -> None:
@@ -232,6 +238,7 @@ async def test_a_name_that_leads_inside_is_denied_by_the_class_and_not_the_addre
     assert {contact.verdict for contact in await way.contacts()} == {"denied"}
 
 
+@pytest.mark.abuse("D9")
 async def test_an_address_is_judged_again_for_every_connection_and_dialled_as_judged(open_way: Open, upstream) -> None:
     answers = {"api.example.com": ["169.254.169.254", "127.0.0.1"]}
     way = open_way(f"http://api.example.com:{upstream.port}", answers=answers)
@@ -251,6 +258,7 @@ async def test_a_host_that_cannot_be_found_or_reached_is_an_error_of_the_way(ope
     assert {contact.verdict for contact in await way.contacts()} == {"failed"}
 
 
+@pytest.mark.abuse("D17")
 async def test_a_redirect_comes_back_and_its_target_is_judged_like_any_other(open_way: Open, upstream) -> None:
     upstream.answer = lambda head: b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"
     way = open_way(f"http://localhost:{upstream.port}")
@@ -292,6 +300,7 @@ def greeting(name: str | None) -> bytes:
 
 @pytest.mark.row("000-20")
 @pytest.mark.parametrize("kind", ["evil name", "no name", "plain text", "nothing", "half"])
+@pytest.mark.abuse("D14")
 async def test_a_tunnel_for_anything_else_is_closed_and_the_host_hears_nothing(open_way: Open, upstream, kind: str) -> None:
     whole = greeting("localhost")
     said = {
@@ -321,6 +330,7 @@ async def test_an_address_needs_no_name_in_its_greeting(open_way: Open, secure_u
     writer.close()
 
 
+@pytest.mark.abuse("D19")
 async def test_only_so_many_connections_at_once_and_none_forever(open_way: Open, upstream) -> None:
     way = open_way(f"http://localhost:{upstream.port}", connections=4, idle_s=0.3)
     slow = [await asyncio.open_connection("127.0.0.1", way.port) for _ in range(12)]
@@ -334,6 +344,7 @@ async def test_only_so_many_connections_at_once_and_none_forever(open_way: Open,
         writer.close()
 
 
+@pytest.mark.abuse("D19")
 async def test_a_run_sends_and_receives_only_so_much_in_all(open_way: Open, upstream) -> None:
     way = open_way(f"http://localhost:{upstream.port}", sent_bytes=2_000, received_bytes=5_000)
     url = f"http://localhost:{upstream.port}/"

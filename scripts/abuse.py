@@ -1,0 +1,90 @@
+"""The catalogue of attacks: its cases, the tests that make them, and the table of both in `docs/security.md`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/security.md"
+_PART = re.compile(r"(?<=<!-- table of attacks -->\n).*?(?=<!-- end of the table -->)", re.DOTALL)
+_CASE = re.compile(r"[A-G]\d+")
+_BOTH = ("bwrap", "landlock")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A test that makes an attack; `backends` are the sandboxes it makes it in."""
+
+    file: Path
+    name: str
+    backends: tuple[str, ...]
+    function: ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def catalogue() -> dict[str, dict[str, str]]:
+    """The tables of `abuse.toml`."""
+    return tomllib.loads(Path(__file__).with_name("abuse.toml").read_text("utf-8"))
+
+
+def titles() -> dict[str, str]:
+    """The letter and title of each group of cases."""
+    return {letter: table["title"] for letter, table in catalogue().items() if len(letter) == 1}
+
+
+def cases() -> dict[str, str]:
+    """Every case that has something to attack: id to sentence."""
+    groups = (table for letter, table in catalogue().items() if len(letter) == 1)
+    return {case: words for table in groups for case, words in table.items() if _CASE.fullmatch(case)}
+
+
+def marked() -> dict[str, list[Shown]]:
+    """The cases that tests are marked with."""
+    found: dict[str, list[Shown]] = {}
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = file.read_text("utf-8")
+        if "mark.abuse(" in text:
+            tree = ast.parse(text)
+            own = any(isinstance(node, ast.FunctionDef) and node.name == "backend" for node in tree.body)
+            for node in tree.body:
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    for case, backends in _marks(node, _BOTH[:1] if own else _BOTH):
+                        found.setdefault(case, []).append(Shown(file, node.name, backends, node))
+    return found
+
+
+def _marks(node: ast.FunctionDef | ast.AsyncFunctionDef, fixture: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    """The cases on a test, each with its backends: those of the fixtures it takes, or those it names with `on`."""
+    takes = {argument.arg for argument in node.args.args} & {"backend", "run_script"}
+    marks = []
+    for call in node.decorator_list:
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("mark.abuse"):
+            named = [str(ast.literal_eval(word.value)) for word in call.keywords if word.arg == "on"]
+            backends = tuple(named[0].split(", ")) if named else fixture if takes else ()
+            marks += [(str(ast.literal_eval(case)), backends) for case in call.args]
+    return marks
+
+
+def table() -> str:
+    """The table: case, attack, the files of its tests, the sandboxes they use."""
+    lines, tests, letter = [], marked(), ""
+    titled = titles()
+    for case, words in {**cases(), **catalogue()["nothing_to_attack"]}.items():
+        if case[0] != letter and case in cases():
+            letter = case[0]
+            lines += ["", f"### {titled[letter]}", "", "| | Attack | Shown in | Sandboxes |", "|---|---|---|---|"]
+        if case in cases():
+            shown = tests.get(case, [])
+            files = ", ".join(f"`{name}`" for name in sorted({one.file.name for one in shown}))
+            backends = ", ".join(name for name in _BOTH if any(name in one.backends for one in shown))
+            lines.append(f"| {case} | {words} | {files} | {backends or '-'} |")
+    missing = [f"- **{case}** {words}." for case, words in catalogue()["nothing_to_attack"].items()]
+    return "\n".join([*lines, "", "### Nothing to attack", "", *missing, "", ""])
+
+
+def written(page: str) -> str:
+    """The page with the table as it is today."""
+    return _PART.sub(lambda _: table(), page)

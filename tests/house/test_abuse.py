@@ -1,0 +1,66 @@
+"""The catalogue of attacks is whole: every case has a test, in every sandbox that claims it, and the page says so."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNTS = {"A": 19, "B": 21, "C": 11, "D": 22, "E": 7, "G": 19}
+
+
+@pytest.fixture(scope="module")
+def abuse() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("abuse", ROOT / "scripts/abuse.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["abuse"] = module  # dataclasses look their module up
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_table_on_the_page_is_todays(abuse: ModuleType) -> None:
+    page = abuse.PAGE.read_text("utf-8")
+    assert abuse.written(page) == page, "run `make docs`"
+    assert abuse.written(page.replace("| A1 |", "| A0 |")) == page
+
+
+def test_every_case_has_a_test_or_nothing_to_attack(abuse: ModuleType) -> None:
+    wanted = {f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)}
+    nothing = set(abuse.catalogue()["nothing_to_attack"])
+    assert set(abuse.cases()) | nothing == wanted
+    assert set(abuse.marked()) == wanted - nothing
+
+
+def test_every_case_of_a_run_is_shown_in_each_sandbox_that_claims_it(abuse: ModuleType) -> None:
+    only, outside = abuse.catalogue()["only"], set(abuse.catalogue()["outside"]["cases"])
+    for case, tests in abuse.marked().items():
+        if case[0] != "G" and case not in outside:
+            backends = {name for test in tests for name in test.backends}
+            assert backends >= ({only[case]} if case in only else {"bwrap", "landlock"}), case
+
+
+def test_no_attack_is_left_out(abuse: ModuleType) -> None:
+    for tests in abuse.marked().values():
+        for test in tests:
+            words = {ast.unparse(node) for node in ast.walk(test.function) if isinstance(node, ast.Attribute)}
+            assert not {word for word in words if word.endswith((".skip", ".skipif", ".xfail", ".importorskip"))}, test.name
+
+
+def test_an_attack_that_is_skipped_all_the_same_fails(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text((ROOT / "tests/conftest.py").read_text("utf-8"), "utf-8")
+    (tmp_path / "postgresql.py").write_text((ROOT / "tests/postgresql.py").read_text("utf-8"), "utf-8")
+    (tmp_path / "test_x.py").write_text(
+        "import pytest\n\n@pytest.mark.abuse('A1')\ndef test_x():\n    pytest.skip('no program')\n", "utf-8"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "an attack of the catalogue was skipped" in done.stdout
