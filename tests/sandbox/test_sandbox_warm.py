@@ -195,6 +195,7 @@ async def test_a_module_of_the_skill_hides_one_that_was_loaded_early(bench: Benc
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("E7", on="bwrap")
 async def test_a_sandbox_serves_one_job_and_is_thrown_away(bench: Bench) -> None:
     bench.write(
         """
@@ -218,6 +219,7 @@ async def test_a_sandbox_serves_one_job_and_is_thrown_away(bench: Bench) -> None
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("E7", on="bwrap")
 async def test_runs_at_once_never_share_a_sandbox(bench: Bench) -> None:
     bench.pool = WarmPool(3, tree_digest)
     bench.write("before = os.listdir('/tmp')\nwrite('/tmp/x')\nanswer([before, DATA.decode()])")
@@ -228,6 +230,7 @@ async def test_runs_at_once_never_share_a_sandbox(bench: Bench) -> None:
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("E7", on="bwrap")
 async def test_a_changed_skill_gets_no_old_sandbox(bench: Bench) -> None:
     await bench.write("answer('old')").warm()
     bench.write("answer('new')")
