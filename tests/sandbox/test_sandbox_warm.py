@@ -230,6 +230,7 @@ async def test_runs_at_once_never_share_a_sandbox(bench: Bench) -> None:
 
 
 @pytest.mark.row("000-20")
+@pytest.mark.abuse("E7", on="bwrap")
 async def test_a_changed_skill_gets_no_old_sandbox(bench: Bench) -> None:
     await bench.write("answer('old')").warm()
     bench.write("answer('new')")
