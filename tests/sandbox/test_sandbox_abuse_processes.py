@@ -165,7 +165,7 @@ async def test_a_flood_does_not_make_the_watcher_grow(run_script, source: str) -
     before = _peak()
     result = await run_script(source, policy=Policy(timeout_ms=8_000, output_bytes=cap))
     assert result.status == "output_limit"
-    assert _peak() - before <= 4 * cap  # what was read, room to grow, and the copy that is given back: never the whole flood
+    assert _peak() - before <= 2.25 * cap  # the pieces that were read and the whole that is given back: never the flood
 
 
 def _peak() -> int:

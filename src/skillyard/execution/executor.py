@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
@@ -15,30 +14,27 @@ from skillyard.errors import (
     InvalidInput,
     InvalidPolicy,
     NotExecutable,
-    PermissionDenied,
     SkillyardError,
 )
 from skillyard.execution.abp.results import unwrapped
+from skillyard.execution.call import Call, check_call, request_document, require_approved, verify_copy
 from skillyard.execution.context import without_credentials
 from skillyard.execution.distributed import DistributedCall, call_server, server_problem
 from skillyard.execution.entry import conventional_entry, find_entry
 from skillyard.execution.environments import environment_for
-from skillyard.execution.failure import failure_of
-from skillyard.execution.kinds import Answer, KindUnavailable, chain, fallback_warning, unavailable_message
+from skillyard.execution.kinds import KindUnavailable, chain, fallback_warning, unavailable_message
 from skillyard.execution.library import sdk_files
-from skillyard.execution.memory_writes import read_memory_writes
-from skillyard.execution.outcome import Outcome, read_outcome
+from skillyard.execution.outcome import read_outcome
+from skillyard.execution.report import answer_of, answered, finished
 from skillyard.execution.run import Run, RunError, new_run_id
-from skillyard.execution.schema import UnusableSchema, schema_problems, with_defaults
+from skillyard.execution.schema import with_defaults
 from skillyard.execution.servers import McpServer, read_servers
 from skillyard.execution.service import NO_ENDPOINT, ServiceCall, call_service, has_endpoint
 from skillyard.execution.static import has_data, read_static
-from skillyard.execution.steps import read_steps
 from skillyard.sandbox import (
     Job,
     Policy,
     Result,
-    Status,
     WarmPool,
     can_start,
     choose_backend,
@@ -55,22 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["Executor"]
 
 _REMOTE: Final = ("service", "distributed")
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One request to run a skill, with what its SKILL.md says read once."""
-
-    run_id: str
-    skill: Skill
-    metadata: Metadata
-    parameters: Mapping[str, object]
-    context: Mapping[str, object]
-    warnings: tuple[str, ...] = ()
-
-    def refused(self, code: str, message: str, *, status: Status = "error") -> Run:
-        """A run that ended before anything was started."""
-        return Run(self.run_id, self.skill.id, status, error=RunError(code, message), warnings=self.warnings)
 
 
 class Executor:
@@ -201,7 +181,7 @@ class Executor:
         metadata = document.metadata
         told, warnings = without_credentials(context or {})
         filled = with_defaults(metadata.input_schema, parameters)
-        checked = _check_parameters(_Call(run_id or new_run_id(), skill, metadata, filled, told, warnings))
+        checked = check_call(Call(run_id or new_run_id(), skill, metadata, filled, told, warnings))
         if isinstance(checked, Run):
             return checked if entry is not None else self._unfit(checked, skill, metadata)
         if entry is not None:
@@ -216,7 +196,7 @@ class Executor:
         message = unavailable_message([KindUnavailable(skill.kind, missing or NO_ENDPOINT)])
         return replace(run, status="unavailable", error=RunError("kind_unavailable", message))
 
-    async def _run_kind(self, call: _Call, document: Document, digest: str | None) -> Run:
+    async def _run_kind(self, call: Call, document: Document, digest: str | None) -> Run:
         """Run the skill as its kind; what stands in for a kind that is unavailable is tried in its place (defect D-17)."""
         tried: list[KindUnavailable] = []
         for kind in chain(call.skill.kind):
@@ -231,14 +211,14 @@ class Executor:
             raise tried[0].error
         return call.refused("kind_unavailable", unavailable_message(tried), status="unavailable")
 
-    async def _run_as(self, kind: str, call: _Call, document: Document, digest: str | None, *, stands_in: bool) -> Run:
+    async def _run_as(self, kind: str, call: Call, document: Document, digest: str | None, *, stands_in: bool) -> Run:
         config = call.metadata.config
         if kind == "static":
             if not has_data(config):
                 raise KindUnavailable(kind, "it has no config.dataPath", error=_static_problem(call))
             output = read_static(call.skill.directory, config)
-            await _verified(digest, call)
-            return _finish(call, read_outcome(output), None)
+            await require_approved(digest, call)
+            return finished(call, read_outcome(output), None)
         if kind in _REMOTE:
             return await self._ask(kind, call, digest)
         try:
@@ -248,18 +228,18 @@ class Executor:
                 raise KindUnavailable(kind, problem.message) from None
             raise
 
-    async def _ask(self, kind: str, call: _Call, digest: str | None) -> Run:
+    async def _ask(self, kind: str, call: Call, digest: str | None) -> Run:
         """Run a skill whose work is done elsewhere."""
         declared = Policy.from_security(call.metadata.security)
         policy = effective(declared, self._ceiling)
-        await _verified(digest, call)
+        await require_approved(digest, call)
         began = time.monotonic()
         config, parameters = call.metadata.config, call.parameters
         if kind == "service":
             answer = await call_service(ServiceCall(config, parameters, policy, self._ceiling, self._secret_hosts))
         else:
             answer = await call_server(DistributedCall(config, parameters, self._servers, policy, self._ceiling))
-        run = _answered(replace(call, warnings=(*call.warnings, *narrowed(declared, policy))), answer)
+        run = answered(replace(call, warnings=(*call.warnings, *narrowed(declared, policy))), answer)
         return replace(run, duration_ms=round((time.monotonic() - began) * 1000))
 
     async def run_test(self, skill: Skill, script: str, *, digest: str | None = None) -> Run:
@@ -273,29 +253,29 @@ class Executor:
         declared = Policy.from_security(metadata.security)
         if declared.filesystem == "none":
             declared = replace(declared, filesystem="read-only")
-        call = _Call(new_run_id(), skill, metadata, {}, {})
-        call, result = await self._sandboxed(call, script, digest, declared, _request(call), called=False)
-        return _finish(call, read_outcome(None), result)
+        call = Call(new_run_id(), skill, metadata, {}, {})
+        call, result = await self._sandboxed(call, script, digest, declared, request_document(call), called=False)
+        return finished(call, read_outcome(None), result)
 
-    async def _run_script(self, call: _Call, entry: str, digest: str | None) -> Run:
+    async def _run_script(self, call: Call, entry: str, digest: str | None) -> Run:
         try:
-            request = _request(call)
+            request = request_document(call)
         except InvalidInput as error:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
         call, result = await self._sandboxed(call, entry, digest, declared, request)
-        return _finish(call, read_outcome(unwrapped(_answer(result))), result)
+        return finished(call, read_outcome(unwrapped(answer_of(result))), result)
 
     async def _sandboxed(
-        self, call: _Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
-    ) -> tuple[_Call, Result]:
+        self, call: Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
+    ) -> tuple[Call, Result]:
         """What the sandbox says about one script, and the call with the warnings on the way."""
         policy = effective(declared, self._ceiling)
         import asyncio  # only a run needs it; everything above works without a loop
 
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
-        verify = partial(_verify, digest, call) if digest else None
+        verify = partial(verify_copy, digest, call) if digest else None
         packages = await asyncio.to_thread(environment_for, call.skill.directory, entry, install=self._install)
         tree, library = call.skill.directory, sdk_files()
         job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
@@ -309,135 +289,9 @@ def _pool(count: int) -> WarmPool:
     return WarmPool(count, tree_digest)
 
 
-def _check_parameters(call: _Call) -> _Call | Run:
-    """The call, or the run that ends it because its parameters do not fit the skill's schema."""
-    try:
-        problems = schema_problems(call.metadata.input_schema, dict(call.parameters))
-    except UnusableSchema as error:
-        return replace(
-            call,
-            warnings=(
-                *call.warnings,
-                f"input_schema is not a usable JSON Schema and was not checked: {error}",
-            ),
-        )
-    if problems:
-        return call.refused("VALIDATION_FAILED", "; ".join(problems))
-    return call
-
-
-def _request(call: _Call) -> bytes:
-    """The one document the skill reads from standard input."""
-    body: dict[str, object] = {"input": call.parameters, "context": call.context}
-    if call.metadata.config:
-        body["config"] = call.metadata.config
-    if call.metadata.protocol == "abp":
-        body["protocol"] = "abp"  # tells the SDK on which scale importance is meant
-    try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"the parameters cannot be written as JSON: {error}") from None
-
-
-async def _verified(digest: str | None, call: _Call) -> None:
-    """Make sure that what was read of the skill is what was approved."""
-    if digest is not None:
-        import asyncio
-
-        await asyncio.to_thread(_verify, digest, call, call.skill.directory)
-
-
-def _static_problem(call: _Call) -> SkillyardError:
+def _static_problem(call: Call) -> SkillyardError:
     try:
         read_static(call.skill.directory, call.metadata.config)
     except SkillyardError as error:
         return error
     return NotExecutable("a static skill needs config.dataPath")
-
-
-def _answered(call: _Call, answer: Answer) -> Run:
-    """The run of a skill whose work was done elsewhere."""
-    call = replace(call, warnings=(*call.warnings, *answer.warnings))
-    if answer.error is None:
-        return _finish(call, answer.outcome, None)
-    return replace(
-        call.refused(answer.error.code, answer.error.message, status=answer.status),
-        output=answer.outcome.output,
-        format=answer.outcome.format,
-    )
-
-
-def _verify(digest: str, call: _Call, copy: str) -> None:
-    """Make sure that `copy` is what was approved, and that its own SKILL.md is the one the run's policy was taken from."""
-    from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
-
-    if tree_digest(copy) != digest or call.skill.document(copy=copy).metadata != call.metadata:
-        raise PermissionDenied(
-            "the skill is not what was approved: its content has changed", hint="look at it and approve it again"
-        )
-
-
-def _answer(result: Result) -> object:
-    """The document from the result pipe; without one the standard output, as JSON when it is, else as text."""
-    if result.result is not None:
-        return result.value
-    text = result.stdout.decode("utf-8", "replace").strip()
-    if not text:
-        return None
-    try:
-        return json.loads(text, parse_constant=_not_json)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _not_json(name: str) -> object:
-    raise ValueError(name)
-
-
-def _finish(call: _Call, outcome: Outcome, result: Result | None) -> Run:
-    """The run: the process's failure first, then the skill's own word about itself."""
-    error = failure_of(result) if result else None
-    status: Status = result.status if result else "ok"
-    if error is None and outcome.failed:
-        status, error = "error", RunError("SANDBOX_EXECUTION_ERROR", outcome.message or "the skill reports an error")
-    steps, step_warnings = read_steps(outcome.steps)
-    # What a failed run suggests to remember is not to be trusted.
-    suggested = outcome.memory_writes if error is None else None
-    writes, write_warnings = read_memory_writes(suggested, protocol=call.metadata.protocol, context=call.context)
-    schema_warnings = _output_warnings(call, outcome) if error is None else ()
-    run = Run(
-        run_id=call.run_id,
-        skill_id=call.skill.id,
-        status=status,
-        output=outcome.output,
-        error=error,
-        steps=steps,
-        memory_writes=writes,
-        format=outcome.format,
-        message=outcome.message,
-        token_usage=outcome.token_usage,
-        warnings=(*call.warnings, *outcome.warnings, *step_warnings, *write_warnings, *schema_warnings),
-    )
-    return _with_process(run, result) if result else run
-
-
-def _with_process(run: Run, result: Result) -> Run:
-    """The run with what is known of the process that was started for it."""
-    return replace(
-        run,
-        limits=result.limits,
-        isolation=result.isolation,
-        stdout=result.stdout.decode("utf-8", "replace"),
-        stderr=result.stderr.decode("utf-8", "replace"),
-        duration_ms=result.duration_ms,
-        interpreter=result.interpreter,
-        contacts=result.contacts,
-    )
-
-
-def _output_warnings(call: _Call, outcome: Outcome) -> tuple[str, ...]:
-    try:
-        problems = schema_problems(call.metadata.output_schema, outcome.output)
-    except UnusableSchema as error:
-        return (f"output_schema is not a usable JSON Schema and was not checked: {error}",)
-    return tuple(f"the output does not fit output_schema: {problem}" for problem in problems)

@@ -58,7 +58,7 @@ def conclude(
 ) -> Result:
     """The result of a run that has ended."""
     secrets = policy.secret_values
-    stdout, stderr, result = (redact(bytes(data), secrets) for data in (ending.stdout, ending.stderr, ending.result))
+    stdout, stderr, result = (redact(received.take(), secrets) for received in (ending.stdout, ending.stderr, ending.result))
     number = _signal_number(ending.returncode)
     verdict = _verdict(ending, policy, number, stderr, result)
     return Result(
@@ -100,7 +100,7 @@ def _verdict(ending: Ending, policy: Policy, number: int | None, stderr: bytes, 
     value, problem = _read(result, policy)
     if status := _limit_reached(ending, stderr):
         return _Verdict(status, _SENTENCES[status].format(policy=policy), value)
-    if ending.returncode != 0 and not ending.stdout and stderr.startswith(_NOT_SET_UP):
+    if ending.returncode != 0 and not ending.stdout.size and stderr.startswith(_NOT_SET_UP):
         return _Verdict("unavailable", f"the sandbox did not start: {tail(stderr, limit=300)}")
     if number is not None:
         name = signal.Signals(number).name if number in signal.valid_signals() else str(number)

@@ -35,6 +35,27 @@ _GRACE_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.025
 
 
+class Received:
+    """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times."""
+
+    __slots__ = ("_pieces", "size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Keep one more piece."""
+        self._pieces.append(piece)
+        self.size += len(piece)
+
+    def take(self) -> bytes:
+        """All of it; the pieces are let go."""
+        whole = b"".join(self._pieces)
+        self._pieces.clear()
+        return whole
+
+
 @dataclass(slots=True)
 class Ending:
     """What was seen of a run until its end; `reason` is set when the supervisor ended it.
@@ -44,9 +65,9 @@ class Ending:
 
     returncode: int = 0
     reason: Status | None = None
-    stdout: bytearray = field(default_factory=bytearray)
-    stderr: bytearray = field(default_factory=bytearray)
-    result: bytearray = field(default_factory=bytearray)
+    stdout: Received = field(default_factory=Received)
+    stderr: Received = field(default_factory=Received)
+    result: Received = field(default_factory=Received)
     duration_ms: int = 0
     out_of_memory: bool = False
     out_of_processes: bool = False
@@ -215,14 +236,14 @@ class Watch:
         finally:
             os.close(gate)
 
-    def _read(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
+    def _read(self, fd: int, received: Received, cap: int, reason: Status) -> None:
         self._readers.add(fd)
-        self._loop.add_reader(fd, self._readable, fd, buffer, cap, reason)
+        self._loop.add_reader(fd, self._readable, fd, received, cap, reason)
 
     def _later(self, seconds: float, call: Callable[..., None], *values: object) -> None:
         self._timers.append(self._loop.call_later(seconds, call, *values))
 
-    def _readable(self, fd: int, buffer: bytearray, cap: int, reason: Status) -> None:
+    def _readable(self, fd: int, received: Received, cap: int, reason: Status) -> None:
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -230,8 +251,8 @@ class Watch:
         if not data:
             self._drop_reader(fd)
             return
-        room = cap - len(buffer)
-        buffer += data[: max(room, 0)]
+        room = cap - received.size
+        received.add(data[: max(room, 0)])
         if len(data) > room:
             self.stop(reason)
 

@@ -1,0 +1,83 @@
+"""One request to run a skill: its parameters checked, the document it reads, the content it was approved with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from skillyard.errors import InvalidInput, PermissionDenied
+from skillyard.execution.run import Run, RunError
+from skillyard.execution.schema import UnusableSchema, schema_problems
+from skillyard.sandbox import Status
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.document import Metadata
+
+__all__ = ["Call", "check_call", "request_document", "require_approved", "verify_copy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to run a skill, with what its SKILL.md says read once."""
+
+    run_id: str
+    skill: Skill
+    metadata: Metadata
+    parameters: Mapping[str, object]
+    context: Mapping[str, object]
+    warnings: tuple[str, ...] = ()
+
+    def refused(self, code: str, message: str, *, status: Status = "error") -> Run:
+        """A run that ended before anything was started."""
+        return Run(self.run_id, self.skill.id, status, error=RunError(code, message), warnings=self.warnings)
+
+
+def check_call(call: Call) -> Call | Run:
+    """The call, or the run that ends it because its parameters do not fit the skill's schema."""
+    try:
+        problems = schema_problems(call.metadata.input_schema, dict(call.parameters))
+    except UnusableSchema as error:
+        return replace(
+            call,
+            warnings=(
+                *call.warnings,
+                f"input_schema is not a usable JSON Schema and was not checked: {error}",
+            ),
+        )
+    if problems:
+        return call.refused("VALIDATION_FAILED", "; ".join(problems))
+    return call
+
+
+def request_document(call: Call) -> bytes:
+    """The one document the skill reads from standard input."""
+    body: dict[str, object] = {"input": call.parameters, "context": call.context}
+    if call.metadata.config:
+        body["config"] = call.metadata.config
+    if call.metadata.protocol == "abp":
+        body["protocol"] = "abp"  # tells the SDK on which scale importance is meant
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the parameters cannot be written as JSON: {error}") from None
+
+
+async def require_approved(digest: str | None, call: Call) -> None:
+    """Make sure that what was read of the skill is what was approved."""
+    if digest is not None:
+        import asyncio
+
+        await asyncio.to_thread(verify_copy, digest, call, call.skill.directory)
+
+
+def verify_copy(digest: str, call: Call, copy: str) -> None:
+    """Make sure that `copy` is what was approved, and that its own SKILL.md is the one the run's policy was taken from."""
+    from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
+
+    if tree_digest(copy) != digest or call.skill.document(copy=copy).metadata != call.metadata:
+        raise PermissionDenied(
+            "the skill is not what was approved: its content has changed", hint="look at it and approve it again"
+        )
