@@ -57,7 +57,9 @@ async def test_a_fork_bomb_stops_at_its_limit(run_script, counting: str, kind: s
     }[kind]
     result = await run_script(script, policy=Policy(timeout_ms=5_000, pids=20))
     assert result.status in ("pids", "error"), result
-    assert result.value <= 20
+    # Without a user of its own a run is counted with whatever else its user runs, which may end while the run is counted.
+    shared = os.geteuid() != 0 and result.isolation == "landlock"
+    assert result.value <= (100 if shared else 20)
     if counting == "counted":
         assert result.status == "pids" or not any(limit.by.startswith("cgroup") for limit in result.limits)
 
