@@ -11,12 +11,15 @@ import itertools
 import os
 import re
 import signal
+import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Cgroup", "CgroupParents", "find_parents", "make_cgroup"]
+from skillyard.sandbox.processes import descendants
+
+__all__ = ["Cgroup", "CgroupParents", "find_parents", "make_cgroup", "move_tree", "remove_empty"]
 
 _PREFIX: Final = "skillyard-"
 _COUNTER = itertools.count()
@@ -238,3 +241,27 @@ def _remove(folder: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def move_tree(cgroup: Cgroup, pid: int) -> bool:
+    """Move a process and all below it; whether nothing is left outside.
+
+    A child that was forked before its parent was moved is seen by the next look, one that was forked after is inside already;
+    so a look that finds nobody new is the proof.
+    """
+    moved: set[int] = set()
+    while fresh := [other for other in (pid, *descendants(pid)) if other not in moved]:
+        for other in fresh:
+            if not cgroup.add(other):
+                return False
+        moved.update(fresh)
+    return True
+
+
+def remove_empty(cgroup: Cgroup) -> None:
+    """Remove a group as soon as the kernel lets go of its last process, ending whatever is still in it."""
+    for attempt in range(60):
+        if cgroup.remove():
+            return
+        cgroup.kill()
+        time.sleep(min(0.0005 * 2**attempt, 0.05))

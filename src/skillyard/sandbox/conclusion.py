@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from skillyard.sandbox.ending import Ending
 from skillyard.sandbox.environment import redact
 from skillyard.sandbox.job import Limit, Result, Status
 from skillyard.sandbox.network.contact import Contact
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.protocol import MalformedResult, read_result
-from skillyard.sandbox.supervisor import Ending
 
 __all__ = ["conclude", "tail"]
 

@@ -17,6 +17,7 @@ from skillyard.errors import InvalidInput, SandboxUnavailable
 from skillyard.paths import safe_relative
 from skillyard.sandbox.cgroup import Cgroup, make_cgroup
 from skillyard.sandbox.conclusion import conclude
+from skillyard.sandbox.ending import Ending
 from skillyard.sandbox.filters import FilterOptions, build_filter
 from skillyard.sandbox.identity import Identity, pick_identity
 from skillyard.sandbox.job import Job, Limit, Result
@@ -25,7 +26,7 @@ from skillyard.sandbox.processes import deleted_bytes, files_in
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.spawning import Command, Descriptors
 from skillyard.sandbox.staging import Stage, stage
-from skillyard.sandbox.supervisor import Ending, supervise
+from skillyard.sandbox.supervisor import supervise
 from skillyard.sandbox.syscalls import this_machine
 
 if TYPE_CHECKING:

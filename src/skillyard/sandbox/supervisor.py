@@ -17,62 +17,22 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
-from skillyard.sandbox.cgroup import Cgroup
+from skillyard.sandbox.cgroup import Cgroup, move_tree, remove_empty
+from skillyard.sandbox.ending import Ending, Received
 from skillyard.sandbox.handover import Door, receive_listener
 from skillyard.sandbox.job import Status
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
 from skillyard.sandbox.spawning import Command, Descriptors, Pipes, open_pipes, spawn
 
-__all__ = ["Ending", "Watch", "supervise"]
+__all__ = ["Watch", "supervise"]
 
 _CHUNK: Final = 1 << 16
 _DRAIN_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.025
-
-
-class Received:
-    """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times."""
-
-    __slots__ = ("_pieces", "size")
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self.size = 0
-
-    def add(self, piece: bytes) -> None:
-        """Keep one more piece."""
-        self._pieces.append(piece)
-        self.size += len(piece)
-
-    def take(self) -> bytes:
-        """All of it; the pieces are let go."""
-        whole = b"".join(self._pieces)
-        self._pieces.clear()
-        return whole
-
-
-@dataclass(slots=True)
-class Ending:
-    """What was seen of a run until its end; `reason` is set when the supervisor ended it.
-
-    `begun` says whether a run that waited has passed the gate.
-    """
-
-    returncode: int = 0
-    reason: Status | None = None
-    stdout: Received = field(default_factory=Received)
-    stderr: Received = field(default_factory=Received)
-    result: Received = field(default_factory=Received)
-    duration_ms: int = 0
-    out_of_memory: bool = False
-    out_of_processes: bool = False
-    drained: bool = True
-    begun: bool = False
 
 
 async def supervise(
@@ -205,7 +165,7 @@ class Watch:
             self._ready("tree")
             return
         assert self._process is not None  # noqa: S101 # started just above
-        self._moving = self._loop.run_in_executor(None, _move_tree, self._cgroup, self._process.pid)
+        self._moving = self._loop.run_in_executor(None, move_tree, self._cgroup, self._process.pid)
         self._moving.add_done_callback(self._admitted)
 
     def _admitted(self, moving: asyncio.Future[bool]) -> None:
@@ -381,21 +341,13 @@ class Watch:
         self.ending.out_of_memory = cgroup.out_of_memory()
         self.ending.out_of_processes = cgroup.out_of_processes()
         if self._waits:  # nobody needs to wait until the kernel has let go of the last process
-            self._loop.run_in_executor(None, _remove, cgroup)
+            self._loop.run_in_executor(None, remove_empty, cgroup)
             return
         for attempt in range(60):
             if cgroup.remove():
                 return
             cgroup.kill()
             await asyncio.sleep(min(0.0005 * 2**attempt, 0.05))
-
-
-def _remove(cgroup: Cgroup) -> None:
-    for attempt in range(60):
-        if cgroup.remove():
-            return
-        cgroup.kill()
-        time.sleep(min(0.0005 * 2**attempt, 0.05))
 
 
 def _open_gate(gate: int) -> bool:
@@ -409,18 +361,3 @@ def _open_gate(gate: int) -> bool:
 def _unread(pipe: int) -> int:
     """How many bytes lie in a pipe, asked at either end."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
-
-
-def _move_tree(cgroup: Cgroup, pid: int) -> bool:
-    """Move a process and all below it; whether nothing is left outside.
-
-    A child that was forked before its parent was moved is seen by the next look, one that was forked after is inside already;
-    so a look that finds nobody new is the proof.
-    """
-    moved: set[int] = set()
-    while fresh := [other for other in (pid, *descendants(pid)) if other not in moved]:
-        for other in fresh:
-            if not cgroup.add(other):
-                return False
-        moved.update(fresh)
-    return True
