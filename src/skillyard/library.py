@@ -91,12 +91,14 @@ class Catalog(room.Catalog):
         named: Collection[str] = (),
         pinned: Collection[str] = (),
         description_chars: int | None = 200,
+        previous: Index | None = None,
     ) -> Index:
         """The index for a system prompt: `text`, `tokens`, and what was `kept`, `shortened` and `omitted`.
 
         At most `budget` tokens (None: no limit). Without a `request` the order is the catalog's, so that prompt caches hold;
         with the text of a request the skills it names come first, then those that fit it best. `pinned` skills are listed
-        before the others.
+        before the others. With the `previous` index of a conversation what it showed stays where it is; what is new is
+        appended, and `added`, `dropped` and `unchanged` tell the difference.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
@@ -112,6 +114,7 @@ class Catalog(room.Catalog):
             named=named,
             pinned=pinned,
             search_index=self._search_index() if request else None,
+            previous=previous,
         )
 
     def search(self, text: str, limit: int = 10) -> list[Match]:
