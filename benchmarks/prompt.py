@@ -3,8 +3,8 @@
     python benchmarks/prompt.py --tasks TASKS --queries QUERIES.json --others FOLDER --others FOLDER
 
 `TASKS` holds a folder for each task with its right skills below it; `QUERIES.json` maps the task's name to a list of words.
-Skills of the other folders are mixed in until as many are installed as `--sizes` says, always the same ones. Each request is asked for
-by itself, and then all of them one after the other as the turns of one conversation. Nothing is downloaded or written.
+Skills of the other folders are mixed in until as many are installed as `--sizes` says, always the same ones. Each request is
+asked for by itself, and then all of them one after the other as the turns of one conversation. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def main() -> None:
     gold = {slug: skill for skills in right.values() for slug, skill in skills.items()}
     others = [skill for slug, skill in found(*given.others).items() if slug not in gold]
     random.Random(7).shuffle(others)
-    print(
-        f"{'installed':>9} {'asked':>12} {'described %':>11} {'whole %':>8} {'ms median':>9} {'ms max':>7} {'tokens':>6} {'kept':>5}"
-    )
+    print("installed        asked described %  whole % ms median  ms max tokens  kept")
     for size in given.sizes:
         skills = [*gold.values(), *others[: max(size - len(gold), 0)]]
         for turns in (False, True):

@@ -254,7 +254,7 @@ def test_a_conversation_keeps_the_index_it_was_shown(skills_root: Path, make_ski
     calls = tools()
     first = calls.prompt(300, request="water the plants", session="a")
     second = calls.prompt(300, request="book these invoices", session="a")
-    assert "zz-ledger" in second.added
+    assert "config:zz-ledger" in second.added
     assert second.text[: second.unchanged] == first.text[: second.unchanged]
     assert calls.prompt(300, request="book these invoices", session="a").text == second.text
     assert calls.prompt(300, request="book these invoices", session="b").turn == 1
