@@ -20,7 +20,7 @@
     │   ├── FileMissing                 file_not_found            404   carries `candidates`
     │   ├── FileTooLarge                file_too_large            413
     │   └── BinaryFile                  binary_file               415
-    ├── PackageProblem                  package_problem           422   an archive, a source, a signature or a store
+    ├── PackageProblem                  package_problem           422   an archive, a source or a store
     │   ├── ArchiveRefused              archive_refused           422   an archive or a tree; carries `entry`
     │   │   ├── MalformedArchive        malformed_archive         422   damaged, encrypted, or two things at once
     │   │   ├── UnsafePath              unsafe_path               422   a name that is not safe on every machine
@@ -32,10 +32,7 @@
     │   │   └── TooManyFiles            too_many_files            413
     │   ├── NoSkillInside               no_skill_inside           422   carries `candidates`
     │   ├── InvalidSource               invalid_source            400   an address that cannot be fetched
-    │   ├── SourceFailed                source_failed             502   an address that should work and did not
     │   ├── DigestMismatch              digest_mismatch           422   other content than was promised
-    │   ├── SignatureRefused            signature_refused         403   no good signature of a trusted key
-    │   │   └── SignerChanged           signer_changed            409   signed by another key than before
     │   ├── PackageMissing              package_not_found         404   the store has no such package
     │   └── StoreFailed                 store_failed              503   the store cannot be read or written
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
@@ -90,13 +87,10 @@ __all__ = [
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
-    "SignatureRefused",
-    "SignerChanged",
     "SkillExists",
     "SkillNotFound",
     "SkillUnusable",
     "SkillyardError",
-    "SourceFailed",
     "SpecialNotAllowed",
     "StoreFailed",
     "TooManyFiles",
@@ -317,31 +311,10 @@ class InvalidSource(PackageProblem):
     status = 400
 
 
-class SourceFailed(PackageProblem):
-    """A source that can be used did not give the package."""
-
-    code = "source_failed"
-    status = 502
-
-
 class DigestMismatch(PackageProblem):
     """The content is not the one that was promised."""
 
     code = "digest_mismatch"
-
-
-class SignatureRefused(PackageProblem):
-    """The signature is missing, wrong, or of a key that is not trusted."""
-
-    code = "signature_refused"
-    status = 403
-
-
-class SignerChanged(SignatureRefused):
-    """The package is signed by another key than its name was before."""
-
-    code = "signer_changed"
-    status = 409
 
 
 class PackageMissing(PackageProblem):

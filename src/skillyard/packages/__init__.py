@@ -1,7 +1,7 @@
-"""Packages: archives and their rules, one digest for a tree, where skills come from, who signed them, where they are kept.
+"""Packages: archives and their rules, one digest for a tree, how a source is written, where packages are kept.
 
-`pack` and `extract` go from folder to archive and back; `tree_digest` names a folder's exact content; `resolve` and `fetch`
-bring skills from wherever they are; `LocalStore` and `S3Store` keep archives by digest.
+`pack` and `extract` go from folder to archive and back; `tree_digest` names a folder's exact content; `resolve` reads
+where a skill comes from; a `Store` keeps archives by digest.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ if TYPE_CHECKING:
     from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
     from skillyard.packages.limits import Limits
     from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
-    from skillyard.packages.source import Fetched, FetchPolicy, Origin, OriginShape, Source, SourceKind, resolve
+    from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve
     from skillyard.packages.store import LocalStore, Store, digest_of
 
 __all__ = [
     "IGNORED",
     "ArchiveFormat",
     "Extracted",
-    "FetchPolicy",
-    "Fetched",
     "FoundSkill",
     "Limits",
     "LocalStore",
@@ -49,7 +47,7 @@ _MODULES = {
     "finding": ("FoundSkill", "choose_skills", "find_skills"),
     "limits": ("Limits",),
     "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
-    "source": ("FetchPolicy", "Fetched", "Origin", "OriginShape", "Source", "SourceKind", "resolve"),
+    "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),
     "store": ("LocalStore", "Store", "digest_of"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

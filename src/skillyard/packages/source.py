@@ -1,4 +1,4 @@
-"""Where a package may come from, as a person writes it: `resolve` reads the text, nothing is fetched yet."""
+"""Where a package may come from, as a person writes it: `resolve` reads the text and fetches nothing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Final, Literal, TypedDict
 from urllib.parse import quote, unquote
 
 from skillyard.errors import InvalidInput, InvalidSource
-from skillyard.packages.finding import FoundSkill
 
-__all__ = ["FetchPolicy", "Fetched", "Origin", "OriginShape", "Source", "SourceKind", "resolve"]
+__all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
 
 SourceKind = Literal["folder", "archive", "git", "address", "well-known"]
 """`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog."""
@@ -67,42 +66,6 @@ class Origin:
             if value := getattr(self, name):
                 shape[name] = value
         return shape
-
-
-@dataclass(frozen=True, slots=True)
-class FetchPolicy:
-    """What fetching may do.
-
-    `plain_http` allows addresses without encryption, `private_networks` those of this machine and of private networks,
-    `local_git` a git repository in a folder. `timeout_s` is for each request, `git_timeout_s` for each git command. `retries` count network
-    faults only.
-    """
-
-    plain_http: bool = False
-    private_networks: bool = False
-    local_git: bool = False
-    timeout_s: float = 60.0
-    git_timeout_s: float = 300.0
-    retries: int = 3
-    backoff_s: float = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What was fetched: `tree` is a new folder of the caller's, `skills` are in it, `origin` says where each came from.
-
-    `origins` has one entry for each skill, in the same order. `notes` are for people.
-    """
-
-    tree: Path
-    skills: tuple[FoundSkill, ...]
-    origins: tuple[Origin, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def origin(self) -> Origin:
-        """The origin of the first skill: the only one of sources that are one package."""
-        return self.origins[0]
 
 
 _SHORT: Final = re.compile(

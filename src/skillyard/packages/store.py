@@ -1,6 +1,6 @@
 """Where packages are kept: by the digest of their bytes, written once, never changed.
 
-A `Store` gives back exactly what was put in, or says that it cannot. `LocalStore` is a folder; `S3Store` a bucket.
+A `Store` gives back exactly what was put in, or says that it cannot. `LocalStore` is a folder.
 """
 
 from __future__ import annotations
