@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,4 +37,4 @@ def test_rubbish_is_refused_in_two_lines_and_leaves_nothing(call: Call, project:
         assert (answer.code, answer.out) == (1, "")
         assert answer.err.count("\n") == 2
         assert "hint: " in answer.err
-    assert sorted(os.listdir()) == [".git", "a.zip"]
+    assert sorted(path.name for path in project.iterdir()) == [".git", "a.zip"]

@@ -17,6 +17,7 @@ from skillyard.errors import ArchiveRefused
 from skillyard.packages import Limits, extract
 
 SKILL = b"---\nname: tidy\ndescription: Tidies up.\n---\nDo it.\n"
+_USUAL = Limits()
 Refused = Callable[..., ArchiveRefused]
 
 
@@ -56,6 +57,7 @@ def raw_zip(
     size: int | None = None,
     data: bytes = b"x",
     crc: int | None = None,
+    hidden: bytes = b"",
 ) -> bytes:
     """A zip archive of one stored entry, written by hand so that it may lie."""
     import zlib
@@ -68,8 +70,8 @@ def raw_zip(
         struct.pack("<4s6H3L5H2L", b"PK\1\2", 788, 20, flags, 0, 0, 33, sum_, len(data), said, len(name), 0, 0, 0, 0, 0, 0)
         + name
     )
-    begin = len(head) + len(data)
-    return head + data + central + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(central), begin, 0)
+    begin = len(head) + len(data) + len(hidden)
+    return head + data + hidden + central + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(central), begin, 0)
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def staging(tmp_path: Path) -> Path:
 def refused(tmp_path: Path, staging: Path) -> Refused:
     """Give a function that unpacks bytes and returns the refusal, having seen that nothing is left or was touched."""
 
-    def run(data: bytes, name: str = "package", limits: Limits = Limits()) -> ArchiveRefused:
+    def run(data: bytes, name: str = "package", limits: Limits = _USUAL) -> ArchiveRefused:
         archive = tmp_path / name
         archive.write_bytes(data)
         with pytest.raises(ArchiveRefused) as caught:

@@ -94,10 +94,8 @@ def test_entries_that_share_content_are_refused(refused) -> None:
 
 
 def test_content_that_is_not_listed_is_refused(refused) -> None:
-    data = raw_zip(b"a")
-    begin = data.index(b"PK\1\2")
-    hidden = data[:begin] + b"hidden" + data[begin:-8] + struct.pack("<L", begin + 6) + data[-4:-2] + b"\0\0"
-    assert refused(hidden[: len(data) + 6]).code == "malformed_archive"
+    error = refused(raw_zip(b"a", hidden=b"hidden"))
+    assert (error.code, "does not list" in error.message) == ("malformed_archive", True)
 
 
 def test_an_archive_that_lies_about_the_number_of_entries_is_refused(refused) -> None:
@@ -228,8 +226,8 @@ def test_too_deep_or_too_long_a_path_is_refused(refused) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("SKILL.md", "skill.md"), ("\u00c9", "E\u0301"), ("\u00df", "ss"), ("\u212a", "k"), ("a", "a"), ("a", "a/b"), ("a/b", "a"),
-        ("A/x", "a/y"), ("\ufb01le", "file"), ("d/", "d/"),
+        ("SKILL.md", "skill.md"), ("\u00c9", "E\u0301"), ("\u00df", "ss"), ("\u212a", "k"), ("a", "a"), ("a", "a/b"),
+        ("a/b", "a"), ("A/x", "a/y"), ("\ufb01le", "file"), ("d/", "d/"),
     ],
     ids=ascii,
 )  # fmt: skip
