@@ -20,11 +20,13 @@ ENTRIES: Final = (
 
 # Each word counts for one category. Where two categories score the same, the earlier one wins.
 _CATEGORIES: Final[Mapping[str, str]] = {
-    "productivity": "edit editor text write writing writer document documents doc docs docx word note notes notebook task tasks "
+    "productivity": "edit editor text write writing writer document documents doc docs docx word note notes "
+    "notebook task tasks "
     "todo calendar schedule meeting organize office "
     "spreadsheet spreadsheets excel xlsx powerpoint pptx slides presentation "
     "presentations pdf template format formatting 文档 编辑 写作 办公 日程 笔记 表格",
-    "development": "code coding program programming developer debug debugging test testing tests git github api apis build compile "
+    "development": "code coding program programming developer debug debugging test testing tests git github "
+    "api apis build compile "
     "lint refactor typescript javascript python "
     "rust java sdk mcp cli webapp frontend backend sql database framework library "
     "package repository 代码 编程 开发 测试 数据库",
@@ -34,13 +36,15 @@ _CATEGORIES: Final[Mapping[str, str]] = {
     "design": "design designer image images photo art artistic color colors theme themes font fonts typography brand "
     "branding canvas "
     "gif animation video audio visual ui ux logo poster 设计 图片 图像 视频 音频 主题",
-    "communication": "message messages chat slack email mail newsletter translate translation translator social comms announcement "
+    "communication": "message messages chat slack email mail newsletter translate translation translator "
+    "social comms announcement "
     "communication communications post tweet 消息 邮件 翻译 通知",
     "research": "search research web crawl crawler scrape scraper browser paper papers citation literature arxiv wiki "
     "encyclopedia 搜索 研究 论文 检索",
     "security": "security secure auth authentication password encryption vulnerability vulnerabilities secret secrets pentest "
     "audit oauth firewall 安全 加密 漏洞",
-    "operations": "deploy deployment monitor monitoring kubernetes docker cloud server servers infrastructure log logs aws azure "
+    "operations": "deploy deployment monitor monitoring kubernetes docker cloud server servers infrastructure "
+    "log logs aws azure "
     "terraform devops backup 部署 监控 运维",
     "finance": "finance financial invoice payment payments budget tax accounting stock stocks price prices trading crypto bank "
     "财务 金融 发票 支付",

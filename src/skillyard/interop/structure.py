@@ -1,4 +1,4 @@
-"""Is a folder a package, and which protocols can it be offered in (rows 002-13 to 002-15, 002-17, defect D-32)?"""
+"""Whether a folder is a package, and in which protocols it can be offered (rows 002-13 to 002-15, defect D-32)."""
 
 from __future__ import annotations
 
