@@ -162,8 +162,6 @@ def test_inference_says_nothing_where_there_is_nothing_to_go_by() -> None:
     assert infer_tags({"name": "the skill"}) == []
     assert infer_category({"name": "天气查询"}) == "utilities"
     assert infer_tags({"skill_id": "acme/pdf-tools"}) == ["pdf"]
-        "pdf"
-    ]
 
 
 @pytest.mark.row("002-1")
