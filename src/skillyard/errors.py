@@ -5,6 +5,7 @@
     SkillyardError                      internal_error            500
     ├── InvalidInput                    invalid_input             400   a value given by the caller
     │   ├── InvalidConfiguration        invalid_configuration     400   a settings file
+    │   ├── InvalidManifest             invalid_manifest          422   a manifest.json; carries `problems`
     │   ├── InvalidPolicy               invalid_policy            422   a `security:` block or an operator's ceiling
     │   └── UnreachableRule             unreachable_rule          400   a permission rule that can never apply
     ├── SkillNotFound                   skill_not_found           404   carries `candidates`
@@ -69,6 +70,7 @@ __all__ = [
     "FileTooLarge",
     "InvalidConfiguration",
     "InvalidInput",
+    "InvalidManifest",
     "InvalidPolicy",
     "InvalidSkill",
     "InvalidSource",
@@ -130,6 +132,13 @@ class InvalidConfiguration(InvalidInput):
     """A settings file cannot be read or says something that cannot be meant."""
 
     code = "invalid_configuration"
+
+
+class InvalidManifest(InvalidInput):
+    """A package's manifest breaks a rule; `details["problems"]` lists every one."""
+
+    code = "invalid_manifest"
+    status = 422
 
 
 class InvalidPolicy(InvalidInput):
