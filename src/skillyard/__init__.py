@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from skillyard.library import Catalog
     from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Approver, Rules
     from skillyard.prompt import Index
+    from skillyard.registry import Registry
     from skillyard.sandbox import Policy
     from skillyard.search import Match
     from skillyard.tools import SkillTools, ToolResult
@@ -59,6 +60,7 @@ __all__ = [
     "Match",
     "PermissionDenied",
     "Policy",
+    "Registry",
     "Root",
     "Rules",
     "Run",
@@ -97,6 +99,7 @@ _ROOMS = {
     "library": ("Catalog",),
     "permissions": ("ApprovalAnswer", "ApprovalRequest", "Approver", "Rules"),
     "prompt": ("Index",),
+    "registry": ("Registry",),
     "sandbox": ("Policy",),
     "search": ("Match",),
     "tools": ("SkillTools", "ToolResult"),

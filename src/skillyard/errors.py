@@ -60,6 +60,7 @@ __all__ = [
     "ArchiveRefused",
     "ArchiveTooLarge",
     "BinaryFile",
+    "ConsentRequired",
     "DatabaseUnavailable",
     "DeleteRefused",
     "DependenciesUnavailable",
@@ -68,6 +69,7 @@ __all__ = [
     "FileMissing",
     "FileProblem",
     "FileTooLarge",
+    "InstallProblem",
     "InvalidConfiguration",
     "InvalidInput",
     "InvalidManifest",
@@ -75,6 +77,7 @@ __all__ = [
     "InvalidSkill",
     "InvalidSource",
     "LinkNotAllowed",
+    "LocalEdits",
     "MalformedArchive",
     "NetworkFailed",
     "NetworkRefused",
@@ -98,6 +101,8 @@ __all__ = [
     "TooManyFiles",
     "UnreachableRule",
     "UnsafePath",
+    "VersionNotFound",
+    "VersionUnusable",
 ]
 
 
@@ -338,6 +343,39 @@ class StoreFailed(PackageProblem):
 
     code = "store_failed"
     status = 503
+
+
+class InstallProblem(SkillyardError):
+    """What is installed does not allow what was asked for."""
+
+    code = "install_problem"
+    status = 409
+
+
+class ConsentRequired(InstallProblem):
+    """The new version may do more than the installed one; `details["changes"]` says exactly what."""
+
+    code = "consent_required"
+    status = 403
+
+
+class LocalEdits(InstallProblem):
+    """An installed version is not what was installed: somebody changed its files."""
+
+    code = "local_edits"
+
+
+class VersionNotFound(InstallProblem):
+    """The skill has no such version; `details["candidates"]` lists those it has."""
+
+    code = "version_not_found"
+    status = 404
+
+
+class VersionUnusable(InstallProblem):
+    """The version is there and may not be used: failed, deprecated or yanked, or its files are gone."""
+
+    code = "version_unusable"
 
 
 class DatabaseUnavailable(SkillyardError):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver, Gate, Rules
     from skillyard.prompt import Index, Style
+    from skillyard.registry import Registry
     from skillyard.search import Match, SearchIndex
 
 __all__ = ["Catalog"]
@@ -254,6 +255,12 @@ class Catalog(room.Catalog):
         if self._recorded is None:
             self._recorded = Records.of(self)
         return self._recorded
+
+    def registry(self) -> Registry:
+        """What installs, updates and rolls back the skills of this home; `refresh()` shows this catalog what it did."""
+        from skillyard.registry import Registry
+
+        return Registry.of(self)
 
     def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
         """What runs skills within the `[sandbox]` tables of the configuration, and at most `timeout_ms` milliseconds each.

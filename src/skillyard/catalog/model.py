@@ -111,6 +111,11 @@ class Skill:
     def __hash__(self) -> int:
         return hash((self.id, self.root.path))
 
+    def located(self, relative: str) -> Skill:
+        """This skill read from another folder of its root, for example the exact version behind a `current` link."""
+        found = (relative, *self._row[4][1:])
+        return Skill((*self._row[:4], found, self._row[5]), self.root, self.profile)
+
     @property
     def id(self) -> str:
         """`source:slug`, unique in the catalog; a second of the same source and slug has `#2` appended."""

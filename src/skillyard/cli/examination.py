@@ -59,7 +59,7 @@ def examine(arguments: argparse.Namespace) -> list[Check]:
         checks.append(Check("configuration", "error", error.message, error.hint))
     else:
         checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
-        checks.append(_records(catalog))
+        checks += [_records(catalog), *_requirements(catalog)]
     return [*checks, *_sandboxes(), *_programs()]
 
 
@@ -110,6 +110,22 @@ def _records(catalog: Catalog) -> Check:
     if status.revision is not None and not status.current:
         return Check("records", "warning", f"{status.url}: revision {status.revision}", "skillyard db upgrade")
     return Check("records", "ok", status.url if status.revision else f"{status.url}: no tables yet; the first run makes them")
+
+
+def _requirements(catalog: Catalog) -> Iterator[Check]:
+    """What installed skills require and do not find here; nothing is made for the question."""
+    if not Path(catalog.data_directory, "skills").is_dir():
+        return
+    from skillyard.registry import Registry
+
+    try:
+        trouble = list(Registry.of(catalog).trouble())
+    except SkillyardError as error:
+        yield Check("installed skills", "error", error.message, error.hint)
+        return
+    for skill_id, sentence in trouble:
+        problem, _, remedy = sentence.partition(": ")
+        yield Check(f"skill {skill_id}", "warning", problem, remedy or None)
 
 
 def _root(catalog: Catalog, root: Root) -> Check:

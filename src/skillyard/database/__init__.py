@@ -1,4 +1,4 @@
-"""The records: runs, steps, memories and approvals in SQLite, or in PostgreSQL when a URL names one.
+"""The records: runs, memories, approvals, installed skills in SQLite, or in PostgreSQL when a URL names one.
 
 `with Database.open(url).write() as connection: connection.execute(insert(runs).values(...))`. This room decides nothing: it
 stores what services tell it. It takes half a second to import, so whoever lists, shows or tells skills never does.
@@ -10,6 +10,15 @@ from skillyard.database.address import database_url, shown_url
 from skillyard.database.connection import Database
 from skillyard.database.dialects import with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
+from skillyard.database.registry_tables import (
+    agent_skills,
+    agents,
+    api_keys,
+    audit_events,
+    install_logs,
+    skill_definitions,
+    skill_versions,
+)
 from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps
 
 __all__ = [
@@ -17,12 +26,19 @@ __all__ = [
     "METADATA",
     "Database",
     "DatabaseStatus",
+    "agent_skills",
+    "agents",
+    "api_keys",
     "approvals",
+    "audit_events",
     "database_url",
+    "install_logs",
     "memories",
     "memory_tags",
     "runs",
     "shown_url",
+    "skill_definitions",
+    "skill_versions",
     "steps",
     "with_any_word",
 ]

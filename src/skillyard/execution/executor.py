@@ -177,6 +177,20 @@ class Executor:
             SandboxUnavailable: nothing here can enforce its policy.
             PermissionDenied: its content is not what `digest` says.
         """
+        from skillyard.catalog.pinning import pinned
+
+        with pinned(skill) as kept:
+            return await self._run(kept, parameters, context, entry, digest, run_id)
+
+    async def _run(
+        self,
+        skill: Skill,
+        parameters: Mapping[str, object],
+        context: Mapping[str, object] | None,
+        entry: str | None,
+        digest: str | None,
+        run_id: str | None,
+    ) -> Run:
         document = skill.document()
         metadata = document.metadata
         told, warnings = without_credentials(context or {})

@@ -1,0 +1,58 @@
+"""Keep an installed skill in the version it has now for as long as somebody uses it, whatever is installed meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from skillyard.catalog.model import Skill
+
+__all__ = ["pinned"]
+
+_CURRENT: Final = "/current"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES: Final = 20
+
+
+@contextlib.contextmanager
+def pinned(skill: Skill) -> Iterator[Skill]:
+    """The skill in the folder of its version instead of behind the link `current`; that folder is not deleted meanwhile.
+
+    A skill that was not installed is given back as it is.
+    """
+    if skill.source != "installed" or not skill.directory.endswith(_CURRENT):
+        yield skill
+        return
+    descriptor, name = _held(skill.directory)
+    try:
+        home = skill.directory[len(skill.root.path.rstrip("/")) + 1 : -len(_CURRENT)]
+        yield skill.located(f"{home}/{name}") if name else skill
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _held(link: str) -> tuple[int | None, str | None]:
+    """The folder behind the link, open and locked against being deleted, and its name; nothing when it is no such link."""
+    import fcntl  # only for who uses an installed skill
+
+    for _ in range(_TRIES):
+        try:
+            name = os.readlink(link)
+            if "/" in name:
+                return None, None
+            descriptor = os.open(f"{link[: -len(_CURRENT)]}/{name}", _FOLDER)
+        except FileNotFoundError:
+            continue  # it was replaced and deleted in between
+        except OSError:
+            return None, None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)  # it is about to be deleted
+            continue
+        return descriptor, name
+    return None, None

@@ -1,0 +1,125 @@
+"""What the commands about installed skills share: the registry, the question about more power, progress, and the answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.failures import UsageProblem
+from skillyard.cli.questions import confirm
+from skillyard.text import sanitize, single_line
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Self
+
+    from skillyard.cli.screen import Screen
+    from skillyard.registry import PowerChange, ProgressEvent, ProjectLock, Registry, Result
+
+__all__ = ["InstallProgress", "consent_of", "draw_results", "open_lock", "open_registry", "unknown_lock"]
+
+_SHOWN: Final = 8
+_CLEAR: Final = "\r\x1b[2K"
+_STYLES: Final = {"installed": "ok", "updated": "ok", "unchanged": "dim", "rolled back": "ok", "uninstalled": "ok"}
+
+
+def open_registry(arguments: argparse.Namespace) -> Registry:
+    """The registry of the configuration; no skill is looked for."""
+    from skillyard.library import Catalog
+    from skillyard.registry import Registry
+
+    return Registry.of(Catalog.discover(roots=(), cwd=arguments.project, cache=False))
+
+
+def open_lock(arguments: argparse.Namespace) -> ProjectLock:
+    """The lock of the project: in its git root, else beside its configuration, else in the working folder."""
+    from skillyard.library import Catalog
+    from skillyard.registry import ProjectLock
+
+    return ProjectLock(Catalog.discover(roots=(), cwd=arguments.project, cache=False).project_root)
+
+
+def unknown_lock(lock: ProjectLock) -> UsageProblem:
+    """What to say where there is nothing to install from."""
+    return UsageProblem(
+        f"install what? there is no {lock.path.name} in {lock.folder}",
+        hint="skillyard install SOURCE, for example a folder, an archive or owner/repo; --save begins a lock",
+    )
+
+
+def consent_of(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChange]], bool] | None:
+    """Who answers when skills would be allowed more: `--yes`, the person at the terminal, or nobody (None)."""
+
+    def ask(changes: Sequence[PowerChange]) -> bool:
+        lines = [line for change in changes for line in _story(change)]
+        sys.stderr.write("\n".join(sanitize(line) for line in lines) + "\n")
+        return yes or confirm("Allow this?")
+
+    return ask if yes or (screen.interactive and not screen.as_json) else None
+
+
+def _story(change: PowerChange) -> list[str]:
+    return [
+        f"{single_line(change.skill_id)} would be allowed more than the installed version:",
+        *(f"  + {single_line(sentence)}" for sentence in change.widened),
+    ]
+
+
+class InstallProgress:
+    """One line on standard error that says which step of which skill goes on; nothing when nobody watches."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._active = sys.stderr.isatty() and not screen.quiet
+        self._drawn = False
+
+    def __call__(self, event: ProgressEvent) -> None:
+        """Show a step."""
+        if self._active:
+            self._drawn = True
+            what = f"{event.skill_id}: " if event.skill_id else ""
+            sys.stderr.write(f"{_CLEAR}{event.percent:3}%  {what}{event.step.replace('_', ' ')}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._drawn:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+            self._drawn = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.clear()
+
+
+def draw_results(screen: Screen, results: Sequence[Result], *, key: str = "results") -> None:
+    """Say what became of each skill, what it may do when it is new here, and what it lacks."""
+    if screen.as_json:
+        screen.data({key: [result.to_dict() for result in results]})
+        return
+    for result in results:
+        _draw(screen, result)
+
+
+def _draw(screen: Screen, result: Result) -> None:
+    declared = f" ({result.declared_version})" if result.declared_version else ""
+    version = f" {result.version}{declared}" if result.version else ""
+    before = f", before {result.previous}" if result.previous and result.previous != result.version else ""
+    screen.line(f"{result.status} {result.skill_id}{version}{before}", style=_STYLES[result.status])
+    if result.status == "installed" and result.powers is not None:
+        sentences = result.powers.sentences()
+        for sentence in sentences[:_SHOWN]:
+            screen.line(sentence, indent=2)
+        if len(sentences) > _SHOWN:
+            screen.line(f"and {len(sentences) - _SHOWN} more; `skillyard show {result.skill_id}` lists its files", indent=2)
+        if not sentences:
+            screen.line("holds instructions only, nothing that runs", indent=2)
+    if result.status != "unchanged":
+        for warning in result.warnings:
+            screen.note(f"warning: {result.skill_id}: {warning}")
+    for sentence in result.unmet:
+        screen.note(f"needs: {result.skill_id}: {sentence}")

@@ -1,0 +1,168 @@
+"""The tables of the registry: what is installed, in which versions, from where, and everything that was done about it.
+
+Agents, keys and the audit trail stand beside them. As in `tables.py`, a change needs a migration.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    Table,
+    UniqueConstraint,
+)
+
+from skillyard.database.columns import Instant, SafeText
+from skillyard.database.tables import METADATA
+
+__all__ = ["agent_skills", "agents", "api_keys", "audit_events", "install_logs", "skill_definitions", "skill_versions"]
+
+_VERSION_STATES: Final = "status IN ('pending', 'downloading', 'validating', 'installing', 'active', 'deprecated', 'failed')"
+_OPERATIONS: Final = "operation IN ('install', 'update', 'rollback', 'uninstall')"
+_LOG_STATES: Final = "status IN ('pending', 'in_progress', 'success', 'failed')"
+
+skill_definitions: Final = Table(
+    "skill_definitions",
+    METADATA,
+    Column("skill_id", SafeText, primary_key=True),
+    Column("name", SafeText, nullable=False),
+    Column("description", SafeText, nullable=False),
+    Column("trigger_keywords", JSON(none_as_null=True), nullable=False),
+    Column("category", SafeText),
+    Column("tags", JSON(none_as_null=True), nullable=False),
+    Column("author", SafeText),
+    Column("license", SafeText),
+    Column("homepage_url", SafeText),
+    Column("documentation_url", SafeText),
+    Column("icon_url", SafeText),
+    Column("current_version", SafeText),  # the install version
+    Column("is_active", Boolean, nullable=False),
+    Column("skill_md_content", SafeText),
+    Column("skill_md_hash", SafeText),
+    Column("file_inventory", JSON(none_as_null=True)),
+    Column("created_by", SafeText),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    Index(None, "is_active"),
+)
+
+skill_versions: Final = Table(
+    "skill_versions",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("version", SafeText, primary_key=True),  # the install version: a UTC time
+    Column("declared_version", SafeText),  # what SKILL.md says, when it says one
+    Column("status", SafeText, nullable=False),
+    Column("operation_id", SafeText),
+    Column("source_type", SafeText, nullable=False),
+    Column("origin", JSON(none_as_null=True), nullable=False),
+    Column("package_path", SafeText, nullable=False),
+    Column("digest", SafeText, nullable=False),
+    Column("checksum_sha256", SafeText),  # of the archive or file that was downloaded
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("skill_md_content", SafeText),
+    Column("skill_md_hash", SafeText),
+    Column("file_inventory", JSON(none_as_null=True)),
+    Column("powers", JSON(none_as_null=True)),
+    Column("findings", JSON(none_as_null=True)),
+    Column("signer", SafeText),
+    Column("installed_by", SafeText),
+    Column("installed_at", Instant),
+    Column("deprecated_at", Instant),
+    Column("deprecated_reason", SafeText),
+    Column("yanked_at", Instant),
+    Column("yanked_reason", SafeText),
+    Column("removed_at", Instant),  # its files are gone from the disk
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint(_VERSION_STATES, name="status"),
+    Index(None, "digest"),
+    Index(None, "operation_id"),
+)
+
+install_logs: Final = Table(
+    "install_logs",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("operation_id", SafeText, nullable=False),
+    Column("skill_id", SafeText),  # None until the package has been read
+    Column("version", SafeText),
+    Column("operation", SafeText, nullable=False),
+    Column("status", SafeText, nullable=False),
+    Column("step", SafeText),
+    Column("progress", Integer, nullable=False),
+    Column("message", SafeText),
+    Column("error_code", SafeText),
+    Column("error_message", SafeText),
+    Column("source", SafeText),
+    Column("steps", JSON(none_as_null=True), nullable=False),  # name, progress, duration_ms of each
+    Column("details", JSON(none_as_null=True)),
+    Column("started_at", Instant, nullable=False),
+    Column("completed_at", Instant),
+    Column("duration_ms", Integer),
+    CheckConstraint(_OPERATIONS, name="operation"),
+    CheckConstraint(_LOG_STATES, name="status"),
+    CheckConstraint("progress >= 0 AND progress <= 100", name="progress"),
+    Index(None, "operation_id"),
+    Index(None, "skill_id", "started_at"),
+    Index(None, "started_at"),
+)
+
+agents: Final = Table(
+    "agents",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("name", SafeText, nullable=False),
+    Column("description", SafeText),
+    Column("system_prompt", SafeText),
+    Column("model", SafeText),
+    Column("settings", JSON(none_as_null=True), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    UniqueConstraint("name"),
+)
+
+agent_skills: Final = Table(
+    "agent_skills",
+    METADATA,
+    Column("agent_id", SafeText, ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True),
+    Column("skill_id", SafeText, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("version_lock", SafeText),  # None follows the current version
+    Column("auto_update", Boolean, nullable=False),
+)
+
+api_keys: Final = Table(
+    "api_keys",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("name", SafeText, nullable=False),
+    Column("hash", SafeText, nullable=False),  # the key itself is never kept
+    Column("scopes", JSON(none_as_null=True), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    Column("last_used_at", Instant),
+    UniqueConstraint("hash"),
+)
+
+audit_events: Final = Table(
+    "audit_events",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("actor", SafeText, nullable=False),
+    Column("action", SafeText, nullable=False),  # install, deprecate, yank, …
+    Column("subject", SafeText, nullable=False),
+    Column("outcome", SafeText, nullable=False),
+    Column("details", JSON(none_as_null=True)),
+    Index(None, "at"),
+    Index(None, "subject", "at"),
+)

@@ -1,0 +1,54 @@
+"""The registry: skills that were installed, each version whole and unchanged, and the record of everything done to them.
+
+`Registry.open()` installs, updates, rolls back and uninstalls; `ProjectLock` holds a project to exact content. Consent to more
+power, a scanner and the fetching of sources are ports.
+"""
+
+from __future__ import annotations
+
+from skillyard.registry.backfill import Backfilled
+from skillyard.registry.candidate import Finding, Scanner
+from skillyard.registry.fetching import Fetched, Fetcher, SourceFetcher
+from skillyard.registry.git import GitFetcher
+from skillyard.registry.model import (
+    Consent,
+    InstalledSkill,
+    InstallLog,
+    InstallReport,
+    Operation,
+    Progress,
+    ProgressEvent,
+    Result,
+    SkillVersion,
+)
+from skillyard.registry.powers import PowerChange, Powers
+from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
+from skillyard.registry.registry import Registry
+from skillyard.registry.requirements import Requirements
+
+__all__ = [
+    "LOCK_FILE",
+    "Backfilled",
+    "Consent",
+    "Fetched",
+    "Fetcher",
+    "Finding",
+    "GitFetcher",
+    "InstallLog",
+    "InstallReport",
+    "InstalledSkill",
+    "LockEntry",
+    "LockState",
+    "Operation",
+    "PowerChange",
+    "Powers",
+    "Progress",
+    "ProgressEvent",
+    "ProjectLock",
+    "Registry",
+    "Requirements",
+    "Result",
+    "Scanner",
+    "SkillVersion",
+    "SourceFetcher",
+]

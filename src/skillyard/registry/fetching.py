@@ -1,0 +1,131 @@
+"""Bring what a source names to this machine: a folder, an archive, a git repository, one file on the web.
+
+A `Fetcher` takes a `Source` and gives a tree to look for skills in. Faults of the network are tried again, refusals are not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from skillyard.errors import InvalidSource, NetworkFailed
+from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract
+
+__all__ = ["Fetched", "Fetcher", "SourceFetcher", "tried_again"]
+
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a source held: the folder `tree`, and where it came from; an `owned` tree was made for the caller to move."""
+
+    tree: Path
+    origin: Origin
+    owned: bool
+
+
+class Fetcher(Protocol):
+    """Fetches one source."""
+
+    def fetch(self, source: Source, into: Path) -> Fetched:
+        """Fetch `source`; everything that is written goes below `into`, which the caller removes.
+
+        Raises:
+            InvalidSource: such a source cannot be fetched, or is not what it should be.
+            ArchiveRefused: what came breaks a rule.
+            NetworkFailed, NetworkRefused: the network.
+        """
+
+
+class SourceFetcher:
+    """The usual fetcher: folders and archives of this machine, git by https or ssh, archives and SKILL.md files by https."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        others: Mapping[SourceKind, Fetcher] | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._limits = limits or Limits()
+        self._others = others or {}
+        self._sleep = sleep
+
+    def fetch(self, source: Source, into: Path) -> Fetched:
+        """As `Fetcher.fetch`."""
+        if other := self._others.get(source.kind):
+            return tried_again(lambda: other.fetch(source, into), self._sleep)
+        if source.kind == "folder":
+            return Fetched(_inside(Path(source.address), source.path), _origin(source), owned=False)
+        if source.kind == "archive":
+            return self._unpacked(Path(source.address), source, into)
+        if source.kind == "git":
+            from skillyard.registry.git import GitFetcher
+
+            return tried_again(lambda: GitFetcher().fetch(source, into), self._sleep)
+        if source.kind == "address":
+            return tried_again(lambda: self._downloaded(source, into), self._sleep)
+        raise InvalidSource(
+            f"{source.address} is an index of skills, which is not fetched", hint="name the address of one skill in it"
+        )
+
+    def _unpacked(self, archive: Path, source: Source, into: Path) -> Fetched:
+        try:
+            sha256 = digest_of(archive.read_bytes()) if archive.stat().st_size <= self._limits.archive else ""
+            extracted = extract(archive, into, self._limits)
+        except OSError as error:
+            raise InvalidSource(f"{archive} cannot be read: {error.strerror}", hint="check the file") from None
+        return Fetched(_inside(extracted.tree, source.path), _origin(source, sha256=sha256), owned=True)
+
+    def _downloaded(self, source: Source, into: Path) -> Fetched:
+        from skillyard.packages import sniff
+        from skillyard.registry.download import download
+
+        data = download(source.address, limit=self._limits.archive)
+        if sniff(data[:512]) is not None:
+            archive = into / "download"
+            archive.write_bytes(data)
+            return self._unpacked(archive, source, into)
+        if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):
+            raise InvalidSource(
+                f"{source.address} is neither an archive nor a SKILL.md", hint="name the address of a .zip, .tar.gz or SKILL.md"
+            )
+        tree = into / "download-skill"
+        tree.mkdir()
+        (tree / "SKILL.md").write_bytes(data)
+        return Fetched(tree, _origin(source, sha256=digest_of(data)), owned=False)
+
+
+def tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) -> Fetched:
+    """Try at most three times, 1 and 2 seconds apart, as long as only the network is at fault.
+
+    Raises:
+        NetworkFailed: it was at fault every time; `details["attempts"]` counts them.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return fetch()
+        except NetworkFailed as error:
+            if attempt == _ATTEMPTS:
+                raise NetworkFailed(error.message, hint=error.hint, **error.details, attempts=attempt) from None
+            sleep(2 ** (attempt - 1))
+    raise AssertionError("unreachable")
+
+
+def _origin(source: Source, **more: str) -> Origin:
+    return Origin(source.kind, source.address, path=source.path, ref=source.ref, **more)
+
+
+def _inside(tree: Path, path: str) -> Path:
+    if not path:
+        return tree
+    from skillyard.paths import is_inside, safe_relative
+
+    folder = tree / safe_relative(path)
+    if not folder.is_dir() or not is_inside(folder, tree):
+        raise InvalidSource(f"there is no folder {path!r} in it", hint="check the path")
+    return folder

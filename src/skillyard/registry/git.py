@@ -1,0 +1,163 @@
+"""A git repository as a source: one commit, without history, hooks, links, submodules, filters or the user's settings.
+
+Nothing is checked out. What the commit holds is read object by object and written by our own rules, so that attributes and
+filters of the repository have no part in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from skillyard.errors import InvalidSource, LinkNotAllowed, NetworkFailed
+from skillyard.packages import Limits, Origin, Source
+from skillyard.registry.fetching import Fetched
+
+__all__ = ["GitFetcher"]
+
+_TIMEOUT_S: Final = 120
+_LIMITS: Final = Limits(total=512 * 1024 * 1024, entries=20_000)
+"""Of everything below the folder that is asked for; each skill in it is held to the usual limits."""
+_SAFE: Final = (
+    "protocol.ext.allow=never", "core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false",
+    "submodule.recurse=false", "credential.helper=", "gc.auto=0", "transfer.fsckObjects=true",
+)  # fmt: skip
+_NETWORK: Final = re.compile(
+    r"could not resolve|timed out|connection (?:reset|refused|closed)|network is unreachable|unexpected disconnect|early EOF"
+    r"|temporary failure",
+    re.IGNORECASE,
+)
+_FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+class _Blob(NamedTuple):
+    mode: str
+    id: str
+    path: str
+
+
+class GitFetcher:
+    """Fetches repositories by https and ssh; with `local` also by a path on this machine, for tests and mirrors."""
+
+    def __init__(self, *, local: bool = False, limits: Limits = _LIMITS) -> None:
+        self._local = local
+        self._limits = limits
+
+    def fetch(self, source: Source, into: Path) -> Fetched:
+        """As `Fetcher.fetch`: the files of the commit at `source.ref`, below `source.path`."""
+        if not self._local and not re.match(r"(?:https|ssh)://", source.address, re.IGNORECASE):
+            raise InvalidSource(f"{source.address} is not fetched by git", hint="use https:// or ssh://")
+        repository = into / f"git-{os.urandom(4).hex()}"
+        self._call(into, "init", "--quiet", "--bare", "--template=", str(repository))
+        wanted = source.ref or "HEAD"
+        self._call(
+            repository, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", source.address, wanted
+        )
+        commit = self._call(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
+        if _FULL_ID.fullmatch(source.ref) and commit != source.ref:
+            raise InvalidSource(f"{source.address} gave another commit than {source.ref}", hint="fetch it again")
+        blobs = self._blobs(repository, commit, source)
+        tree = self._written(repository, blobs, into)
+        return Fetched(tree, Origin("git", source.address, source.path, source.ref, commit), owned=True)
+
+    def _blobs(self, repository: Path, commit: str, source: Source) -> list[_Blob]:
+        """Every file in the folders that hold a skill; links and submodules elsewhere are nobody's business."""
+        where = f"{commit}:{source.path}" if source.path else commit
+        try:
+            listed = self._call(repository, "ls-tree", "-r", "-z", where).decode("utf-8", "surrogateescape")
+        except InvalidSource:
+            raise InvalidSource(f"there is no folder {source.path!r} in {source.address}", hint="check the path") from None
+        blobs = [_Blob(*_entry(line)) for line in listed.split("\0") if line]
+        folders = {blob.path.removesuffix("SKILL.md") for blob in blobs if _is_skill(blob)}
+        mine = [blob for blob in blobs if any(blob.path.startswith(folder) for folder in folders)]
+        for blob in mine:
+            if blob.mode in ("120000", "160000"):
+                noun = "a link" if blob.mode == "120000" else "another repository"
+                raise LinkNotAllowed(f"{blob.path!r} is {noun}", hint="put the files themselves there", entry=blob.path)
+        return mine
+
+    def _written(self, repository: Path, blobs: list[_Blob], into: Path) -> Path:
+        from skillyard.packages.writing import new_staging
+
+        with new_staging(into, self._limits) as writer, _Objects(self._command(repository), self._environment()) as objects:
+            for blob in sorted(blobs, key=lambda blob: blob.path):
+                writer.file(blob.path, objects.content(blob.id), executable=blob.mode == "100755")
+        return Path(writer.path)
+
+    def _command(self, folder: Path) -> list[str]:
+        settings = [*_SAFE, f"protocol.file.allow={'always' if self._local else 'never'}"]
+        return ["git", "-C", str(folder), *(word for setting in settings for word in ("-c", setting))]
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "SSH_AUTH_SOCK", "SSL_CERT_FILE") if name in os.environ}
+        return kept | {
+            "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_LFS_SKIP_SMUDGE": "1",
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_ASKPASS": "", "LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1",
+        }  # fmt: skip
+
+    def _call(self, folder: Path, *words: str) -> bytes:
+        try:
+            done = subprocess.run(  # noqa: S603 # a fixed program, arguments behind --
+                [*self._command(folder), *words], env=self._environment(), capture_output=True, timeout=_TIMEOUT_S, check=False,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise InvalidSource("git is not installed", hint="install git, or install from an archive") from None
+        except subprocess.TimeoutExpired:
+            raise NetworkFailed(f"git took over {_TIMEOUT_S} seconds", hint="try again, or install from an archive") from None
+        if done.returncode == 0:
+            return done.stdout
+        said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+        if _NETWORK.search(said):
+            raise NetworkFailed(f"git could not reach it: {said}", hint="check the network and try again")
+        raise InvalidSource(f"git refused: {said}", hint="check the address, the branch or tag, and that you may read it")
+
+
+class _Objects:
+    """The contents of objects, asked of one process."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 # a fixed program
+            [*command, "cat-file", "--batch"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def content(self, object_id: str) -> Iterator[bytes]:
+        """The bytes of one object, in pieces."""
+        sink, source = self._process.stdin, self._process.stdout
+        if sink is None or source is None:
+            raise InvalidSource("git ended", hint="try again")
+        sink.write(f"{object_id}\n".encode())
+        sink.flush()
+        head = source.readline().split()
+        if len(head) != 3:
+            raise InvalidSource("the repository lacks a file that its commit names", hint="fetch it again")
+        left = int(head[2])
+        while left:
+            piece = source.read(min(left, 256 * 1024))
+            if not piece:
+                raise InvalidSource("git ended in the middle of a file", hint="try again")
+            left -= len(piece)
+            yield piece
+        source.read(1)
+
+
+def _entry(line: str) -> tuple[str, str, str]:
+    head, _, path = line.partition("\t")
+    mode, _, object_id = head.split(" ")
+    return mode, object_id, path
+
+
+def _is_skill(blob: _Blob) -> bool:
+    return blob.mode.startswith("100") and (blob.path == "SKILL.md" or blob.path.endswith("/SKILL.md"))

@@ -1,0 +1,195 @@
+"""What the registry tells: installed skills, their versions, the log of what was done, and the answer to an install."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Final, Literal
+
+from skillyard.registry.powers import PowerChange, Powers
+
+__all__ = [
+    "Consent",
+    "InstallLog",
+    "InstallReport",
+    "InstalledSkill",
+    "LogStatus",
+    "Operation",
+    "PackageState",
+    "Progress",
+    "ProgressEvent",
+    "Result",
+    "SkillVersion",
+]
+
+Operation = Literal["install", "update", "rollback", "uninstall"]
+LogStatus = Literal["pending", "in_progress", "success", "failed"]
+PackageState = Literal["pending", "downloading", "validating", "installing", "active", "deprecated", "failed"]
+
+_STATE_OF_STEP: Final[Mapping[str, PackageState]] = {
+    "download": "downloading",
+    "checksum": "validating",
+    "validate_structure": "validating",
+    "scan": "validating",
+    "consent": "validating",
+    "save_db": "installing",
+    "activate": "installing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """A step began: `percent` of the whole is done when it ends. `skill_id` is None until the package has been read."""
+
+    step: str
+    percent: int
+    skill_id: str | None = None
+
+
+Progress = Callable[[ProgressEvent], object]
+Consent = Callable[[Sequence[PowerChange]], bool]
+"""Asks whether skills may be given more power; the answer is about all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillVersion:
+    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says (C-5)."""
+
+    skill_id: str
+    version: str
+    status: PackageState
+    current: bool
+    digest: str
+    size_bytes: int
+    package_path: str
+    source_type: str
+    declared_version: str | None = None
+    origin: Mapping[str, object] = field(default_factory=dict)
+    checksum_sha256: str | None = None
+    signer: str | None = None
+    installed_at: datetime | None = None
+    installed_by: str | None = None
+    deprecated_reason: str | None = None
+    yanked_reason: str | None = None
+    yanked: bool = False
+    removed: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        """The version as plain data."""
+        return _plain(self)
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledSkill:
+    """One skill of the registry; one that was uninstalled is not `active` and keeps its history."""
+
+    skill_id: str
+    name: str
+    description: str
+    active: bool
+    current_version: str | None
+    file_inventory: Mapping[str, object] | None = None
+    skill_md_hash: str | None = None
+    skill_md_content: str | None = field(default=None, repr=False)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The skill in the words of document 003: camel case, `currentVersion`, `isActive`, `fileInventory`."""
+        return {
+            "skillId": self.skill_id,
+            "name": self.name,
+            "description": self.description,
+            "currentVersion": self.current_version,
+            "isActive": self.active,
+            "fileInventory": self.file_inventory,
+            "skillMdHash": self.skill_md_hash,
+            "createdAt": self.created_at and self.created_at.isoformat(),
+            "updatedAt": self.updated_at and self.updated_at.isoformat(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class InstallLog:
+    """What one operation did to one skill; `steps` are its steps with their `duration_ms`."""
+
+    id: str
+    operation_id: str
+    operation: Operation
+    status: LogStatus
+    step: str | None
+    progress: int
+    skill_id: str | None = None
+    version: str | None = None
+    message: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    source: str | None = None
+    steps: tuple[Mapping[str, object], ...] = ()
+    details: Mapping[str, object] | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    duration_ms: int | None = None
+
+    @property
+    def state(self) -> PackageState:
+        """Where the package is on its way: pending, downloading, validating, installing, then active or failed."""
+        if self.status == "failed":
+            return "failed"
+        if self.status == "success":
+            return "active"
+        return _STATE_OF_STEP.get(self.step or "", "pending")
+
+    def to_dict(self) -> dict[str, object]:
+        """The log as plain data."""
+        return {**_plain(self), "state": self.state}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one skill of an operation.
+
+    `unmet` are requirements this machine lacks, `cycles` chains of skills that require each other.
+    """
+
+    skill_id: str
+    name: str
+    status: Literal["installed", "updated", "unchanged", "rolled back", "uninstalled"]
+    version: str | None
+    previous: str | None
+    digest: str | None
+    powers: Powers | None = None
+    declared_version: str | None = None
+    warnings: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    log_id: str | None = None
+    pruned: tuple[str, ...] = ()
+    origin: Mapping[str, object] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """The result as plain data."""
+        return _plain(self) | {"powers": self.powers and self.powers.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class InstallReport:
+    """What became of every skill of an operation."""
+
+    operation_id: str
+    results: tuple[Result, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain data."""
+        return {"operation_id": self.operation_id, "results": [result.to_dict() for result in self.results]}
+
+
+def _plain(thing: SkillVersion | InstallLog | Result) -> dict[str, object]:
+    """The fields of a flat dataclass, times as text and tuples as lists."""
+    shape: dict[str, object] = {}
+    for item in fields(thing):
+        value = getattr(thing, item.name)
+        if isinstance(value, datetime):
+            value = value.isoformat()
+        shape[item.name] = list(value) if isinstance(value, tuple) else value
+    return shape

@@ -1,0 +1,305 @@
+"""Installing, step by step: fetch, measure, check, look for harm, ask, write down, activate.
+
+Until the link `current` moves, in one step, nothing that serves has been touched. Whatever happens before leaves the old
+version as it was, and what was begun is put in order at once, or by whoever comes next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from skillyard.errors import (
+    AmbiguousSkill,
+    ConsentRequired,
+    DatabaseUnavailable,
+    DigestMismatch,
+    LocalEdits,
+    NoSkillInside,
+    VersionUnusable,
+)
+from skillyard.packages import Limits, Source, choose_skills, find_skills, tree_digest
+from skillyard.registry.candidate import Candidate, Scanner, checked, read_candidate, staged
+from skillyard.registry.fetching import Fetcher
+from skillyard.registry.model import Consent, InstallReport, Progress, Result
+from skillyard.registry.powers import PowerChange, Powers, read_powers
+from skillyard.registry.recovery import recover, settle
+from skillyard.registry.requirements import Requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillyard.registry.ledger import Ledger, OpenLog
+    from skillyard.registry.versions import Versions
+    from skillyard.registry.work import Operation, Work
+
+__all__ = ["Order", "Pipeline", "powers_in", "refuse_edits"]
+
+_SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill", ".git")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be installed, and how.
+
+    `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
+    that it must have. `force` installs over local edits and yanked content, and installs the same content again.
+    """
+
+    source: Source
+    names: tuple[str, ...] = ()
+    only: Collection[str] = ()
+    expected: Mapping[str, str] = field(default_factory=dict)
+    operation: Literal["install", "update"] = "install"
+    consent: Consent | None = None
+    force: bool = False
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Everything an installation needs; `keep` is how many versions of a skill stay on the disk."""
+
+    versions: Versions
+    work: Work
+    ledger: Ledger
+    fetcher: Fetcher
+    unmet: Callable[[str, Requirements], tuple[str, ...]]
+    scanner: Scanner | None = None
+    limits: Limits = field(default_factory=Limits)
+    keep: int = 5
+
+    def install(self, order: Order) -> InstallReport:
+        """Carry out an order; all skills are fetched, checked and agreed to before the first is installed.
+
+        Raises:
+            SkillyardError: what was refused; nothing of it serves, and the log says why.
+        """
+        recover(self.work, self.versions, self.ledger)
+        with self.work.begin() as operation:
+            log = self.ledger.begin(operation.id, order.operation, source=_shown(order.source), progress=order.progress)
+            try:
+                results = self._install(operation, log, order)
+            except BaseException as error:
+                with contextlib.suppress(DatabaseUnavailable):  # then the next start does it
+                    settle(operation, self.versions, self.ledger, error)
+                raise
+            operation.settled = True
+        return InstallReport(operation.id, results)
+
+    def _install(self, operation: Operation, log: OpenLog, order: Order) -> tuple[Result, ...]:
+        with log.step("download", 30):
+            fetched = self.fetcher.fetch(order.source, operation.folder)
+            found = choose_skills(find_skills(fetched.tree), order.names)
+        with log.step("checksum", 50):
+            pairs = []
+            for skill in found:
+                folder = _folder_name(skill.path, order.source)
+                tree, origin = staged(skill, fetched, operation.folder, self.limits)
+                pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
+            pairs = _chosen(pairs, order)
+        with log.step("validate_structure", 60):
+            candidates = [checked(candidate, folder) for candidate, folder in pairs]
+            for candidate in candidates:
+                self._refuse_yanked(candidate, order)
+        if self.scanner is not None:
+            with log.step("scan", 65):
+                candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
+        with log.step("consent", 70):
+            agreed = self._agreed(candidates, order)
+        logs = self._logs(operation, log, candidates, order)
+        return tuple(
+            self._commit(operation, candidate, own, agreed[candidate.skill_id], order)
+            for candidate, own in zip(candidates, logs, strict=True)
+        )
+
+    def _refuse_yanked(self, candidate: Candidate, order: Order) -> None:
+        for version in self.ledger.versions(candidate.skill_id):
+            if version.yanked and version.digest == candidate.digest and not order.force:
+                why = f": {version.yanked_reason}" if version.yanked_reason else ""
+                raise VersionUnusable(
+                    f"this content of {candidate.skill_id} was yanked as {version.version}{why}",
+                    hint="install another version, or use --force",
+                )
+
+    def _agreed(self, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
+        """For each skill the sentences somebody agreed to."""
+        changes = [change for candidate in candidates if (change := self._change(candidate))]
+        if changes and not (order.consent is not None and order.consent(changes)):
+            raise _without_consent(changes, asked=order.consent is not None)
+        told = {change.skill_id: frozenset(change.widened) for change in changes}
+        return {candidate.skill_id: told.get(candidate.skill_id, frozenset()) for candidate in candidates}
+
+    def _change(self, candidate: Candidate) -> PowerChange | None:
+        current = self.versions.current(candidate.skill_id)
+        if current is None:
+            return None
+        before = powers_in(self.versions.path(candidate.skill_id, current))
+        widened = candidate.powers.beyond(before)
+        return PowerChange(candidate.skill_id, candidate.name, before, candidate.powers, widened) if widened else None
+
+    def _logs(self, operation: Operation, log: OpenLog, candidates: Sequence[Candidate], order: Order) -> list[OpenLog]:
+        """One log for each skill: the first goes on with the one there is."""
+        logs = []
+        for index, candidate in enumerate(candidates):
+            kind = "update" if self.versions.current(candidate.skill_id) else order.operation
+            own = log
+            if index:
+                own = self.ledger.begin(
+                    operation.id, kind, source=log.source, skill_id=candidate.skill_id, progress=order.progress, like=log
+                )
+            own.operation, own.skill_id = kind, candidate.skill_id
+            self.ledger.write_log(own.id, operation=kind, skill_id=candidate.skill_id)
+            logs.append(own)
+        return logs
+
+    def _commit(self, operation: Operation, candidate: Candidate, log: OpenLog, agreed: frozenset[str], order: Order) -> Result:
+        skill_id = candidate.skill_id
+        with self.versions.locked(skill_id):
+            current = self.versions.current(skill_id)
+            if current is not None:
+                actual = refuse_edits(self.versions, self.ledger, skill_id, current, force=order.force)
+                if actual == candidate.digest and not order.force:
+                    self.ledger.end(log, skill_id, current, "unchanged")
+                    return self._result(candidate, log, "unchanged", current, current)
+                change = self._change(candidate)
+                if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
+                    raise _without_consent([change], asked=False)
+            version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id))
+            with log.step("save_db", 80):
+                path = self.versions.path(skill_id, version)
+                self.ledger.save(candidate, version, path, operation.id)
+                self.versions.place(candidate.tree, skill_id, version)
+            with log.step("activate", 90):
+                self.versions.activate(skill_id, version, operation.folder)
+            self.ledger.activate(skill_id, version, log, action=log.operation)
+            pruned = self.prune(skill_id, operation)
+        status: Literal["installed", "updated"] = "updated" if current else "installed"
+        return replace(self._result(candidate, log, status, version, current), pruned=pruned)
+
+    def prune(self, skill_id: str, operation: Operation, *, keep: int | None = None) -> tuple[str, ...]:
+        """Delete the files of all but the newest versions; never of the current one, one in use, or one changed by hand."""
+        there = [version for version in self.ledger.versions(skill_id) if not version.removed]
+        pruned = []
+        for old in there[self.keep if keep is None else keep :]:
+            path = self.versions.path(skill_id, old.version)
+            if old.version == self.versions.current(skill_id) or (path.is_dir() and tree_digest(path) != old.digest):
+                continue
+            if self.versions.remove(skill_id, old.version, operation.folder) or not path.exists():
+                self.ledger.mark(skill_id, old.version, "prune", removed_at=_now())
+                pruned.append(old.version)
+        return tuple(pruned)
+
+    def _result(
+        self,
+        candidate: Candidate,
+        log: OpenLog,
+        status: Literal["installed", "updated", "unchanged"],
+        version: str,
+        previous: str | None,
+    ) -> Result:
+        findings = tuple(str(finding.get("message", finding)) for finding in candidate.findings)
+        return Result(
+            skill_id=candidate.skill_id,
+            name=candidate.name,
+            status=status,
+            version=version,
+            previous=previous,
+            digest=candidate.digest,
+            powers=candidate.powers,
+            declared_version=candidate.document.metadata.version,
+            warnings=(*candidate.warnings, *findings),
+            unmet=self.unmet(candidate.skill_id, candidate.requirements),
+            log_id=log.id,
+            origin=dict(candidate.origin.to_dict()),
+        )
+
+
+def refuse_edits(versions: Versions, ledger: Ledger, skill_id: str, version: str, *, force: bool) -> str:
+    """The digest of a version as it is on the disk.
+
+    Raises:
+        LocalEdits: it is not what was installed, and `force` does not say that this is fine.
+    """
+    path = versions.path(skill_id, version)
+    actual = tree_digest(path)
+    recorded = next((known.digest for known in ledger.versions(skill_id) if known.version == version), actual)
+    if actual != recorded and not force:
+        raise LocalEdits(
+            f"{path} was changed by hand since it was installed",
+            hint="copy your changes to a skill of your own, or use --force: the changed version stays on the disk",
+            path=str(path),
+        )
+    return actual
+
+
+def powers_in(path: Path) -> Powers:
+    """What the skill in an installed folder may do."""
+    from skillyard.document import DOCUMENT_LIMIT, parse_document
+    from skillyard.paths import read_inside
+
+    return read_powers(path, parse_document(read_inside(path, "SKILL.md", limit=DOCUMENT_LIMIT)))
+
+
+def _chosen(pairs: list[tuple[Candidate, str]], order: Order) -> list[tuple[Candidate, str]]:
+    """The candidates the order is about, each id once, with the digests that were promised."""
+    if order.only:
+        pairs = [pair for pair in pairs if pair[0].skill_id in order.only]
+    ids = [candidate.skill_id for candidate, _ in pairs]
+    if missing := sorted(set(order.only) - set(ids)):
+        raise NoSkillInside(f"the source no longer has {', '.join(missing)}", hint="install it from where it is now")
+    if twice := sorted({skill_id for skill_id in ids if ids.count(skill_id) > 1}):
+        raise AmbiguousSkill(
+            f"the source has several skills called {', '.join(twice)}",
+            hint="choose one by its path with --skill",
+            candidates=[candidate.origin.path for candidate, _ in pairs if candidate.skill_id in twice],
+        )
+    for candidate, _ in pairs:
+        promised = order.expected.get(candidate.skill_id)
+        if promised is not None and promised != candidate.digest:
+            raise DigestMismatch(
+                f"{candidate.skill_id} is not the content that is locked",
+                hint="`skillyard update` takes the new content and writes the lock again",
+                expected=promised,
+                found=candidate.digest,
+            )
+    return pairs
+
+
+def _scanned(candidate: Candidate, scanner: Scanner) -> Candidate:
+    return replace(candidate, findings=tuple(finding.to_dict() for finding in scanner(candidate.tree)))
+
+
+def _without_consent(changes: Sequence[PowerChange], *, asked: bool) -> ConsentRequired:
+    names = ", ".join(change.skill_id for change in changes)
+    said = "; ".join(f"{change.skill_id} {sentence}" for change in changes for sentence in change.widened[:10])
+    return ConsentRequired(
+        f"{names} would be allowed more than before" + ("" if asked else f": {said}"),
+        hint="nothing was changed; if you agree, call it again with --yes",
+        changes=[change.to_dict() for change in changes],
+    )
+
+
+def _folder_name(path: str, source: Source) -> str:
+    """The name of the folder a skill came in, which stands in for a name without Latin letters (D-4)."""
+    name = (path if path != "." else source.path or source.address).rstrip("/").rpartition("/")[2]
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _shown(source: Source) -> str:
+    return (
+        source.address.partition("?")[0]
+        + (f" {source.path}" if source.path else "")
+        + (f" @{source.ref}" if source.ref else "")
+    )
+
+
+def _now() -> object:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC)

@@ -1,0 +1,160 @@
+"""What a skill may do, read from its folder, and what another version of it may do beyond that.
+
+An update that adds a script, a host, a variable, a tool, a package, a server, a hidden file or a higher limit is told in
+exactly these words before it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from skillyard.document import Document, Metadata
+
+__all__ = ["PowerChange", "Powers", "read_powers"]
+
+_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
+_SCRIPT_LIMIT: Final = 1024 * 1024
+_LISTS: Final[Mapping[str, str]] = {
+    "scripts": "has the script",
+    "hosts": "may reach",
+    "environment": "is given the variable",
+    "packages": "installs the package",
+    "servers": "calls the MCP server",
+    "hidden": "brings the hidden file",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """All that a skill declares or carries that does something; `tools` is None when it does not limit itself to any."""
+
+    scripts: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    packages: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    filesystem: str = "read-only"
+    timeout_ms: int = 30_000
+    memory_mb: int = 256
+
+    def to_dict(self) -> dict[str, object]:
+        """The powers as plain data."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    def sentences(self) -> tuple[str, ...]:
+        """What to tell a person who has never seen the skill; nothing when it only holds instructions."""
+        return tuple(sentence.partition(", before ")[0] for sentence in _sentences(self, Powers(tools=())))
+
+    def beyond(self, before: Powers) -> tuple[str, ...]:
+        """One sentence for everything these allow and `before` did not."""
+        return tuple(_sentences(self, before))
+
+
+@dataclass(frozen=True, slots=True)
+class PowerChange:
+    """An update that widens what a skill may do: `widened` says how, one sentence each."""
+
+    skill_id: str
+    name: str
+    before: Powers
+    after: Powers
+    widened: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The change as plain data."""
+        return {
+            "skill_id": self.skill_id,
+            "name": self.name,
+            "widened": list(self.widened),
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+        }
+
+
+def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers:
+    """What the skill in `directory`, whose SKILL.md is `document`, may do."""
+    from skillyard.sandbox import Policy
+
+    metadata, usual, folder = document.metadata, Policy(), Path(directory)
+    security = metadata.security
+    scripts, hidden = _files(folder)
+    return Powers(
+        scripts=scripts,
+        hosts=tuple(sorted(security.network_allowlist)) if security.network == "allowlist" else (),
+        environment=tuple(sorted(security.environment)),
+        tools=metadata.allowed_tools if "allowed_tools" in metadata.declared else None,
+        packages=tuple(sorted(_packages(folder, scripts))),
+        servers=_servers(metadata),
+        hidden=hidden,
+        filesystem=security.filesystem or usual.filesystem,
+        timeout_ms=security.timeout_ms or usual.timeout_ms,
+        memory_mb=security.memory_mb or usual.memory_mb,
+    )
+
+
+def _files(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What can be run, by its name or because its mode says so, and what some programs read by themselves."""
+    from skillyard.catalog.inventory import take_inventory
+
+    scripts = set(take_inventory(folder.as_posix()).script_files)
+    hidden = set()
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            relative = path.relative_to(folder).as_posix()
+            if any(part.startswith(".") for part in relative.split("/")):
+                hidden.add(relative)
+            if path.stat(follow_symlinks=False).st_mode & 0o111 and not path.is_symlink():
+                scripts.add(relative)
+    return tuple(sorted(scripts)), tuple(sorted(hidden))
+
+
+def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
+    from skillyard.errors import NotExecutable
+    from skillyard.execution.script_block import read_script_block
+
+    for script in scripts:
+        if script.endswith(".py"):
+            with (folder / script).open("rb") as file:
+                source = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
+            try:
+                yield from read_script_block(source).dependencies
+            except NotExecutable:
+                continue  # a run refuses it
+
+
+def _servers(metadata: Metadata) -> tuple[str, ...]:
+    name = metadata.config.get("serverId")
+    return (name,) if metadata.kind == "distributed" and isinstance(name, str) else ()
+
+
+def _sentences(after: Powers, before: Powers) -> Iterator[str]:
+    from skillyard.sandbox.hosts import covers
+
+    for name, words in _LISTS.items():
+        had = getattr(before, name)
+        for item in getattr(after, name):
+            if item not in had and not (name == "hosts" and covers(had, item)):
+                yield f"{words} {item}"
+    yield from _tool_sentences(after.tools, before.tools)
+    if _RANK.get(after.filesystem, 2) > _RANK.get(before.filesystem, 2):
+        yield f"uses the file system {after.filesystem}, before {before.filesystem}"
+    if after.timeout_ms > before.timeout_ms:
+        yield f"may run {after.timeout_ms:,} ms, before {before.timeout_ms:,}"
+    if after.memory_mb > before.memory_mb:
+        yield f"may use {after.memory_mb:,} MB of memory, before {before.memory_mb:,}"
+
+
+def _tool_sentences(after: tuple[str, ...] | None, before: tuple[str, ...] | None) -> Iterator[str]:
+    if after is None:
+        if before:
+            yield "no longer limits itself to tools"
+        return
+    yield from (f"uses the tool {tool}" for tool in after if tool not in (before or ()))

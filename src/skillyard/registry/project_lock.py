@@ -1,0 +1,185 @@
+"""`skillyard.lock`: which content of which skills a project works with, so that everybody on it has the same.
+
+The file is JSON, sorted, without times, and says for each skill where it comes from and the digest of its content. A source
+inside the project is written relative to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from skillyard.errors import InvalidConfiguration
+from skillyard.packages import Source, SourceKind, tree_digest
+
+if TYPE_CHECKING:
+    from skillyard.registry.model import Consent, Progress, Result
+    from skillyard.registry.registry import Registry
+
+__all__ = ["LOCK_FILE", "LockEntry", "LockState", "ProjectLock"]
+
+LOCK_FILE: Final = "skillyard.lock"
+_VERSION: Final = 1
+_LARGEST: Final = 4 * 1024 * 1024
+_KINDS: Final[tuple[SourceKind, ...]] = ("folder", "archive", "git", "address", "well-known")
+_LOCAL: Final = ("folder", "archive")
+
+
+@dataclass(frozen=True, slots=True)
+class LockEntry:
+    """One locked skill: its source, pinned as far as it can be, and the digest of its content."""
+
+    skill_id: str
+    source: Source
+    digest: str
+
+    def to_dict(self) -> dict[str, object]:
+        """The entry as it is written."""
+        source = {"kind": self.source.kind, "address": self.source.address, "path": self.source.path, "ref": self.source.ref}
+        return {"digest": self.digest, "source": {name: value for name, value in source.items() if value}}
+
+
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """How one locked skill is installed: as locked, with other content (`changed`), or not at all."""
+
+    entry: LockEntry
+    state: Literal["ok", "changed", "missing"]
+
+    def to_dict(self) -> dict[str, object]:
+        """The state as plain data."""
+        return {"skill_id": self.entry.skill_id, "state": self.state, **self.entry.to_dict()}
+
+
+class ProjectLock:
+    """The lock of the project in `folder`."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).absolute()
+        self.path = self.folder / LOCK_FILE
+
+    def exists(self) -> bool:
+        """Whether the project has one."""
+        return self.path.is_file()
+
+    def entries(self) -> tuple[LockEntry, ...]:
+        """The locked skills, by id; none when there is no file.
+
+        Raises:
+            InvalidConfiguration: the file cannot be understood.
+        """
+        if not self.path.exists():
+            return ()
+        try:
+            data = json.loads(self.path.read_bytes()[:_LARGEST].decode("utf-8-sig"))
+            if data["lock_version"] != _VERSION:
+                raise InvalidConfiguration(
+                    f"{self.path} was written by a newer Skillyard", hint="upgrade skillyard", file=str(self.path)
+                )
+            return tuple(self._entry(name, value) for name, value in sorted(data["skills"].items()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InvalidConfiguration(
+                f"{self.path} cannot be understood: {type(error).__name__}: {error}",
+                hint="take it from version control again, or delete it and `skillyard install SOURCE --save`",
+                file=str(self.path),
+            ) from None
+
+    def write(self, results: Mapping[str, LockEntry], *, dropped: tuple[str, ...] = ()) -> None:
+        """Add or replace entries and drop others; the file is replaced in one step, under a lock."""
+        from skillyard.files import replace_file
+
+        with _alone(self.folder):
+            entries = {entry.skill_id: entry for entry in self.entries()} | dict(results)
+            kept = {name: self._written(entry).to_dict() for name, entry in sorted(entries.items()) if name not in dropped}
+            text = json.dumps({"lock_version": _VERSION, "skills": kept}, indent=2, sort_keys=True, ensure_ascii=False)
+            replace_file(self.path, text.encode() + b"\n", mode=0o644)
+
+    def record(self, results: tuple[Result, ...]) -> None:
+        """Write down what an installation gave."""
+        found = {result.skill_id: entry for result in results if (entry := _entry_of(result))}
+        if found:
+            self.write(found)
+
+    def states(self, registry: Registry) -> tuple[LockState, ...]:
+        """How each locked skill is installed; the files are measured, so that edits show."""
+        return tuple(LockState(entry, self._state(entry, registry)) for entry in self.entries())
+
+    def sync(
+        self, registry: Registry, *, consent: Consent | None = None, force: bool = False, progress: Progress | None = None
+    ) -> tuple[Result, ...]:
+        """Install whatever is not installed as locked.
+
+        Raises:
+            DigestMismatch: a source no longer has the locked content.
+            SkillyardError: as `Registry.install`.
+        """
+        results: list[Result] = []
+        for state in self.states(registry):
+            if state.state != "ok":
+                entry = state.entry
+                report = registry.install(
+                    entry.source, skills=(), consent=consent, force=force, progress=progress,
+                    expected={entry.skill_id: entry.digest}, only=(entry.skill_id,),
+                )  # fmt: skip
+                results += report.results
+        return tuple(results)
+
+    def _state(self, entry: LockEntry, registry: Registry) -> Literal["ok", "changed", "missing"]:
+        current = registry.versions_folder.current(entry.skill_id)
+        if current is None:
+            return "missing"
+        return "ok" if tree_digest(registry.versions_folder.path(entry.skill_id, current)) == entry.digest else "changed"
+
+    def _entry(self, name: str, value: Mapping[str, object]) -> LockEntry:
+        from skillyard.registry.versions import Versions
+
+        Versions(self.folder).home(name)  # the id is a safe name
+        told = value["source"]
+        if not isinstance(told, dict) or told.get("kind") not in _KINDS:
+            raise ValueError(f"the source of {name} is no source")
+        words = {key: str(told.get(key, "")) for key in ("address", "path", "ref")}
+        digest = value["digest"]
+        if not isinstance(digest, str) or not digest.startswith("sha256:"):
+            raise ValueError(f"the digest of {name} is none")
+        kind = next(kind for kind in _KINDS if kind == told["kind"])
+        source = Source(kind, words["address"], words["path"], words["ref"])
+        if kind in _LOCAL:
+            source = replace(source, address=str((self.folder / words["address"]).resolve()))
+        return LockEntry(name, source, digest)
+
+    def _written(self, entry: LockEntry) -> LockEntry:
+        """The entry with a path inside the project written relative to it."""
+        address = Path(entry.source.address)
+        if entry.source.kind not in _LOCAL or not address.is_relative_to(self.folder.resolve()):
+            return entry
+        return replace(
+            entry, source=replace(entry.source, address=address.relative_to(self.folder.resolve()).as_posix() or ".")
+        )
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing this lock; the folder itself is held, so that no further file lies beside it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _entry_of(result: Result) -> LockEntry | None:
+    """What to write of one result: a git source is pinned to its commit."""
+    origin = {key: str(value) for key, value in result.origin.items()}
+    if result.digest is None or origin.get("kind") not in _KINDS:
+        return None
+    kind = next(kind for kind in _KINDS if kind == origin["kind"])
+    ref = origin.get("commit") or origin.get("ref", "")
+    source = Source(kind, origin["address"], origin.get("path", ""), ref)
+    return LockEntry(result.skill_id, source, result.digest)

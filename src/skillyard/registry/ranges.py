@@ -1,0 +1,87 @@
+"""Names with a range of versions, as requirements write them: `pdf`, `pdf@^1.2`, `pdf>=1,<2`, `pdf 1.4.0`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["Wanted", "read_wanted"]
+
+_TEXT: Final = re.compile(r"\s*(?P<name>[^\s@<>=!~^,;\[(]+)\s*(?:\[[^\]]*\])?\s*@?\s*(?P<range>[^;]*)")
+_CLAUSE: Final = re.compile(r"(?P<sign>\^|~=|~|>=|<=|==|=|!=|>|<|)\s*v?(?P<version>\d[0-9A-Za-z.+-]*|\*)")
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+_Key = tuple[tuple[int, ...], int, tuple[tuple[int, int, str], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A name and the clauses its version must meet, all of them; `None` stands for a clause that cannot be understood."""
+
+    name: str
+    clauses: tuple[tuple[str, str] | None, ...] = ()
+
+    def holds(self, version: str) -> bool:
+        """Whether `version` meets every clause; a clause that cannot be understood is met by none."""
+        return all(clause is not None and _meets(version, *clause) for clause in self.clauses)
+
+
+def read_wanted(text: str) -> Wanted:
+    """Take a requirement apart; what follows a `;` is a condition of other tools and not looked at."""
+    match = _TEXT.match(text)
+    if not match:
+        return Wanted(text.strip(), (None,) if text.strip() else ())
+    pieces = [piece for piece in re.split(r"[,\s]+(?=[\^~<>=!v\d*])", match["range"].strip(" ()")) if piece]
+    return Wanted(match["name"], tuple(clause for piece in pieces if (clause := _clause(piece)) != ("", "*")))
+
+
+def _clause(piece: str) -> tuple[str, str] | None:
+    match = _CLAUSE.fullmatch(piece.strip(" ,"))
+    return (match["sign"], match["version"]) if match else None
+
+
+def _meets(version: str, sign: str, bound: str) -> bool:
+    have, want = _key(version), _key(bound)
+    match sign:
+        case "^" | "~" | "~=":
+            return want <= have and _key(_ceiling(bound, sign), release=False) > have
+        case ">=":
+            return have >= want
+        case "<=":
+            return have <= want
+        case ">":
+            return have > want
+        case "<":
+            return have < want
+        case "!=":
+            return have != want
+        case _:
+            return have == want or (bound.endswith(".*") and version.startswith(bound[:-1]))
+
+
+def _ceiling(bound: str, sign: str) -> str:
+    """The first version that is beyond `^`, `~` or `~=`: the next at the first number that may not change."""
+    numbers = [int(number) for number in _NUMBER.findall(re.split(r"[-+]", bound)[0])] or [0]
+    if sign == "^":
+        fixed = next((index for index, number in enumerate(numbers) if number), len(numbers) - 1)
+    elif sign == "~":
+        fixed = min(1, len(numbers) - 1)
+    else:
+        fixed = max(len(numbers) - 2, 0)
+    return ".".join(map(str, [*numbers[:fixed], numbers[fixed] + 1]))
+
+
+def _key(version: str, *, release: bool = True) -> _Key:
+    """A sort key: numbers, then a pre-release before its release (Semantic Versioning 2.0.0, item 11).
+
+    With `release=False` the key comes before every pre-release of that version.
+    """
+    core, _, pre = version.partition("+")[0].removeprefix("v").partition("-")
+    numbers = [int(number) for number in _NUMBER.findall(core)]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    if not release:
+        return tuple(numbers), -1, ()
+    parts = tuple((0, int(part), "") if _NUMBER.fullmatch(part) else (1, 0, part) for part in pre.split(".")) if pre else ()
+    return tuple(numbers), 0 if pre else 1, parts

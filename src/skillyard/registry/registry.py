@@ -1,0 +1,441 @@
+"""The registry: install, update, roll back and uninstall skills, and know all there is to know about them.
+
+::
+
+    registry = Registry.open()
+    report = registry.install("anthropics/skills", skills=["pdf"])
+    registry.rollback("pdf")
+
+Its methods block: asynchronous code calls them in a thread. One object may be used by many threads, and many processes may
+work on one home at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from skillyard.errors import DatabaseUnavailable, SkillNotFound, VersionNotFound, VersionUnusable
+from skillyard.packages import Origin, Source, resolve
+from skillyard.registry.fetching import Fetcher, SourceFetcher
+from skillyard.registry.model import (
+    Consent,
+    InstalledSkill,
+    InstallLog,
+    InstallReport,
+    Operation,
+    Progress,
+    Result,
+    SkillVersion,
+)
+from skillyard.registry.pipeline import Order, Pipeline, refuse_edits
+from skillyard.registry.recovery import recover, settle
+from skillyard.registry.requirements import Requirements, Surroundings, cycles, read_requirements, unmet
+from skillyard.registry.versions import Versions
+from skillyard.registry.work import Work
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Catalog
+    from skillyard.database import Database
+    from skillyard.registry.backfill import Backfilled
+    from skillyard.registry.candidate import Scanner
+    from skillyard.registry.ledger import Ledger, OpenLog
+    from skillyard.registry.work import Operation as WorkOperation
+
+__all__ = ["Registry"]
+
+
+class Registry:
+    """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
+
+    `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
+    installed. `keep` versions of a skill stay on the disk.
+    """
+
+    def __init__(
+        self,
+        data: str,
+        url: str | None = None,
+        *,
+        fetcher: Fetcher | None = None,
+        scanner: Scanner | None = None,
+        servers: Sequence[str] = (),
+        keep: int = 5,
+        actor: str | None = None,
+    ) -> None:
+        self.versions_folder = Versions(Path(data) / "skills")
+        self.work = Work(self.versions_folder.root)
+        self._data, self._url = data, url
+        self._fetcher = fetcher or SourceFetcher()
+        self._scanner = scanner
+        self._servers = frozenset(servers)
+        self._keep = keep
+        self._actor = actor
+        self._lock = threading.Lock()
+        self._ledger: Ledger | None = None
+
+    @classmethod
+    def open(cls, home: str | None = None, url: str | None = None) -> Self:
+        """The registry of the folder `home`, by default Skillyard's own (`$SKILLYARD_HOME`)."""
+        import os
+
+        from skillyard.catalog import home_directory
+
+        return cls(home or home_directory(), url or os.environ.get("SKILLYARD_DATABASE_URL") or None)
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Self:
+        """The registry that a catalog's configuration names."""
+        configuration = catalog.configuration
+        return cls(catalog.data_directory, configuration.database_url, servers=tuple(configuration.servers))
+
+    @property
+    def root(self) -> Path:
+        """The folder of the installed skills, which catalogs read."""
+        return self.versions_folder.root
+
+    @property
+    def ledger(self) -> Ledger:
+        """The records; at the first use they are opened, and what a killed process left is put in order.
+
+        Raises:
+            DatabaseUnavailable: they cannot be opened.
+        """
+        with self._lock:
+            if self._ledger is None:
+                from skillyard.database import Database  # half a second
+
+                ledger = self._ledger_over(Database.open(self._data, self._url))
+                recover(self.work, self.versions_folder, ledger)
+                self._ledger = ledger
+            return self._ledger
+
+    def _ledger_over(self, database: Database) -> Ledger:
+        from skillyard.registry.ledger import Ledger
+
+        return Ledger(database, self._actor)
+
+    def close(self) -> None:
+        """Let go of the records; the next use opens them again."""
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.database.close()
+            self._ledger = None
+
+    # -- changing --------------------------------------------------------------------------------------------------------
+
+    def install(
+        self,
+        source: str | Source,
+        *,
+        skills: Sequence[str] = (),
+        consent: Consent | None = None,
+        force: bool = False,
+        expected: Mapping[str, str] | None = None,
+        only: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> InstallReport:
+        """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
+
+        `consent` is asked when an installed skill would be allowed more than before; without it that is refused. `only` are
+        the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
+        alone, unless `force`.
+
+        Raises:
+            InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
+            InvalidSkill: a SKILL.md has no name or description.
+            ConsentRequired: nobody agreed to more power.
+            LocalEdits: the installed version was changed by hand.
+            DigestMismatch: it is not what `expected` says.
+        """
+        found = resolve(source) if isinstance(source, str) else source
+        return self._pipeline().install(
+            Order(
+                found,
+                tuple(skills),
+                only=tuple(only),
+                expected=expected or {},
+                consent=consent,
+                force=force,
+                progress=progress,
+            )
+        )
+
+    def update(
+        self, name: str, *, consent: Consent | None = None, force: bool = False, progress: Progress | None = None
+    ) -> InstallReport:
+        """Fetch a skill again from where it came from, and install what is there when it is something else.
+
+        Raises:
+            SkillNotFound: it is not installed.
+            SkillyardError: as `install`.
+        """
+        skill = self.skill(name)
+        origin = self.current(skill.skill_id).origin
+        source = source_of(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
+        return self._pipeline().install(
+            Order(source, only=(skill.skill_id,), operation="update", consent=consent, force=force, progress=progress)
+        )
+
+    def uninstall(self, name: str, *, prune: bool = False, force: bool = False, progress: Progress | None = None) -> Result:
+        """Let a skill serve no more; its versions stay on the disk and come back with `rollback`, unless `prune`.
+
+        Raises:
+            SkillNotFound: it is not installed.
+            LocalEdits: with `prune`, when a version was changed by hand and `force` does not say to delete it.
+        """
+        skill = self.skill(name)
+        skill_id = skill.skill_id
+        with self._operation("uninstall", skill_id, progress=progress) as (operation, log), self._locked(skill_id):
+            before = self.versions_folder.current(skill_id)
+            if prune and not force:
+                for version in self.versions_folder.names(skill_id):
+                    refuse_edits(self.versions_folder, self.ledger, skill_id, version, force=False)
+            with log.step("deactivate", 50):
+                self.versions_folder.deactivate(skill_id)
+            self.ledger.deactivate(skill_id, log)
+            pruned = self._delete_all(skill_id, operation) if prune else ()
+        return Result(skill_id, skill.name, "uninstalled", None, before, None, log_id=log.id, pruned=pruned)
+
+    def rollback(
+        self, name: str, version: str | None = None, *, force: bool = False, progress: Progress | None = None
+    ) -> Result:
+        """Let another version serve: the one named, else the newest usable one before the current.
+
+        The version that served becomes deprecated. An uninstalled skill comes back this way too.
+
+        Raises:
+            SkillNotFound, VersionNotFound: there is no such skill or version.
+            VersionUnusable: it is deprecated, yanked, or its files are gone; `force` allows the first.
+            LocalEdits: a version was changed by hand.
+        """
+        skill = self.skill(name, installed=False)
+        skill_id = skill.skill_id
+        with (
+            self._operation("rollback", skill_id, version=version, progress=progress) as (operation, log),
+            self._locked(skill_id),
+        ):
+            before = self.versions_folder.current(skill_id)
+            target = self._target(skill_id, version, before, force=force)
+            refuse_edits(self.versions_folder, self.ledger, skill_id, target.version, force=force)
+            self.ledger.write_log(log.id, version=target.version)
+            with log.step("activate", 90):
+                self.versions_folder.activate(skill_id, target.version, operation.folder)
+            left = before if before != target.version else None
+            self.ledger.activate(skill_id, target.version, log, action="rollback", left=left)
+        return Result(skill_id, skill.name, "rolled back", target.version, before, target.digest, log_id=log.id)
+
+    def deprecate(self, name: str, version: str | None = None, *, reason: str = "", undo: bool = False) -> SkillVersion:
+        """Mark a version, by default the current one, as one to move away from; it goes on serving."""
+        found = self._version(name, version)
+        values: dict[str, object] = {
+            "status": "deprecated",
+            "deprecated_at": datetime.now(UTC),
+            "deprecated_reason": reason or None,
+        }
+        if undo:
+            values = {"status": "active", "deprecated_at": None, "deprecated_reason": None}
+        self.ledger.mark(found.skill_id, found.version, "undeprecate" if undo else "deprecate", **values)
+        return self._version(found.skill_id, found.version)
+
+    def yank(self, name: str, version: str | None = None, *, reason: str = "", undo: bool = False) -> SkillVersion:
+        """Mark a version as one that nobody may install or roll back to; when it is the current one it serves on until then."""
+        found = self._version(name, version)
+        values: dict[str, object] = {
+            "yanked_at": None if undo else datetime.now(UTC),
+            "yanked_reason": None if undo else reason or None,
+        }
+        self.ledger.mark(found.skill_id, found.version, "unyank" if undo else "yank", **values)
+        return self._version(found.skill_id, found.version)
+
+    def prune(self, name: str, *, keep: int | None = None) -> tuple[str, ...]:
+        """Delete the files of all but the newest `keep` versions; never of the current one or one that is read."""
+        skill_id = self.skill(name, installed=False).skill_id
+        with self.work.begin() as operation:
+            operation.settled = True  # it opens no log: what is left is only to be deleted
+            with self._locked(skill_id):
+                return self._pipeline().prune(skill_id, operation, keep=keep)
+
+    def backfill(self) -> Backfilled:
+        """Fill the records from what is on the disk: definitions, versions, inventories and contents; safe to repeat."""
+        from skillyard.registry.backfill import backfill
+
+        return backfill(self.versions_folder, self.work, self.ledger)
+
+    # -- knowing ---------------------------------------------------------------------------------------------------------
+
+    def skills(self, *, uninstalled: bool = False) -> tuple[InstalledSkill, ...]:
+        """The installed skills, by id."""
+        return self.ledger.skills(all_=uninstalled)
+
+    def skill(self, name: str, *, installed: bool = True) -> InstalledSkill:
+        """The skill with this id or name.
+
+        Raises:
+            SkillNotFound: none is installed; with `installed=False`, none ever was.
+        """
+        wanted = name.removeprefix("installed:")
+        known = self.ledger.skills(all_=True)
+        found = [skill for skill in known if skill.skill_id == wanted] or [skill for skill in known if skill.name == wanted]
+        if found and (found[0].active or not installed):
+            return found[0]
+        if found:
+            raise SkillNotFound(
+                f"{found[0].skill_id} is no longer installed", hint=f"`skillyard rollback {found[0].skill_id}` brings it back"
+            )
+        from skillyard.text import nearest
+
+        near = nearest(wanted, [skill.skill_id for skill in known if skill.active], limit=3)
+        raise SkillNotFound(
+            f"{wanted!r} is not installed",
+            hint=f"did you mean {', '.join(near)}?" if near else "`skillyard versions` shows what is installed",
+            candidates=near,
+        )
+
+    def versions(self, name: str) -> tuple[SkillVersion, ...]:
+        """The versions of a skill, the newest first.
+
+        Raises:
+            SkillNotFound: there never was one.
+        """
+        from dataclasses import replace
+
+        skill_id = self.skill(name, installed=False).skill_id
+        there = set(self.versions_folder.names(skill_id))
+        return tuple(replace(version, removed=version.version not in there) for version in self.ledger.versions(skill_id))
+
+    def current(self, name: str) -> SkillVersion:
+        """The version that serves.
+
+        Raises:
+            SkillNotFound: it is not installed.
+        """
+        skill = self.skill(name)
+        return next(version for version in self.versions(skill.skill_id) if version.version == skill.current_version)
+
+    def history(self, name: str | None = None, *, limit: int = 50) -> tuple[InstallLog, ...]:
+        """What was done to a skill, or to all, the newest first."""
+        skill_id = None if name is None else self.skill(name, installed=False).skill_id
+        return self.ledger.history(skill_id, limit=limit)
+
+    def trouble(self) -> Iterator[tuple[str, str]]:
+        """For every installed skill what it requires and does not find here, and circles of skills that require each other."""
+        required = self._required()
+        for skill_id, requirements in required.items():
+            yield from ((skill_id, sentence) for sentence in unmet(requirements, self._around()))
+        needs = {skill_id: requirements.skill_names for skill_id, requirements in required.items()}
+        for circle in cycles(needs):
+            yield circle[0], f"skills require each other in a circle: {' → '.join(circle)}"
+
+    # -- pieces ----------------------------------------------------------------------------------------------------------
+
+    def _pipeline(self) -> Pipeline:
+        return Pipeline(
+            self.versions_folder, self.work, self.ledger, self._fetcher, self._unmet, self._scanner, keep=self._keep
+        )
+
+    def _unmet(self, skill_id: str, requirements: Requirements) -> tuple[str, ...]:
+        required = self._required() | {skill_id: requirements}
+        needs = {name: found.skill_names for name, found in required.items()}
+        circles = [" → ".join(circle) for circle in cycles(needs) if skill_id in circle]
+        return (
+            *unmet(requirements, self._around()),
+            *(f"skills require each other in a circle: {circle}" for circle in circles),
+        )
+
+    def _required(self) -> dict[str, Requirements]:
+        from skillyard.document import parse_document
+
+        return {
+            skill.skill_id: read_requirements(parse_document((skill.skill_md_content or "").encode("utf-8", "surrogatepass")))
+            for skill in self.ledger.skills()
+        }
+
+    def _around(self) -> Surroundings:
+        versions: dict[str, str | None] = {}
+        for skill in self.ledger.skills():
+            current = next((v for v in self.ledger.versions(skill.skill_id) if v.current), None)
+            versions[skill.skill_id] = versions[skill.name] = current.declared_version if current else None
+        return Surroundings(versions, self._servers)
+
+    @contextlib.contextmanager
+    def _operation(
+        self, kind: Operation, skill_id: str, *, version: str | None = None, progress: Progress | None = None
+    ) -> Iterator[tuple[WorkOperation, OpenLog]]:
+        with self.work.begin() as operation:
+            log = self.ledger.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
+            try:
+                yield operation, log
+            except BaseException as error:
+                with contextlib.suppress(DatabaseUnavailable):
+                    settle(operation, self.versions_folder, self.ledger, error)
+                raise
+            operation.settled = True
+
+    def _locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
+        return self.versions_folder.locked(skill_id)
+
+    def _target(self, skill_id: str, version: str | None, current: str | None, *, force: bool) -> SkillVersion:
+        known = self.versions(skill_id)
+        if version is None:
+            return self._previous(known, current)
+        target = next((one for one in known if version in (one.version, one.declared_version)), None)
+        if target is None:
+            names = [one.version for one in known]
+            raise VersionNotFound(
+                f"{skill_id} has no version {version}", hint=f"`skillyard versions {skill_id}` lists them", candidates=names
+            )
+        if problem := _problem(target, force=force):
+            raise VersionUnusable(f"{skill_id} {target.version} {problem[0]}", hint=problem[1])
+        return target
+
+    def _previous(self, known: tuple[SkillVersion, ...], current: str | None) -> SkillVersion:
+        names = [one.version for one in known]
+        older = known[names.index(current) + 1 :] if current in names else known
+        usable = [one for one in older if not _problem(one, force=False)]
+        if not usable:
+            raise VersionNotFound("there is no earlier version to go back to", hint="name one: `skillyard versions` lists them")
+        return usable[0]
+
+    def _version(self, name: str, version: str | None) -> SkillVersion:
+        if version is None:
+            return self.current(name)
+        known = self.versions(name)
+        found = next((one for one in known if version in (one.version, one.declared_version)), None)
+        if found is None:
+            raise VersionNotFound(
+                f"{name} has no version {version}",
+                hint=f"`skillyard versions {name}` lists them",
+                candidates=[one.version for one in known],
+            )
+        return found
+
+    def _delete_all(self, skill_id: str, operation: WorkOperation) -> tuple[str, ...]:
+        gone = []
+        for version in self.versions_folder.names(skill_id):
+            if self.versions_folder.remove(skill_id, version, operation.folder):
+                self.ledger.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
+                gone.append(version)
+        return tuple(gone)
+
+
+def source_of(origin: Origin) -> Source:
+    """Where to look for the newest of what came from `origin`."""
+    return Source(origin.kind, origin.address, origin.path, origin.ref)
+
+
+def _problem(version: SkillVersion, *, force: bool) -> tuple[str, str] | None:
+    """Why a version may not serve again, and the way out."""
+    if version.removed:
+        return "is no longer on the disk", "install it again from its source"
+    if version.yanked:
+        why = f": {version.yanked_reason}" if version.yanked_reason else ""
+        return f"was yanked{why}", "choose another one, or take the yank back"
+    if version.status == "deprecated" and not force:
+        why = f": {version.deprecated_reason}" if version.deprecated_reason else ""
+        return f"is deprecated{why}", "choose another one, or use --force"
+    return None

@@ -1,0 +1,204 @@
+"""What a skill needs before it can work: `requires` in its front matter, or in the words of other clients below `metadata`.
+
+::
+
+    requires:
+      bins: [git]                  # every one
+      any_bins: [docker, podman]   # at least one
+      env: [API_TOKEN]
+      python: ">=3.11"
+      packages: ["openpyxl>=3.1"]
+      mcp_servers: [tickets]
+      skills: ["pdf@^1.2", docx]
+      any_skills: [pdf, pdf-tools]
+
+`metadata.openclaw` (also `clawdbot`, `clawdis`) has the same with `anyBins` and `envVars`. Nothing here is a reason not to
+install: it is told then, and by `skillyard doctor`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from skillyard.registry.ranges import Wanted, read_wanted
+
+if TYPE_CHECKING:
+    from skillyard.document import Document
+
+__all__ = ["Requirements", "Surroundings", "cycles", "read_requirements", "unmet"]
+
+_ALIASES: Final = ("openclaw", "clawdbot", "clawdis")
+_NAMES: Final[Mapping[str, str]] = {
+    "bins": "bins", "binaries": "bins",
+    "anybins": "any_bins", "anybinaries": "any_bins",
+    "env": "env", "envvars": "env", "environment": "env",
+    "anyenv": "any_env",
+    "python": "python", "pythonversion": "python",
+    "packages": "packages", "pythonpackages": "packages",
+    "mcp": "mcp_servers", "mcpservers": "mcp_servers", "servers": "mcp_servers",
+    "anymcpservers": "any_mcp_servers",
+    "skills": "skills", "anyskills": "any_skills",
+}  # fmt: skip
+_MOST: Final = 200  # items of one list
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """Everything a skill requires; in each list all, in the lists called `any_…` at least one."""
+
+    bins: tuple[str, ...] = ()
+    any_bins: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    any_env: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    mcp_servers: tuple[str, ...] = ()
+    any_mcp_servers: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    any_skills: tuple[str, ...] = ()
+
+    @property
+    def skill_names(self) -> tuple[str, ...]:
+        """The names of the skills it requires, without ranges."""
+        return tuple(dict.fromkeys(read_wanted(text).name for text in self.skills))
+
+    def to_dict(self) -> dict[str, object]:
+        """Only what is required."""
+        return {item.name: list(value) for item in fields(self) if (value := getattr(self, item.name))}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What requirements are held against: other skills with their versions, registered servers, and this machine."""
+
+    skills: Mapping[str, str | None]
+    servers: frozenset[str] = frozenset()
+    environ: Mapping[str, str] | None = None
+
+
+def read_requirements(document: Document) -> Requirements:
+    """What the front matter requires; what it writes in a form that cannot be meant is left out."""
+    from skillyard.document import declared_data
+
+    found: dict[str, list[str]] = {}
+    _gather(declared_data(document, "requires"), found)
+    declared = declared_data(document, "metadata")
+    for name in _ALIASES:
+        block = declared.get(name) if isinstance(declared, Mapping) else None
+        if isinstance(block, str):
+            block = _json(block)
+        if isinstance(block, Mapping):
+            _gather(block.get("requires"), found)
+            _gather({"env": block.get("envVars")}, found)
+    return Requirements(**{name: tuple(dict.fromkeys(items))[:_MOST] for name, items in found.items()})
+
+
+def _gather(block: object, found: dict[str, list[str]]) -> None:
+    if isinstance(block, Mapping):
+        for key, value in block.items():
+            if name := _NAMES.get(str(key).replace("_", "").replace("-", "").lower()):
+                found.setdefault(name, []).extend(_items(value))
+
+
+def _items(value: object) -> Iterator[str]:
+    """Texts, or objects with a `name`, perhaps a `version`; what is said to be optional is not required."""
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, str) and item.strip():
+            yield item.strip()
+        elif isinstance(item, Mapping) and isinstance(item.get("name"), str) and item.get("required") is not False:
+            version = item.get("version")
+            yield item["name"] + (f"@{version}" if isinstance(version, str) and version else "")
+
+
+def _json(text: str) -> object:
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def unmet(required: Requirements, around: Surroundings) -> tuple[str, ...]:
+    """One sentence for everything that is not there, each with its way out."""
+    environ = os.environ if around.environ is None else around.environ
+    path = environ.get("PATH")
+
+    def has_program(name: str) -> bool:
+        return "/" not in name and shutil.which(name, path=path) is not None
+
+    checks = (
+        ("bins", "the program", has_program, "install it"),
+        ("env", "the variable", lambda name: bool(environ.get(name)), "set it"),
+        ("mcp_servers", "the MCP server", around.servers.__contains__, "register it in [servers]"),
+        ("skills", "the skill", lambda text: _has_skill(read_wanted(text), around.skills), "install it"),
+    )
+    missing: list[str] = []
+    for name, noun, present, remedy in checks:
+        missing += [f"{noun} {item} is missing: {remedy}" for item in getattr(required, name) if not present(item)]
+        choices = getattr(required, f"any_{name}")
+        if choices and not any(map(present, choices)):
+            missing.append(f"{noun} {' or '.join(choices)} is missing: {remedy}")
+    return (*missing, *_python(required.python), *_packages(required.packages))
+
+
+def _python(ranges: Iterable[str]) -> Iterator[str]:
+    here = platform.python_version()
+    for text in ranges:
+        if not read_wanted(f"python {text}").holds(here):
+            yield f"Python {text} is required and this one is {here}: run Skillyard on such a Python"
+
+
+def _packages(wanted: Iterable[str]) -> Iterator[str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    for text in wanted:
+        package = read_wanted(text)
+        try:
+            found = version(package.name)
+        except (PackageNotFoundError, ValueError):
+            yield f"the Python package {text} is missing: pip install '{text}'"
+            continue
+        if not package.holds(found):
+            yield f"the Python package {text} is required and {found} is installed: pip install '{text}'"
+
+
+def _has_skill(wanted: Wanted, skills: Mapping[str, str | None]) -> bool:
+    if wanted.name not in skills:
+        return False
+    version = skills[wanted.name]
+    return not wanted.clauses or (version is not None and wanted.holds(version))
+
+
+def cycles(needs: Mapping[str, Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    """Every chain of skills that leads back to its beginning: `("a", "b", "a")`, from the first name of each, sorted."""
+    found: set[tuple[str, ...]] = set()
+    finished: set[str] = set()
+    for start in sorted(needs):
+        trail: list[str] = []
+        waiting: list[tuple[str, Iterator[str]]] = [(start, iter(sorted(set(needs[start]))))] if start not in finished else []
+        while waiting:
+            name, rest = waiting[-1]
+            if len(trail) < len(waiting):
+                trail.append(name)
+            following = next(rest, None)
+            if following is None:
+                finished.add(name)
+                waiting.pop()
+                trail.pop()
+            elif following in trail:
+                found.add(_from_smallest(trail[trail.index(following) :]))
+            elif following in needs and following not in finished:
+                waiting.append((following, iter(sorted(set(needs[following])))))
+    return tuple(sorted(found))
+
+
+def _from_smallest(circle: list[str]) -> tuple[str, ...]:
+    first = circle.index(min(circle))
+    turned = circle[first:] + circle[:first]
+    return (*turned, turned[0])
