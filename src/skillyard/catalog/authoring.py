@@ -58,7 +58,12 @@ def delete_folder(skill: Skill) -> None:
     """
     directory, root = skill.directory, skill.root.path
     if skill.source != "user":
-        raise DeleteRefused("Can only delete user skills", hint=f"if you are sure, delete {directory} yourself", id=skill.id)
+        way = (
+            f"`skillyard uninstall {skill.slug}`"
+            if skill.source == "installed"
+            else f"if you are sure, delete {directory} yourself"
+        )
+        raise DeleteRefused("Can only delete user skills", hint=way, id=skill.id)
     below = directory[len(root.rstrip("/")) + 1 :]
     if not below or real_path(directory) != f"{real_path(root).rstrip('/')}/{below}":
         raise DeleteRefused(

@@ -54,6 +54,8 @@ def consent_of(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChange]]
 
     def ask(changes: Sequence[PowerChange]) -> bool:
         lines = [line for change in changes for line in _story(change)]
+        if sys.stderr.isatty():
+            sys.stderr.write(_CLEAR)  # the line of progress
         sys.stderr.write("\n".join(sanitize(line) for line in lines) + "\n")
         return yes or confirm("Allow this?")
 

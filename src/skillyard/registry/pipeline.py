@@ -101,6 +101,7 @@ class Pipeline:
                 tree, origin = staged(skill, fetched, operation.folder, self.limits)
                 pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
             pairs = _chosen(pairs, order)
+        logs = self._logs(operation, log, [candidate for candidate, _ in pairs], order)
         with log.step("validate_structure", 60):
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
@@ -110,7 +111,6 @@ class Pipeline:
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
         with log.step("consent", 70):
             agreed = self._agreed(candidates, order)
-        logs = self._logs(operation, log, candidates, order)
         return tuple(
             self._commit(operation, candidate, own, agreed[candidate.skill_id], order)
             for candidate, own in zip(candidates, logs, strict=True)

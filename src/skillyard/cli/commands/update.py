@@ -50,9 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
         screen.data({"results": [result.to_dict() for result in results], "failed": problems})
     else:
         draw_results(screen, results)
-        for name, error in failed:
-            screen.line(f"failed {name}: {error.message}", style="error")
-            screen.note(f"hint: {error.hint}" if error.hint else "")
+        for name, problem in failed:
+            screen.line(f"failed {name}: {problem.message}", style="error")
+            if problem.hint:
+                screen.note(f"hint: {problem.hint}")
         if not skills:
             screen.note("nothing is installed")
     return FAILURE if failed else OK

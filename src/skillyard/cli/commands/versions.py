@@ -58,7 +58,7 @@ def _row(version: SkillVersion) -> tuple[str, str, str, str, str]:
 
 
 def _status(version: SkillVersion) -> str:
-    words = ["current" if version.current else version.status]
+    words: list[str] = ["current" if version.current else version.status]
     if version.current and version.status == "deprecated":
         words.append("deprecated")
     if version.yanked:

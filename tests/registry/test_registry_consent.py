@@ -1,0 +1,97 @@
+"""An update that widens what a skill may do shows exactly that, and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard.document import parse_document
+from skillyard.errors import ConsentRequired
+from skillyard.registry import PowerChange, Registry
+from skillyard.registry.powers import Powers, read_powers
+
+NETWORK = "security:\n  network: allowlist\n  network_allowlist: [{hosts}]\n"
+
+
+def _script(packages: str) -> str:
+    return f"# /// script\n# dependencies = [{packages}]\n# ///\nprint(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "files", "sentence"),
+    [
+        ("", {"scripts/new.py": "print(1)\n"}, "has the script scripts/new.py"),
+        (NETWORK.format(hosts="api.example.com"), {}, "may reach api.example.com"),
+        ("security:\n  environment: {UNIT: celsius}\n", {}, "is given the variable UNIT"),
+        ("allowed-tools: Read\n", {}, "uses the tool Read"),
+        ("security:\n  filesystem: read-write\n", {}, "uses the file system read-write, before read-only"),
+        ("security:\n  timeout_ms: 60000\n", {}, "may run 60,000 ms, before 30,000"),
+        ("security:\n  memory_mb: 512\n", {}, "may use 512 MB of memory, before 256"),
+        ("type: distributed\nconfig: {serverId: tickets, toolName: open}\n", {}, "calls the MCP server tickets"),
+        ("", {".mcp.json": "{}"}, "brings the hidden file .mcp.json"),
+    ],
+)
+def test_each_widening_is_told_and_refused_without_consent(
+    header: str, files: dict[str, str], sentence: str, registry: Registry, write: Any
+) -> None:
+    folder = write()
+    before = registry.install(str(folder)).results[0].version
+    write(header=header, files=files)
+    with pytest.raises(ConsentRequired) as refused:
+        registry.install(str(folder))
+    changes: Any = refused.value.details["changes"]
+    assert [change["widened"] for change in changes] == [[sentence]]
+    assert registry.current("tidy").version == before
+    assert registry.install(str(folder), consent=lambda changes: True).results[0].status == "updated"
+
+
+def test_a_package_that_a_script_asks_for_is_a_power(registry: Registry, write: Any) -> None:
+    folder = write(files={"scripts/a.py": _script("")})
+    registry.install(str(folder))
+    write(files={"scripts/a.py": _script('"requests>=2"')})
+    with pytest.raises(ConsentRequired, match="installs the package requests>=2"):
+        registry.install(str(folder))
+
+
+def test_the_answer_no_changes_nothing(registry: Registry, write: Any) -> None:
+    folder = write()
+    before = registry.install(str(folder)).results[0].version
+    write(files={"run.sh": "echo\n"})
+    asked: list[Sequence[PowerChange]] = []
+
+    def no(changes: Sequence[PowerChange]) -> bool:
+        asked.append(changes)
+        return False
+
+    with pytest.raises(ConsentRequired):
+        registry.install(str(folder), consent=no)
+    assert [change.skill_id for change in asked[0]] == ["tidy"]
+    assert registry.current("tidy").version == before
+    assert registry.history("tidy")[0].error_code == "consent_required"
+
+
+def test_less_power_or_a_host_that_was_covered_needs_no_consent(registry: Registry, write: Any) -> None:
+    folder = write(header=NETWORK.format(hosts="'*.example.com', other.example.org"), files={"scripts/a.py": "print(1)\n"})
+    registry.install(str(folder))
+    write(header=NETWORK.format(hosts="api.example.com"))
+    (folder / "scripts/a.py").unlink()
+    assert registry.install(str(folder)).results[0].status == "updated"
+
+
+def test_a_skill_that_no_longer_limits_its_tools_is_wider(tmp_path: Path) -> None:
+    limited, free = Powers(tools=("Read",)), Powers(tools=None)
+    assert free.beyond(limited) == ("no longer limits itself to tools",)
+    assert limited.beyond(free) == ("uses the tool Read",)
+    assert limited.beyond(limited) == ()
+
+
+def test_a_first_install_tells_what_the_skill_may_do(registry: Registry, write: Any) -> None:
+    folder = write(header=NETWORK.format(hosts="api.example.com"), files={"tool": "#!/bin/sh\n"})
+    (folder / "tool").chmod(0o755)
+    powers = registry.install(str(folder)).results[0].powers
+    assert powers is not None
+    assert powers.sentences() == ("has the script tool", "may reach api.example.com")
+    assert read_powers(folder, parse_document((folder / "SKILL.md").read_bytes())) == powers

@@ -1,0 +1,296 @@
+"""From a source to a version that never changes, on every database."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard import Catalog
+from skillyard.errors import (
+    AmbiguousSkill,
+    DigestMismatch,
+    InvalidInput,
+    InvalidSkill,
+    LinkNotAllowed,
+    LocalEdits,
+    NoSkillInside,
+    SkillyardError,
+)
+from skillyard.packages import Source, pack, tree_digest
+from skillyard.registry import GitFetcher, ProgressEvent, Registry, SourceFetcher
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "skills"
+
+
+def _as_git(folder: Path, target: Path) -> Source:
+    """The folder as a repository, cloned by its path, as a test may."""
+    target.mkdir()
+    settings = ("-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "init.defaultBranch=main")
+    for words in (("init", "-q"), ("--work-tree", str(folder), "add", "-A"), ("commit", "-qm", "skills")):
+        subprocess.run(
+            ["git", "--git-dir", str(target / ".git"), *settings, *words], check=True, cwd=folder, capture_output=True
+        )
+    return Source("git", str(target / ".git"))
+
+
+@pytest.mark.row("003-17", "003-7", "002-16")
+@pytest.mark.parametrize("way", ["folder", "zip", "tar.gz", "skill", "git"])
+def test_the_same_skill_is_installed_from_every_kind_of_source(way: str, data: Path, tmp_path: Path) -> None:
+    registry = Registry(str(data), fetcher=SourceFetcher(others={"git": GitFetcher(local=True)}))
+    names = sorted(folder.name for folder in EXAMPLES.iterdir() if (folder / "SKILL.md").is_file())
+    if way in ("folder", "git"):
+        source: Any = str(EXAMPLES) if way == "folder" else _as_git(EXAMPLES, tmp_path / "repository")
+        results = list(registry.install(source).results)
+    else:
+        archives = [pack(EXAMPLES / name, tmp_path / f"{name}.{way}").path for name in names]
+        results = [registry.install(str(archive)).results[0] for archive in archives]
+    assert sorted(result.skill_id for result in results) == names
+    digests = {name: pack(EXAMPLES / name, tmp_path / f"again-{name}.zip").digest for name in names}
+    assert {result.skill_id: result.digest for result in results} == digests
+    catalog = Catalog.discover(environ={"SKILLYARD_HOME": str(data), "HOME": str(tmp_path)}, cwd=tmp_path, cache=False)
+    assert sorted(skill.slug for skill in catalog if skill.source == "installed") == names
+    registry.close()
+
+
+@pytest.mark.row("003-5", "003-14", "003-3", "D-8", "002-16")
+def test_the_records_hold_text_inventory_hash_size_and_origin(any_registry: Registry, write: Any, tmp_path: Path) -> None:
+    folder = write(files={"scripts/run.py": "print(1)\n", "references/more.md": "More.", "REFERENCE.md": "R"})
+    archive = pack(folder, tmp_path / "tidy.zip")
+    result = any_registry.install(str(archive.path)).results[0]
+    skill = any_registry.skill("tidy")
+    assert skill.skill_md_content == (folder / "SKILL.md").read_text("utf-8")
+    assert len(skill.skill_md_hash or "") == 64
+    shape = skill.to_dict()
+    assert shape["currentVersion"] == result.version
+    assert shape["isActive"] is True
+    inventory: Any = shape["fileInventory"]
+    assert inventory["scriptFiles"] == ["scripts/run.py"]
+    assert inventory["referenceFiles"] == ["REFERENCE.md", "references/more.md"]
+    (version,) = any_registry.versions("tidy")
+    assert version.size_bytes == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert version.checksum_sha256 == archive.archive_sha256
+    assert version.origin == {"kind": "archive", "address": str(archive.path), "sha256": archive.archive_sha256}
+    assert Path(version.package_path) == any_registry.versions_folder.path("tidy", version.version)
+
+
+@pytest.mark.row("C-5", "C-6", "003-4")
+def test_each_install_makes_a_version_of_its_own_and_moves_current(any_registry: Registry, write: Any) -> None:
+    folder = write(header="version: 1.2.0\n")
+    first = any_registry.install(str(folder)).results[0]
+    write(header="version: 1.3.0\n")
+    second = any_registry.install(str(folder)).results[0]
+    assert (first.status, second.status) == ("installed", "updated")
+    assert second.previous == first.version
+    assert second.declared_version == "1.3.0"
+    names = any_registry.versions_folder.names("tidy")
+    assert names == [first.version, second.version]
+    assert all(len(name.partition("-")[0]) == 8 for name in names)
+    link = any_registry.root / "tidy" / "current"
+    assert link.is_symlink()
+    assert str(link.readlink()) == second.version
+    assert any_registry.current("tidy").version == second.version
+
+
+def test_an_installed_version_cannot_be_written_to(registry: Registry, write: Any) -> None:
+    result = registry.install(str(write(files={"scripts/a.sh": "echo\n", "assets/x/y.txt": "y"}))).results[0]
+    path = registry.versions_folder.path("tidy", result.version or "")
+    assert all(not found.stat().st_mode & 0o222 for found in (path, *path.rglob("*")))
+
+
+def test_content_that_is_installed_already_is_left_alone(any_registry: Registry, write: Any) -> None:
+    folder = str(write())
+    first = any_registry.install(folder).results[0]
+    again = any_registry.install(folder).results[0]
+    assert again.status == "unchanged"
+    assert again.version == first.version
+    assert [log.status for log in any_registry.history("tidy")] == ["success", "success"]
+    forced = any_registry.install(folder, force=True).results[0]
+    assert forced.version not in (None, first.version)
+
+
+@pytest.mark.row("002-16")
+def test_the_log_has_every_step_with_its_time_and_is_told_while_it_goes_on(any_registry: Registry, write: Any) -> None:
+    seen: list[ProgressEvent] = []
+    any_registry.install(str(write()), progress=seen.append)
+    steps = ["download", "checksum", "validate_structure", "consent", "save_db", "activate"]
+    assert [event.step for event in seen] == steps
+    assert [event.percent for event in seen] == [30, 50, 60, 70, 80, 90]
+    (log,) = any_registry.history("tidy")
+    assert (log.operation, log.status, log.step, log.progress, log.state) == ("install", "success", "done", 100, "active")
+    assert [step["name"] for step in log.steps] == steps
+    assert all(isinstance(step["duration_ms"], int) for step in log.steps)
+    assert log.duration_ms is not None
+
+
+@pytest.mark.row("D-34", "C-23")
+def test_every_operation_is_logged_under_its_own_name(any_registry: Registry, write: Any) -> None:
+    folder = write()
+    any_registry.install(str(folder))
+    write(body="Other.")
+    any_registry.update("tidy")
+    any_registry.rollback("tidy")
+    any_registry.uninstall("tidy")
+    assert [log.operation for log in any_registry.history("tidy")] == ["uninstall", "rollback", "update", "install"]
+
+
+@pytest.mark.row("003-1", "C-1")
+def test_a_manifest_is_ignored_with_a_warning(registry: Registry, write: Any) -> None:
+    folder = write(files={"manifest.json": '{"skill_id": "other", "name": "Other", "version": "9.9.9"}'})
+    result = registry.install(str(folder)).results[0]
+    assert (result.skill_id, result.name, result.declared_version) == ("tidy", "tidy", None)
+    assert "manifest.json is ignored" in result.warnings[0]
+
+
+@pytest.mark.row("003-2")
+def test_a_skill_without_description_is_refused_and_the_old_version_serves(registry: Registry, write: Any) -> None:
+    folder = write()
+    before = registry.install(str(folder)).results[0].version
+    (folder / "SKILL.md").write_text("---\nname: tidy\n---\nx\n", "utf-8")
+    with pytest.raises(InvalidSkill, match="description"):
+        registry.install(str(folder))
+    assert registry.current("tidy").version == before
+    log = registry.history("tidy")[0]
+    assert (log.status, log.error_code, log.state) == ("failed", "invalid_skill", "failed")
+
+
+@pytest.mark.row("D-31")
+def test_an_optional_field_of_the_wrong_kind_is_a_warning(registry: Registry, write: Any) -> None:
+    tags = ", ".join(f"tag{number}" for number in range(30))
+    result = registry.install(str(write(header=f"license: {'x' * 200}\ntags: [{tags}]\nhomepage: not an address\n"))).results[0]
+    assert result.status == "installed"
+
+
+@pytest.mark.row("D-4", "003-3")
+def test_a_name_without_latin_letters_takes_the_folders_name(registry: Registry, tmp_path: Path) -> None:
+    folder = tmp_path / "weather-query"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: 天气查询\ndescription: 查询天气\n---\n正文\n", "utf-8")
+    assert registry.install(str(folder)).results[0].skill_id == "weather-query"
+    packed = pack(folder, tmp_path / "wetter.zip").path
+    assert registry.install(str(packed)).results[0].skill_id == "wetter"
+
+
+@pytest.mark.row("D-3")
+@pytest.mark.parametrize("name", ["../../etc", "/abs", "..", ".", "a/b", "", "current/../x", "A", ".work"])
+def test_no_name_leads_out_of_the_folder(name: str, registry: Registry) -> None:
+    with pytest.raises(InvalidInput):
+        registry.versions_folder.home(name)
+    with pytest.raises(InvalidInput):
+        registry.versions_folder.path("tidy", name if name != "A" else "../A")
+    with pytest.raises(SkillyardError):
+        registry.uninstall(name or " ")
+
+
+@pytest.mark.row("D-3")
+def test_a_skill_id_that_climbs_becomes_a_plain_name(registry: Registry, write: Any) -> None:
+    result = registry.install(str(write(header="skill_id: ../../etc\n"))).results[0]
+    assert result.skill_id == "etc"
+    assert (registry.root / "etc" / "current" / "SKILL.md").is_file()
+
+
+def test_of_several_skills_in_a_source_all_or_the_chosen_are_installed(registry: Registry, write: Any) -> None:
+    for name in ("one", "two", "three"):
+        write(name)
+    source = str(write("one").parent)
+    assert [result.skill_id for result in registry.install(source, skills=["two", "one"]).results] == ["two", "one"]
+    with pytest.raises(NoSkillInside, match="four"):
+        registry.install(source, skills=["four"])
+    assert len(registry.install(source).results) == 3
+    assert registry.current("two").origin["path"] == "two"
+
+
+def test_when_one_of_several_is_refused_none_is_installed(registry: Registry, write: Any) -> None:
+    write("good")
+    (write("bad") / "SKILL.md").write_text("---\nname: bad\n---\n", "utf-8")
+    with pytest.raises(InvalidSkill):
+        registry.install(str(write("good").parent))
+    assert registry.skills() == ()
+    assert {log.status for log in registry.history()} == {"failed"}
+
+
+def test_two_skills_of_one_name_in_a_source_are_told_apart_by_path(registry: Registry, write: Any, tmp_path: Path) -> None:
+    for folder in ("a/tidy", "b/tidy"):
+        target = tmp_path / "many" / folder
+        target.parent.mkdir(parents=True)
+        write().rename(target)
+    with pytest.raises(AmbiguousSkill):
+        registry.install(str(tmp_path / "many"))
+    assert registry.install(str(tmp_path / "many"), skills=["b/tidy"]).results[0].origin["path"] == "b/tidy"
+
+
+@pytest.mark.row("C-6")
+def test_local_edits_are_not_overwritten(registry: Registry, write: Any) -> None:
+    folder = write()
+    first = registry.install(str(folder)).results[0]
+    edited = registry.versions_folder.path("tidy", first.version or "") / "SKILL.md"
+    edited.chmod(0o644)
+    edited.write_text(edited.read_text("utf-8") + "mine\n", "utf-8")
+    write(body="newer")
+    with pytest.raises(LocalEdits):
+        registry.install(str(folder))
+    with pytest.raises(LocalEdits):
+        registry.uninstall("tidy", prune=True)
+    assert registry.install(str(folder), force=True).results[0].status == "updated"
+    for number in range(6):
+        write(body=str(number))
+        registry.install(str(folder))
+    assert edited.read_text("utf-8").endswith("mine\n")
+
+
+def test_a_link_in_a_folder_is_refused_and_what_is_never_packed_is_left_out(registry: Registry, write: Any) -> None:
+    folder = write(files={"__pycache__/x.pyc": "x", ".git/config": "x"})
+    result = registry.install(str(folder)).results[0]
+    assert {path.name for path in registry.versions_folder.path("tidy", result.version or "").iterdir()} == {"SKILL.md"}
+    (folder / "secret").symlink_to("/etc/passwd")
+    with pytest.raises(LinkNotAllowed):
+        registry.install(str(folder))
+
+
+def test_another_digest_than_expected_is_refused(registry: Registry, write: Any) -> None:
+    folder = write()
+    with pytest.raises(DigestMismatch):
+        registry.install(str(folder), expected={"tidy": "sha256:" + "0" * 64})
+    assert registry.install(str(folder), expected={"tidy": tree_digest(folder)}).results[0].status == "installed"
+
+
+def test_what_a_scanner_says_is_advice_and_is_kept(data: Path, write: Any) -> None:
+    class Found:
+        def to_dict(self) -> dict[str, object]:
+            return {"rule": "x", "message": "it smells"}
+
+    def scan(directory: Path) -> list[Found]:
+        assert (directory / "SKILL.md").is_file()
+        return [Found()]
+
+    seen: list[ProgressEvent] = []
+    registry = Registry(str(data), scanner=scan)
+    result = registry.install(str(write()), progress=seen.append).results[0]
+    assert result.warnings == ("it smells",)
+    assert "scan" in [event.step for event in seen]
+    registry.close()
+
+
+def test_threads_of_one_registry_take_turns(registry: Registry, write: Any) -> None:
+    folder = str(write())
+    statuses: list[str] = []
+    threads = [threading.Thread(target=lambda: statuses.append(registry.install(folder).results[0].status)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert sorted(statuses) == ["installed", *["unchanged"] * 5]
+
+
+def test_nothing_is_left_of_a_refused_install(registry: Registry, write: Any, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(b"PK\x03\x04" + os.urandom(100))
+    for source in (str(broken), str(tmp_path)):
+        with pytest.raises(SkillyardError):
+            registry.install(source)
+    assert [path.name for path in registry.work.folder.iterdir()] == ["gate"]
+    assert [log.status for log in registry.history()] == ["failed", "failed"]
