@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.packages import Source, SourceKind, tree_digest
+from skillyard.paths import slug
 
 if TYPE_CHECKING:
     from skillyard.registry.model import Consent, Progress, Result
@@ -137,9 +138,8 @@ class ProjectLock:
         return "ok" if tree_digest(registry.versions_folder.path(entry.skill_id, current)) == entry.digest else "changed"
 
     def _entry(self, name: str, value: Mapping[str, object]) -> LockEntry:
-        from skillyard.registry.versions import Versions
-
-        Versions(self.folder).home(name)  # the id is a safe name
+        if slug(name) != name:
+            raise ValueError(f"{name!r} cannot be the id of a skill")
         told = value["source"]
         if not isinstance(told, dict) or told.get("kind") not in _KINDS:
             raise ValueError(f"the source of {name} is no source")

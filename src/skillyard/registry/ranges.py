@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["Wanted", "read_wanted"]
 
 _TEXT: Final = re.compile(r"\s*(?P<name>[^\s@<>=!~^,;\[(]+)\s*(?:\[[^\]]*\])?\s*@?\s*(?P<range>[^;]*)")
-_CLAUSE: Final = re.compile(r"(?P<sign>\^|~=|~|>=|<=|==|=|!=|>|<|)\s*v?(?P<version>\d[0-9A-Za-z.+-]*|\*)")
+_CLAUSE: Final = re.compile(r"(?P<sign>\^|~=|~|>=|<=|==|=|!=|>|<|)\s*v?(?P<version>\d[0-9A-Za-z.+*-]*|\*)")
 _NUMBER: Final = re.compile(r"\d{1,18}")
 
 _Key = tuple[tuple[int, ...], int, tuple[tuple[int, int, str], ...]]
