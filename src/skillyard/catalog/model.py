@@ -158,6 +158,11 @@ class Skill:
         return f"{self.directory}/{self._row[4][1]}"
 
     @property
+    def stamp(self) -> tuple[int, int, int, int]:
+        """Mode, size in bytes, mtime in ns and inode of the SKILL.md when it was read: others when it has changed since."""
+        return self._row[4][2:]
+
+    @property
     def description(self) -> str:
         """What the skill does and when to use it; empty when the file does not say."""
         return self._row[5][5][0]

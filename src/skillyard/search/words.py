@@ -12,7 +12,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["STOP_WORDS", "compounds", "runs", "stem", "words"]
+__all__ = ["STOP_WORDS", "compounds", "root", "runs", "stem", "words"]
 
 _WIDE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # A run of letters and digits of one kind: Latin and other alphabets, or characters without spaces between words.
@@ -113,3 +113,38 @@ def _singular(word: str) -> str:
 def _undoubled(word: str) -> str:
     doubled = len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouylsz"
     return word[:-1] if doubled else word
+
+
+# Endings that make one word of another (`simulator`, `simulation`), longest first, with what stays and the least syllables before.
+_DERIVED: Final = (
+    ("ization", "iz", 1), ("isation", "iz", 1), ("ational", "at", 1), ("ation", "at", 1), ("ator", "at", 1), ("ality", "al", 1),
+    ("ivity", "iv", 1), ("bility", "bl", 1), ("ment", "", 1), ("ness", "", 1), ("ition", "it", 1), ("sion", "s", 1),
+    ("tion", "t", 1), ("ance", "", 1), ("ence", "", 1), ("anc", "", 1), ("enc", "", 1), ("able", "", 1), ("ible", "", 1),
+    ("abl", "", 1), ("ibl", "", 1), ("ical", "ic", 1), ("ally", "al", 1), ("ously", "ous", 1), ("ively", "iv", 1), ("ful", "", 1),
+    ("ous", "", 1), ("ly", "", 1), ("er", "", 1), ("or", "", 1), ("iz", "", 2), ("at", "", 2), ("iv", "", 2), ("al", "", 2),
+    ("ic", "", 2), ("y", "i", 1),
+)  # fmt: skip
+_SYLLABLE: Final = re.compile(r"[aeiouy]+[^aeiouy]+")
+
+
+@lru_cache(maxsize=1 << 17)
+def root(word: str) -> str:
+    """The stem `word` without the endings that make nouns and adjectives of verbs: `simulat` and `simulation` meet."""
+    if len(word) < 5 or not word.isascii():
+        return word
+    for _ in range(3):
+        shorter = _underived(word)
+        if shorter == word:
+            break
+        word = shorter
+    doubled = len(word) > 4 and word[-1] == word[-2] and word[-1] in "lnrtgpmbd"
+    return word[:-1] if doubled else word
+
+
+def _underived(word: str) -> str:
+    for ending, rest, syllables in _DERIVED:
+        if word.endswith(ending):
+            before = word[: -len(ending)]
+            if len(before) >= 3 and len(_SYLLABLE.findall(before)) >= syllables:
+                return before + rest
+    return word
