@@ -40,9 +40,7 @@ def main() -> None:
             print(row(name, method, entries, changed, (long, short, clauses)), flush=True)
 
 
-def row(
-    name: str, method: Method, entries: list[Entry], changed: list[Entry], sets: tuple[list[Request], ...]
-) -> str:
+def row(name: str, method: Method, entries: list[Entry], changed: list[Entry], sets: tuple[list[Request], ...]) -> str:
     """One line of the table."""
     started = time.perf_counter()
     search = method(entries)

@@ -72,8 +72,17 @@ def read_collection(folders: Iterable[str]) -> tuple[list[Entry], dict[str, int]
                 name = f"{len(entries)}"
                 entries.append(
                     Entry(
-                        name, meta.name, meta.description, document.body, directory, path, meta.search_words, spoken,
-                        meta.display_name, stamp, meta.name,
+                        name,
+                        meta.name,
+                        meta.description,
+                        document.body,
+                        directory,
+                        path,
+                        meta.search_words,
+                        spoken,
+                        meta.display_name,
+                        stamp,
+                        meta.name,
                     )  # fmt: skip
                 )
             number_of[path] = seen[digest]

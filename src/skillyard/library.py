@@ -114,11 +114,19 @@ class Catalog(room.Catalog):
             search_index=self._search_index() if request else None,
         )
 
-    def search(self, text: str, limit: int = 10) -> list[Match]:
-        """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`."""
+    def search(
+        self, text: str, limit: int = 10, *, min_confidence: float = 0.15, only: Callable[[Skill], bool] | None = None
+    ) -> list[Match]:
+        """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
+
+        `only` decides which skills count, by their source for instance.
+
+        Raises:
+            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
+        """
         from skillyard.search import search_skills
 
-        return search_skills(self._search_index(), text, limit=limit)
+        return search_skills(self._search_index(), text, limit=limit, min_confidence=min_confidence, only=only)
 
     async def run(
         self,
@@ -263,7 +271,8 @@ class Catalog(room.Catalog):
 
         skills = self.all()  # the same tuple until something has changed
         if self._searched is None or self._searched[0] is not skills:
-            self._searched = (skills, SearchIndex(skills))
+            before = self._searched[1] if self._searched else None
+            self._searched = (skills, SearchIndex(skills, cache=self.search_directory, before=before))
         return self._searched[1]
 
 

@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Match", "MatchShape", "Reason", "named_skills", "search_skills"]
 
+_LONG_REQUEST: Final = 400  # characters
+_COVERED: Final = 0.25  # share of a request's weight below which nothing fits it surely
+_FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
 SHORT_REQUEST: Final = 4  # words up to which one word of it may be a declared phrase by itself
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
-_SLOPE, _BEHIND, _OFFSET = 0.45, 0.9, -4.4  # the curve of the confidence
+_SLOPE, _BEHIND, _OFFSET = 0.12, 0.34, -1.8  # the curve of the confidence
 
 
 class Reason(NamedTuple):
@@ -128,7 +131,8 @@ class _Request:
         self._spoken = words(query)
         unique = dict.fromkeys(self._spoken)
         # Words that may be written as one in a skill: "front-end" or "front end" for frontend; and the English of Chinese ones.
-        joined = [*compounds(query), *(f"{one}{two}" for one, two in zip(self._spoken, self._spoken[1:], strict=False))]
+        beside = zip(self._spoken, self._spoken[1:], strict=False) if len(self._spoken) <= _FEW_WORDS else ()
+        joined = [*compounds(query), *(f"{one}{two}" for one, two in beside)]
         extra = {word: 1.0 for word in joined if word.isascii() and word not in unique}
         extra.update((word, 0.7) for word in translated(query) if word not in unique)
         self.named = _named(index, query)
@@ -146,9 +150,7 @@ class _Request:
         found.sort(key=lambda pair: (-pair[0], self._place.get(pair[1], last), pair[1]))
         return [(confidence, number, ()) for confidence, number in found]
 
-    def grouped(
-        self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int
-    ) -> list[tuple[float, int, tuple[int, ...]]]:
+    def grouped(self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
         """The first `limit` of them, with those of nearly the same content as one that is there already put to it."""
         from skillyard.search.sketches import Sketches
 
@@ -173,9 +175,7 @@ class _Request:
         matched = tuple(f"{reason.field}:{reason.written}" for reason in reasons)
         return Match(self._index.skills[number], confidence, matched, ids, reasons)
 
-    def _search(
-        self, extra: tuple[tuple[str, float], ...], limit: int, only: Callable[[Skill], bool] | None
-    ) -> Scores:
+    def _search(self, extra: tuple[tuple[str, float], ...], limit: int, only: Callable[[Skill], bool] | None) -> Scores:
         self._only = (lambda number: only(self._index.skills[number])) if only else (lambda _: True)
         self._places: dict[int, int] = {}
         if not self._spoken or not len(self._index):
@@ -194,7 +194,7 @@ class _Request:
         if (at := self._place.get(number)) is not None:
             own = self._scores.values[at]
             by_words = 1 / (1 + math.exp(-(_SLOPE * own - _BEHIND * (self._scores.values[0] - own) + _OFFSET)))
-            by_words *= min(1.0, 2 * self._scores.covered[at])
+            by_words *= min(1.0, max(self._scores.covered) / _COVERED)  # a request that is about something else
         return round(min(0.99, max(by_words, self.phrases.get(number, (0.0, ""))[0])), 4)
 
     def _reasons(self, number: int) -> tuple[Reason, ...]:
@@ -251,7 +251,7 @@ def _spoken_as(text: str, asked: set[str]) -> list[str]:
 
 
 _SIGIL: Final = re.compile(r"(?<![\w/.:])[$/@]([\w.:-]*\w)")
-_QUOTED: Final = re.compile(r"[`\"'“‘「『]([^`\"'”’」』\n]{1,100})[`\"'”’」』]")
+_QUOTED: Final = re.compile(r"`([^`\n]{1,100})`")
 _WRITTEN: Final = re.compile(r"[A-Za-z0-9]+(?:[-_:][A-Za-z0-9]+)+")
 _CALLED: Final = re.compile(
     r"([\w.:-]*\w)[`\"'”]?\s*(?:\bskill\b|技能)|\bskill\s+(?:named\s+|called\s+)?[`\"'“]?([\w.:-]*\w)", re.IGNORECASE
@@ -261,7 +261,9 @@ _CALLED: Final = re.compile(
 def _named(index: SearchIndex, query: str) -> set[int]:
     """The skills that `query` is the name of, or names in a way that is not by accident."""
     candidates = {query.strip().casefold()}
-    for pattern in (_SIGIL, _QUOTED, _WRITTEN, _CALLED):
+    # A long request quotes and hyphenates much that is no name.
+    patterns = (_SIGIL, _QUOTED, _WRITTEN, _CALLED) if len(query) <= _LONG_REQUEST else (_SIGIL, _CALLED)
+    for pattern in patterns:
         for found in pattern.finditer(query):
             candidates |= {group.strip().casefold() for group in found.groups() or (found[0],) if group}
     numbers = {number for candidate in candidates if candidate not in STOP_WORDS for number in index.known.get(candidate, ())}

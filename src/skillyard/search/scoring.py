@@ -151,7 +151,8 @@ def _having(index: SearchIndex, numbers: NDArray[np.uint32]) -> tuple[NDArray[np
     for segment in index.segments:
         begin, end = _slices(segment.postings, numbers)
         having += end - begin
-        told += [np.count_nonzero(segment.postings.told[one:two]) for one, two in zip(begin, end, strict=True)]
+        counted = [np.count_nonzero(segment.postings.told[one:two]) for one, two in zip(begin, end, strict=True)]
+        told += np.array(counted, dtype=np.int64)
     return having, told
 
 
