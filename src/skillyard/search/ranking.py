@@ -36,6 +36,7 @@ __all__ = ["Match", "MatchShape", "Reason", "named_skills", "search_skills"]
 _LONG_REQUEST: Final = 400  # characters
 _COVERED: Final = 0.25  # share of a request's weight below which nothing fits it surely
 _FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
+_SHARE: Final = 6  # words of a request for each word of a declared phrase in it: a longer one says it by the way
 SHORT_REQUEST: Final = 4  # words up to which one word of it may be a declared phrase by itself
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
@@ -237,7 +238,8 @@ class _Request:
         found: dict[int, tuple[float, str]] = {}
         for at, word in enumerate(self._spoken):
             for number, phrase, written in self._index.phrases.get(word, ()):
-                long_enough = len(phrase) > 1 or len(set(self._spoken)) <= SHORT_REQUEST
+                many = len(set(self._spoken))
+                long_enough = many <= SHORT_REQUEST if len(phrase) == 1 else many <= _SHARE * len(phrase)
                 if long_enough and tuple(self._spoken[at : at + len(phrase)]) == phrase:
                     found[number] = max(found.get(number, (0.0, "")), (0.9 if len(phrase) > 1 else 0.7, written))
         return found
