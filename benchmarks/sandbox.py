@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from skillyard.catalog import tree_digest
+from skillyard.packages import tree_digest
 from skillyard.sandbox import Job, Policy, WarmPool, backends
 from skillyard.sandbox.runtimes import runtime_for
 

@@ -5,6 +5,7 @@
     SkillyardError                      internal_error            500
     ├── InvalidInput                    invalid_input             400   a value given by the caller
     │   ├── InvalidConfiguration        invalid_configuration     400   a settings file
+    │   ├── InvalidManifest             invalid_manifest          422   a manifest.json; carries `problems`
     │   ├── InvalidPolicy               invalid_policy            422   a `security:` block or an operator's ceiling
     │   └── UnreachableRule             unreachable_rule          400   a permission rule that can never apply
     ├── SkillNotFound                   skill_not_found           404   carries `candidates`
@@ -20,6 +21,21 @@
     │   ├── FileMissing                 file_not_found            404   carries `candidates`
     │   ├── FileTooLarge                file_too_large            413
     │   └── BinaryFile                  binary_file               415
+    ├── PackageProblem                  package_problem           422   an archive, a source or a store
+    │   ├── ArchiveRefused              archive_refused           422   an archive or a tree; carries `entry`
+    │   │   ├── MalformedArchive        malformed_archive         422   damaged, encrypted, or two things at once
+    │   │   ├── UnsafePath              unsafe_path               422   a name that is not safe on every machine
+    │   │   ├── PathTooLong             path_too_long             422
+    │   │   ├── PathCollision           path_collision            422   two names for one place
+    │   │   ├── LinkNotAllowed          link_not_allowed          422
+    │   │   ├── SpecialNotAllowed       special_not_allowed       422   devices, pipes, sparse files
+    │   │   ├── ArchiveTooLarge         archive_too_large         413
+    │   │   └── TooManyFiles            too_many_files            413
+    │   ├── NoSkillInside               no_skill_inside           422   carries `candidates`
+    │   ├── InvalidSource               invalid_source            400   an address that cannot be fetched
+    │   ├── DigestMismatch              digest_mismatch           422   other content than was promised
+    │   ├── PackageMissing              package_not_found         404   the store has no such package
+    │   └── StoreFailed                 store_failed              503   the store cannot be read or written
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── RecordNotFound                  record_not_found          404   no run or memory with that id
     └── ExecutionProblem                execution_failed          500
@@ -41,22 +57,34 @@ from typing import ClassVar
 __all__ = [
     "AmbiguousSkill",
     "ApprovalRejected",
+    "ArchiveRefused",
+    "ArchiveTooLarge",
     "BinaryFile",
     "DatabaseUnavailable",
     "DeleteRefused",
     "DependenciesUnavailable",
+    "DigestMismatch",
     "ExecutionProblem",
     "FileMissing",
     "FileProblem",
     "FileTooLarge",
     "InvalidConfiguration",
     "InvalidInput",
+    "InvalidManifest",
     "InvalidPolicy",
     "InvalidSkill",
+    "InvalidSource",
+    "LinkNotAllowed",
+    "MalformedArchive",
     "NetworkFailed",
     "NetworkRefused",
+    "NoSkillInside",
     "NotExecutable",
+    "PackageMissing",
+    "PackageProblem",
+    "PathCollision",
     "PathRefused",
+    "PathTooLong",
     "PermissionDenied",
     "RecordNotFound",
     "RuntimeUnavailable",
@@ -65,7 +93,11 @@ __all__ = [
     "SkillNotFound",
     "SkillUnusable",
     "SkillyardError",
+    "SpecialNotAllowed",
+    "StoreFailed",
+    "TooManyFiles",
     "UnreachableRule",
+    "UnsafePath",
 ]
 
 
@@ -100,6 +132,13 @@ class InvalidConfiguration(InvalidInput):
     """A settings file cannot be read or says something that cannot be meant."""
 
     code = "invalid_configuration"
+
+
+class InvalidManifest(InvalidInput):
+    """A package's manifest breaks a rule; `details["problems"]` lists every one."""
+
+    code = "invalid_manifest"
+    status = 422
 
 
 class InvalidPolicy(InvalidInput):
@@ -203,6 +242,102 @@ class BinaryFile(FileProblem):
 
     code = "binary_file"
     status = 415
+
+
+class PackageProblem(SkillyardError):
+    """A package cannot be read, fetched, trusted or kept."""
+
+    code = "package_problem"
+    status = 422
+
+
+class ArchiveRefused(PackageProblem):
+    """An archive or a tree breaks a rule; `details["entry"]` names the entry. The whole archive is refused."""
+
+    code = "archive_refused"
+
+
+class MalformedArchive(ArchiveRefused):
+    """The archive is damaged, encrypted, of an unknown format, or could be read in two ways."""
+
+    code = "malformed_archive"
+
+
+class UnsafePath(ArchiveRefused):
+    """A name leaves the package or is not safe on every machine."""
+
+    code = "unsafe_path"
+
+
+class PathTooLong(ArchiveRefused):
+    """A path is too long or too deep."""
+
+    code = "path_too_long"
+
+
+class PathCollision(ArchiveRefused):
+    """Two entries are the same file on some machine."""
+
+    code = "path_collision"
+
+
+class LinkNotAllowed(ArchiveRefused):
+    """An entry is a symbolic or hard link."""
+
+    code = "link_not_allowed"
+
+
+class SpecialNotAllowed(ArchiveRefused):
+    """An entry is neither a regular file nor a folder."""
+
+    code = "special_not_allowed"
+
+
+class ArchiveTooLarge(ArchiveRefused):
+    """The archive, a file in it, or all files together are over the limit."""
+
+    code = "archive_too_large"
+    status = 413
+
+
+class TooManyFiles(ArchiveRefused):
+    """The archive has more entries than the limit."""
+
+    code = "too_many_files"
+    status = 413
+
+
+class NoSkillInside(PackageProblem):
+    """There is no skill there, or not the one that was asked for; `details["candidates"]` lists those there are."""
+
+    code = "no_skill_inside"
+
+
+class InvalidSource(PackageProblem):
+    """The address of a package cannot be understood or may not be used."""
+
+    code = "invalid_source"
+    status = 400
+
+
+class DigestMismatch(PackageProblem):
+    """The content is not the one that was promised."""
+
+    code = "digest_mismatch"
+
+
+class PackageMissing(PackageProblem):
+    """The store has no package with that digest."""
+
+    code = "package_not_found"
+    status = 404
+
+
+class StoreFailed(PackageProblem):
+    """The store cannot be read or written."""
+
+    code = "store_failed"
+    status = 503
 
 
 class DatabaseUnavailable(SkillyardError):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard import catalog as room
-from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied, SkillUnusable
+from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillyard.engine import LocalEngine, Records
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
     from skillyard.memory import SqlMemoryService
-    from skillyard.permissions import Rules
+    from skillyard.permissions import Approver, Gate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.search import Match, SearchIndex
 
@@ -74,6 +74,12 @@ class Catalog(room.Catalog):
 
         return Rules.of(self.configuration)
 
+    def gate(self, approver: Approver | None = None) -> Gate:
+        """What stands before each use of a skill: the configured rules, and the one who is asked where they say `ask`."""
+        from skillyard.permissions import Approvals, Gate
+
+        return Gate(self.rules(), Approvals(approver, workspace=self.project_root))
+
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
         from skillyard.permissions import Rules, visible
@@ -91,12 +97,14 @@ class Catalog(room.Catalog):
         named: Collection[str] = (),
         pinned: Collection[str] = (),
         description_chars: int | None = 200,
+        previous: Index | None = None,
     ) -> Index:
         """The index for a system prompt: `text`, `tokens`, and what was `kept`, `shortened` and `omitted`.
 
         At most `budget` tokens (None: no limit). Without a `request` the order is the catalog's, so that prompt caches hold;
         with the text of a request the skills it names come first, then those that fit it best. `pinned` skills are listed
-        before the others.
+        before the others. With the `previous` index of a conversation what it showed stays where it is; what is new is
+        appended, and `added`, `dropped` and `unchanged` tell the difference.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
@@ -112,6 +120,7 @@ class Catalog(room.Catalog):
             named=named,
             pinned=pinned,
             search_index=self._search_index() if request else None,
+            previous=previous,
         )
 
     def search(
@@ -140,15 +149,18 @@ class Catalog(room.Catalog):
         record: bool = True,
         fresh: bool = False,
         install: bool = False,
+        approver: Approver | None = None,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
         With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
         when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
         recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
-        again, unless `fresh`.
+        again, unless `fresh`. Where a rule says `ask`, the `approver` is asked, and nothing runs but what it agreed to; without
+        one the caller is taken to have agreed: who writes this call decides.
 
         Raises:
+            ApprovalRejected: the approver said no.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
             SkillNotFound: no skill of that name.
             PermissionDenied: a rule denies the skill.
@@ -158,7 +170,14 @@ class Catalog(room.Catalog):
             SandboxUnavailable: no sandbox here can enforce its policy.
         """
         found = self.get(skill) if isinstance(skill, str) else skill
-        _require_usable(found)
+        gate = self.gate(approver)
+        gate.check(found)
+        if approver is not None:
+            agreed = (await gate.consent(found, session="library")).digest
+            if digest is not None and agreed is not None and digest != agreed:
+                message = f"the skill {single_line(found.name)!r} is not the content that the call names"
+                raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
+            digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
         return await engine.run(found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh)
 
@@ -174,7 +193,7 @@ class Catalog(room.Catalog):
         from skillyard.execution import try_skill
 
         found = self.get(skill) if isinstance(skill, str) else skill
-        _require_usable(found)
+        self.gate().check(found)
         executor = self.executor(timeout_ms=timeout_ms, install=install, prewarm=0)
         declared = declared_data(found.document(), "examples")
         return await try_skill(found, executor, name=found.name, declared=declared, digest=digest)
@@ -274,19 +293,3 @@ class Catalog(room.Catalog):
             before = self._searched[1] if self._searched else None
             self._searched = (skills, SearchIndex(skills, cache=self.search_directory, before=before))
         return self._searched[1]
-
-
-def _require_usable(skill: Skill) -> None:
-    name = single_line(skill.name)
-    if skill.status == "denied":
-        raise PermissionDenied(
-            f"a rule denies the skill {name!r}", hint=skill.reason or "change the permissions of the configuration"
-        )
-    if skill.status != "ok":
-        reason = single_line(skill.reason or "")
-        raise SkillUnusable(
-            f"the skill {name!r} is {skill.status}" + (f": {reason}" if reason else ""),
-            hint=f"`skillyard show {skill.id}` tells more",
-            status=skill.status,
-            reason=skill.reason,
-        )

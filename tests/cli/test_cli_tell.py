@@ -27,7 +27,10 @@ def test_the_prompt_is_the_librarys_own_text(call: Call, examples: Path) -> None
 
 def test_the_prompt_for_programs_has_its_promised_shape(call: Call, examples: Path) -> None:
     data = call("prompt", "--root", examples, "--budget", "200", "--json").data
-    assert set(data) == {"text", "tokens", "kept", "shortened", "omitted"}
+    assert set(data) == {
+        "text", "tokens", "kept", "shortened", "omitted", "more", "added", "dropped", "unchanged", "style", "budget", "turn",
+        "lines",
+    }  # fmt: skip
     assert data["tokens"] <= 200
     assert all(set(omission) == {"id", "reason"} for omission in data["omitted"])
 
@@ -158,3 +161,17 @@ def test_doctor_minds_a_folder_that_was_named_and_is_not_there(call: Call, tmp_p
     assert root["fix"] == "make the folder, or name another one"
     usual = [check for check in call("doctor", "--json").data["checks"] if check["name"] == "root user"]
     assert {check["status"] for check in usual} == {"ok"}
+
+
+def test_a_prompt_goes_on_from_the_turn_before(call: Call, examples: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "turn.json"
+    before = call("prompt", "--root", examples, "--budget", "300", "--json").data
+    saved.write_text(json.dumps(before), "utf-8")
+    after = call("prompt", "--root", examples, "--budget", "300", "--previous", saved, "--json").data
+    assert (after["text"], after["turn"]) == (before["text"], 2)
+    for wrong in ("[]", "{", "{}"):
+        saved.write_text(wrong, "utf-8")
+        refused = call("prompt", "--root", examples, "--previous", saved)
+        assert refused.code == 1
+        assert "hint:" in refused.err
+    assert call("prompt", "--root", examples, "--previous", tmp_path / "nowhere.json").code == 1

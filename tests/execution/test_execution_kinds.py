@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import tree_digest
 from skillyard.errors import NotExecutable, PermissionDenied
 from skillyard.execution import Executor, Run, RunError, execution_response
 from skillyard.execution.kinds import chain
+from skillyard.packages import tree_digest
 from skillyard.sandbox import Policy
 
 SCRIPT = {"scripts/execute.py": "def execute(p):\n    return {'ran': p}\n"}

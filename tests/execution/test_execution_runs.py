@@ -302,7 +302,7 @@ async def test_parameters_that_are_no_json_are_refused(write_skill, executor: Ex
 
 
 async def test_an_approved_skill_runs_only_as_it_was_approved(write_skill, executor: Executor) -> None:
-    from skillyard.catalog.digest import tree_digest
+    from skillyard.packages.digest import tree_digest
 
     skill = write_skill({"scripts/execute.py": "print('good')", "SKILL.md": "x", ".hidden": "h"})
     approved = tree_digest(skill.directory)

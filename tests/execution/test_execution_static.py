@@ -44,7 +44,7 @@ async def test_a_static_skill_without_a_usable_file_says_so(write_skill) -> None
 
 
 async def test_an_approved_static_skill_gives_only_what_was_approved(write_skill) -> None:
-    from skillyard.catalog.digest import tree_digest
+    from skillyard.packages.digest import tree_digest
 
     skill = write_skill({"assets/data.json": "1"}, kind="static", config={"dataPath": "assets/data.json"})
     approved = tree_digest(skill.directory)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog import Configuration, tree_digest
+from skillyard.catalog import Configuration
 from skillyard.errors import InvalidInput, InvalidPolicy, PermissionDenied
 from skillyard.execution import Executor
+from skillyard.packages import tree_digest
 
 SCRIPT = """
 import json, os

@@ -110,8 +110,13 @@ def test_a_ranking_keeps_whole_descriptions_for_the_first_and_names_for_more(ski
     skills = many(skill, 1000)
     index = build_index(skills, budget=2000, ranked=True)
     assert index.kept == tuple(f"user:skill-{number:03}" for number in range(len(index.kept)))
-    assert len(index.kept) >= 30
+    described = [line for line in index.lines if line.allowance != 0]
+    assert len(index.kept) >= 20
+    assert len(described) >= 40
     assert len(index.shortened) > 50
+    assert [line.allowance for line in index.lines] == [-1] * len(index.kept) + [80] * (len(described) - len(index.kept)) + [
+        0
+    ] * (len(index.lines) - len(described))
     assert index.tokens <= 2000
     few = build_index(skills[:12], budget=2000, ranked=True)
     assert few.text == build_index(skills[:12], budget=2000).text
@@ -136,7 +141,7 @@ def test_two_indexes_know_nothing_of_each_other(skill):
     mine, yours = [skill("mine")], [skill("yours")]
     first = build_index(mine, named=["mine"])
     build_index(yours, style="section", roots=["/yours"])
-    assert build_index(mine) == first
+    assert build_index(mine, named=["mine"]) == first
     assert "yours" not in first.text
 
 
@@ -199,6 +204,14 @@ def test_a_report_is_plain_data(skill):
         "kept": ["user:a"],
         "shortened": [],
         "omitted": [{"id": "user:b", "reason": "broken: no front matter"}],
+        "more": 0,
+        "added": [],
+        "dropped": [],
+        "unchanged": 0,
+        "style": "compact",
+        "budget": 2000,
+        "turn": 1,
+        "lines": [["user:a", -1, 0]],
     }
 
 

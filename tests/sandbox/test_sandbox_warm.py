@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import pytest
 
-from skillyard.catalog import tree_digest
 from skillyard.errors import InvalidInput, PermissionDenied
+from skillyard.packages import tree_digest
 from skillyard.sandbox import Job, Policy, Result, SandboxBackend, WarmPool, backends, stock
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
 
@@ -391,7 +391,7 @@ def test_a_pool_has_from_one_to_eight(count: int) -> None:
 
 PROGRAM = """
 import asyncio, os, sys
-from skillyard.catalog import tree_digest
+from skillyard.packages import tree_digest
 from skillyard.sandbox import Job, WarmPool, choose_backend, Policy
 async def main():
     pool = WarmPool(2, tree_digest)

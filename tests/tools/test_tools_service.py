@@ -245,3 +245,19 @@ def test_the_index_of_the_tools_leaves_out_what_their_rules_deny(skills_root: Pa
     assert "pdf" in index.text
     assert "payroll" not in index.text
     assert [omission.id for omission in index.omitted] == ["config:internal-payroll"]
+
+
+def test_a_conversation_keeps_the_index_it_was_shown(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    for number in range(60):
+        make_skill(skills_root, f"filler-{number:02}", description="Does something that has nothing to do with it.")
+    make_skill(skills_root, "zz-ledger", description="Books invoices into the ledger.")
+    calls = tools()
+    first = calls.prompt(300, request="water the plants", session="a")
+    second = calls.prompt(300, request="book these invoices", session="a")
+    assert "config:zz-ledger" in second.added
+    assert second.text[: second.unchanged] == first.text[: second.unchanged]
+    assert calls.prompt(300, request="book these invoices", session="a").text == second.text
+    assert calls.prompt(300, request="book these invoices", session="b").turn == 1
+    assert calls.prompt(300, request="book these invoices").turn == 1
+    calls.end_session("a")
+    assert calls.prompt(300, request="book these invoices", session="a").turn == 1

@@ -11,7 +11,6 @@ from skillyard.catalog.scan import Progress
 from skillyard.catalog.settings import Settings, home_directory
 
 if TYPE_CHECKING:
-    from skillyard.catalog.digest import tree_digest
     from skillyard.catalog.inventory import FileType, Inventory, SkillFile
     from skillyard.catalog.media import media_type
     from skillyard.catalog.reading import FileContent
@@ -37,7 +36,6 @@ __all__ = [
     "Status",
     "home_directory",
     "media_type",
-    "tree_digest",
 ]
 
 _LATER = {
@@ -46,7 +44,6 @@ _LATER = {
     "Inventory": "skillyard.catalog.inventory",
     "SkillFile": "skillyard.catalog.inventory",
     "media_type": "skillyard.catalog.media",
-    "tree_digest": "skillyard.catalog.digest",
 }
 
 

@@ -243,7 +243,7 @@ class Skill:
 
     def digest(self) -> str:
         """`sha256:…` over every path, executable bit and byte of the folder: it changes when anything in it does."""
-        from skillyard.catalog.digest import tree_digest
+        from skillyard.packages.digest import tree_digest
 
         return tree_digest(self.directory)
 

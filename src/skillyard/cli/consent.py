@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.questions import ask
-from skillyard.errors import ApprovalRejected, PermissionDenied
+from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable
 from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
@@ -32,13 +32,14 @@ def require_consent(catalog: Catalog, skill: Skill, screen: Screen) -> str | Non
     """
     if not catalog.configuration.permissions:
         return None
-    ruling = catalog.rules().rule(skill)
-    if ruling.permission == "deny":
-        raise PermissionDenied(
-            f"the rule {ruling.pattern!r} denies the skill {single_line(skill.name)!r}",
-            hint=f"the rule is in {_where(catalog)}",
-        )
-    return _ask(catalog, skill, screen) if ruling.permission == "ask" else None
+    try:
+        catalog.gate().check(skill)
+    except PermissionDenied as denied:
+        denied.hint = f"the rule is in {_where(catalog)}"
+        raise
+    except SkillUnusable:
+        pass  # a person may look at it all the same; what runs it says no
+    return _ask(catalog, skill, screen)
 
 
 def _where(catalog: Catalog) -> str:
@@ -47,15 +48,14 @@ def _where(catalog: Catalog) -> str:
     return " or ".join(files) or "the configuration"
 
 
-def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str:
+def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
+    if catalog.rules().decide(skill) != "ask":
+        return None
     import asyncio  # only for who is asked
 
-    from skillyard.permissions import Approvals
-
     approver = ConsoleApprover(skill) if screen.interactive else None
-    approvals = Approvals(approver, workspace=catalog.project_root)
     try:
-        return asyncio.run(approvals.require(skill, session="cli"))
+        return asyncio.run(catalog.gate(approver).consent(skill, session="cli")).digest
     except ApprovalRejected as rejected:
         rejected.hint = (
             "call this once at a terminal and answer `w`, or write an 'allow' rule for the skill"

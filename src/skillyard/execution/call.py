@@ -75,7 +75,7 @@ async def require_approved(digest: str | None, call: Call) -> None:
 
 def verify_copy(digest: str, call: Call, copy: str) -> None:
     """Make sure that `copy` is what was approved, and that its own SKILL.md is the one the run's policy was taken from."""
-    from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
+    from skillyard.packages import tree_digest  # the one measure of a skill's content
 
     if tree_digest(copy) != digest or call.skill.document(copy=copy).metadata != call.metadata:
         raise PermissionDenied(

@@ -284,7 +284,7 @@ class Executor:
 
 
 def _pool(count: int) -> WarmPool:
-    from skillyard.catalog import tree_digest  # the catalog's own measure of a skill's content
+    from skillyard.packages import tree_digest  # the one measure of a skill's content
 
     return WarmPool(count, tree_digest)
 

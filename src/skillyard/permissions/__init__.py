@@ -12,6 +12,7 @@ from skillyard.permissions.asking import (
     Decision,
     PolicyApprover,
 )
+from skillyard.permissions.gate import Consent, Gate, unusable
 from skillyard.permissions.rules import Rules, Ruling, visible
 from skillyard.permissions.store import ApprovalStore
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
@@ -25,11 +26,14 @@ __all__ = [
     "ApprovalStore",
     "Approvals",
     "Approver",
+    "Consent",
     "Decision",
+    "Gate",
     "PolicyApprover",
     "Rules",
     "Ruling",
     "ToolRule",
     "parse_tool_rule",
+    "unusable",
     "visible",
 ]

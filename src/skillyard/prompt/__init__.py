@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from skillyard.prompt.forms import Style
-from skillyard.prompt.index import Index, IndexShape, Omission, append_index, build_index
+from skillyard.prompt.index import append_index, build_index
+from skillyard.prompt.report import Index, IndexShape, Omission, OmissionShape
 from skillyard.prompt.request import write_index
 from skillyard.prompt.tokens import count_tokens
 
@@ -11,6 +12,7 @@ __all__ = [
     "Index",
     "IndexShape",
     "Omission",
+    "OmissionShape",
     "Style",
     "append_index",
     "build_index",

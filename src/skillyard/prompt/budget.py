@@ -6,7 +6,8 @@ every description, short ones keep what they do not need for the others. When th
 the first skills get a short description and the others their name. What has no room for a name is left out, from the end.
 
 When the order is a ranking for a known request, the first skills are worth more than the last: if the common allowance would be
-small, three quarters of the room go to whole descriptions in order and the last quarter to further names.
+small, a quarter of the room goes to further names. Of the rest one half goes to whole descriptions in order, the other half to
+short ones of at most twenty tokens for those that come next. With two thousand tokens that describes about forty-five skills.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ __all__ = ["Plan", "plan", "water_level"]
 
 SMALLEST: Final = 32  # quarter tokens: a description below about five words helps nobody
 FAIR_ENOUGH: Final = 80  # quarter tokens: below this a known ranking beats equal shares
+SHORT: Final = 80  # quarter tokens of a description that is not among the first of a ranking
+NAMES_SHARE: Final = 4  # of a ranking's room, one part in so many goes to names without a description
 ROUNDS: Final = 3  # how often what word boundaries left over is shared out again
 
 
@@ -115,17 +118,26 @@ def _by_rank(tier: Sequence[Entry], room: int) -> Plan:
     fair = _fairly(tier, room)
     if not fair.left_out and all(allowance == WHOLE or allowance >= FAIR_ENOUGH for _, allowance in fair.shown):
         return fair
-    listed, spare = _as_many_names_as_fit(tier, room)
-    names = room - spare
-    described = room - min(names, room // 4)
-    first: list[tuple[Entry, int]] = []
-    for entry in tier:
-        if (price := entry.cost(WHOLE)) > described:
-            break
-        described -= price
-        room -= price
-        first.append((entry, WHOLE))
+    _, spare = _as_many_names_as_fit(tier, room)
+    described = room - min(room - spare, room // NAMES_SHARE)
+    first = _in_order(tier, described // 2, WHOLE)
+    first += _in_order(tier[len(first) :], described - _cost(first), SHORT)
     others = tier[len(first) :]
-    listed, room = _as_many_names_as_fit(others, room)
+    listed, room = _as_many_names_as_fit(others, room - _cost(first))
     names_only = [(entry, BARE) for entry in others[:listed]]
     return Plan((*first, *names_only), tuple(others[listed:]), room)
+
+
+def _in_order(entries: Sequence[Entry], room: int, allowance: int) -> list[tuple[Entry, int]]:
+    """The first of `entries` at `allowance`, for as long as they fit."""
+    fitting: list[tuple[Entry, int]] = []
+    for entry in entries:
+        if (price := entry.cost(allowance)) > room:
+            break
+        room -= price
+        fitting.append((entry, allowance))
+    return fitting
+
+
+def _cost(shown: Sequence[tuple[Entry, int]]) -> int:
+    return sum(entry.cost(allowance) for entry, allowance in shown)

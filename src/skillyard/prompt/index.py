@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.paths import relative_to
 from skillyard.prompt.budget import Plan, plan
-from skillyard.prompt.entry import WHOLE, Entry
+from skillyard.prompt.continuing import Continuation, Line, continued, started
+from skillyard.prompt.entry import BARE, WHOLE, Entry
 from skillyard.prompt.forms import FORMS, Form, Overview, Style
+from skillyard.prompt.report import Index, Omission
 from skillyard.prompt.shown import ShownSkill, labels
 from skillyard.prompt.tokens import QUARTERS, count_tokens, quarters
 from skillyard.text import single_line
@@ -18,65 +20,11 @@ from skillyard.text import single_line
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["Index", "IndexShape", "Omission", "append_index", "build_index"]
+__all__ = ["append_index", "build_index"]
 
 DEFAULT_BUDGET: Final = 2000  # tokens: fifty skills or 8000 characters (C-29)
 DEFAULT_DESCRIPTION: Final = 200  # characters of a description (C-29)
-
-
-class OmissionShape(TypedDict):
-    """An omission as plain data."""
-
-    id: str
-    reason: str
-
-
-class IndexShape(TypedDict):
-    """An index as plain data: the answer of `skillyard prompt --json`."""
-
-    text: str
-    tokens: int
-    kept: list[str]
-    shortened: list[str]
-    omitted: list[OmissionShape]
-
-
-@dataclass(frozen=True, slots=True)
-class Omission:
-    """A skill that the index does not mention, and why."""
-
-    id: str
-    reason: str
-
-    def to_dict(self) -> OmissionShape:
-        """The omission as plain data."""
-        return {"id": self.id, "reason": self.reason}
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """The text for a system prompt, what it costs, and what became of each skill.
-
-    Every skill is in exactly one of `kept` (all its words are there), `shortened` (listed with a cut description or by name
-    only) and `omitted`. `more` of the omitted ones could be used but had no room: the text tells the model how to find them.
-    """
-
-    text: str
-    tokens: int
-    kept: tuple[str, ...] = ()
-    shortened: tuple[str, ...] = ()
-    omitted: tuple[Omission, ...] = ()
-    more: int = 0
-
-    def to_dict(self) -> IndexShape:
-        """The index as plain data: `{"text", "tokens", "kept", "shortened", "omitted": [{"id", "reason"}]}`."""
-        return {
-            "text": self.text,
-            "tokens": self.tokens,
-            "kept": list(self.kept),
-            "shortened": list(self.shortened),
-            "omitted": [omission.to_dict() for omission in self.omitted],
-        }
+WANTED: Final = 12  # of a ranking, so many skills have to be there with a description, whatever was shown before
 
 
 def build_index(
@@ -91,6 +39,8 @@ def build_index(
     roots: Sequence[str] = (),
     project_root: str | None = None,
     show_empty: bool = False,
+    previous: Index | None = None,
+    installed: Collection[str] | None = None,
 ) -> Index:
     """Write the index of `skills`, in the order given, within `budget` tokens (None: no limit).
 
@@ -98,6 +48,10 @@ def build_index(
     When not all fits, `named` skills (by name or id: those the user spoke of) are served first, then `pinned` ones, then the
     rest in order. `ranked` says that the order is a ranking for a known request: then the first keep whole descriptions and
     the last only names. `description_chars` limits every description beforehand.
+
+    With `previous`, the index that the same conversation was shown before, its lines stay where they are; what is wanted now
+    and was not described is appended, and what has to go for it goes by least use, from the end. `installed` are the ids that
+    came since (absent: those that `previous` does not know). An index of another style is not gone on from.
 
     Style `section` shows `roots`, the folders that were scanned, relative to `project_root` where they are below it, and with
     `show_empty` says `Found: (none)` instead of nothing.
@@ -120,7 +74,15 @@ def build_index(
         form.entry(ShownSkill(skill, label, description_chars)) for skill, label in zip(offered, labels(offered), strict=True)
     ]
     tiers = _tiers(offered, entries, named, pinned)
-    return _Builder(form, overview, style, budget).build(entries, tiers, hidden, ranked=ranked)
+    builder = _Builder(form, overview, style, budget, _Wish(tiers, ranked, previous, installed))
+    return builder.build(entries, hidden)
+
+
+def _alike(one: str, two: str) -> int:
+    """How many characters two texts have in common from the beginning."""
+    if one == two:
+        return len(one)
+    return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 
 
 def append_index(prompt: str, index: Index, *, enabled: bool = True) -> str:
@@ -131,29 +93,72 @@ def append_index(prompt: str, index: Index, *, enabled: bool = True) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _Wish:
+    """What an index is to show: skills by importance, and what was shown before."""
+
+    tiers: Sequence[Sequence[Entry]]
+    ranked: bool
+    previous: Index | None
+    installed: Collection[str] | None
+
+    @property
+    def turn(self) -> int:
+        return self.previous.turn + 1 if self.previous else 1
+
+    def wanted(self, fresh: Plan) -> tuple[str, ...]:
+        """The ids that have to be there: named, pinned, the best of a ranking, else what was installed since."""
+        allowances = {entry.id: allowance for entry, allowance in fresh.shown}
+        first = [entry.id for tier in self.tiers[:-1] for entry in tier if entry.id in allowances]
+        if self.ranked:
+            best = [entry.id for entry in self.tiers[-1][:WANTED] if allowances.get(entry.id, BARE) != BARE]
+        else:
+            new = self._new()
+            best = [entry.id for entry in self.tiers[-1] if entry.id in new and entry.id in allowances] if new else []
+        return (*first, *best)
+
+    def continuation(self, wanted: tuple[str, ...], style: Style, budget: int | None) -> Continuation | None:
+        """What to go on from, if there is anything."""
+        if self.previous is None or self.previous.style != style or not self.previous.lines:
+            return None
+        return Continuation(self.previous.lines, self.turn, wanted, bool(self._new()) or self.previous.budget != budget)
+
+    def _new(self) -> Collection[str]:
+        if self.previous is None:
+            return ()
+        if self.installed is not None:
+            return self.installed
+        known = {*self.previous.kept, *self.previous.shortened, *(omission.id for omission in self.previous.omitted)}
+        return {entry.id for tier in self.tiers for entry in tier} - known
+
+
+@dataclass(frozen=True, slots=True)
 class _Builder:
-    """One index being written: the form, what its header speaks of, and the budget in tokens."""
+    """One index being written: the form, what its header speaks of, the budget in tokens, and what it is to show."""
 
     form: Form
     overview: Overview
     style: Style
     budget: int | None
+    wish: _Wish
 
-    def build(
-        self, entries: Sequence[Entry], tiers: Sequence[Sequence[Entry]], hidden: Sequence[Omission], *, ranked: bool
-    ) -> Index:
+    def build(self, entries: Sequence[Entry], hidden: Sequence[Omission]) -> Index:
         header, footer = self.form.header(self.overview), self.form.footer
         room = None if self.budget is None else self.budget * QUARTERS - quarters(header) - quarters(footer)
         if self._all_fit(entries, room):
-            return self._write(Plan(tuple((entry, WHOLE) for entry in entries), (), 0), hidden)
+            ordered = [(entry, WHOLE) for entry in entries]
+            return self._write(entries, self._lines(Plan(tuple(ordered), (), 0), entries, room), hidden)
+        tiers, ranked = self.wish.tiers, self.wish.ranked
         capped, over = _first(tiers, self.form.most)
-        result = plan(capped, room, ranked=ranked) if room is not None else _everything(capped)
-        if room is not None and (result.left_out or over or room < 0):
+        fresh = plan(capped, room, ranked=ranked) if room is not None else _everything(capped)
+        if room is not None and (fresh.left_out or over or room < 0):
             room -= quarters(self.form.more(len(entries)))
             if room < 0:
                 return self._nothing(entries, hidden)
-            result = plan(capped, room, ranked=ranked)
-        return self._write(result, hidden, over)
+            fresh = plan(capped, room, ranked=ranked)
+        lines = self._lines(fresh, entries, room)
+        if room is not None and not fresh.left_out and len(lines) < len(entries):  # what was shown before costs more
+            lines = self._lines(fresh, entries, room - quarters(self.form.more(len(entries))))
+        return self._write([entry for tier in tiers for entry in tier], lines, hidden)
 
     def _all_fit(self, entries: Sequence[Entry], room: int | None) -> bool:
         if self.form.most is not None and len(entries) > self.form.most:
@@ -162,23 +167,47 @@ class _Builder:
             return True
         return sum(entry.bare for entry in entries) <= room and sum(entry.cost(WHOLE) for entry in entries) <= room
 
-    def _write(self, result: Plan, hidden: Sequence[Omission], over: Sequence[Entry] = ()) -> Index:
-        more = len(result.left_out) + len(over)
-        parts = [self.form.header(self.overview), *(entry.render(allowance) for entry, allowance in result.shown)]
+    def _lines(self, fresh: Plan, entries: Sequence[Entry], room: int | None) -> tuple[Line, ...]:
+        """The lines of `fresh`, or those of the previous index with as little changed as can be."""
+        wanted = self.wish.wanted(fresh)
+        last = self.wish.continuation(wanted, self.style, self.budget)
+        by_id = {entry.id: entry for entry in entries} if last else {}
+        after = continued(last, fresh, by_id, room, self.form.most) if last else None
+        return started(fresh, wanted, self.wish.turn) if after is None else after
+
+    def _write(self, entries: Sequence[Entry], lines: Sequence[Line], hidden: Sequence[Omission]) -> Index:
+        by_id = {entry.id: entry for entry in entries}
+        shown = {line.id for line in lines}
+        missing = [entry for entry in entries if entry.id not in shown]
+        parts = [self.form.header(self.overview), *(by_id[line.id].render(line.allowance) for line in lines)]
         # The line about the others ends the list; where a footer closes the list it comes after that.
-        parts += [self.form.footer, self.form.more(more) if more else ""]
+        parts += [self.form.footer, self.form.more(len(missing)) if missing else ""]
         text = "".join(parts)
-        whole = [entry.is_whole(allowance) for entry, allowance in result.shown]
-        no_room = [Omission(entry.id, f"no room within {self.budget} tokens") for entry in result.left_out]
-        too_many = [Omission(entry.id, f"style {self.style} lists at most {self.form.most} skills") for entry in over]
+        whole = [by_id[line.id].is_whole(line.allowance) for line in lines]
+        why = self._why_not(len(lines))
+        before = self.wish.previous or Index("", 0)
+        shown_before = {line.id for line in before.lines}
         return Index(
             text=text,
             tokens=count_tokens(text),
-            kept=tuple(entry.id for (entry, _), is_whole in zip(result.shown, whole, strict=True) if is_whole),
-            shortened=tuple(entry.id for (entry, _), is_whole in zip(result.shown, whole, strict=True) if not is_whole),
-            omitted=(*no_room, *too_many, *hidden),
-            more=more,
+            kept=tuple(line.id for line, is_whole in zip(lines, whole, strict=True) if is_whole),
+            shortened=tuple(line.id for line, is_whole in zip(lines, whole, strict=True) if not is_whole),
+            omitted=(*(Omission(entry.id, why) for entry in missing), *hidden),
+            more=len(missing),
+            added=tuple(line.id for line in lines if line.id not in shown_before) if before.lines else (),
+            dropped=tuple(line.id for line in before.lines if line.id not in shown),
+            unchanged=_alike(before.text, text),
+            style=self.style,
+            budget=self.budget,
+            turn=self.wish.turn,
+            lines=tuple(lines),
         )
+
+    def _why_not(self, shown: int) -> str:
+        """Why the others are not there: all for the same reason, the one that was met first."""
+        if self.form.most is not None and shown >= self.form.most:
+            return f"style {self.style} lists at most {self.form.most} skills"
+        return f"no room within {self.budget} tokens"
 
     def _nothing(self, entries: Sequence[Entry], hidden: Sequence[Omission]) -> Index:
         needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more(len(entries)))

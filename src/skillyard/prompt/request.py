@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from skillyard.prompt.index import DEFAULT_BUDGET, DEFAULT_DESCRIPTION, Index, build_index
+from skillyard.prompt.index import DEFAULT_BUDGET, DEFAULT_DESCRIPTION, build_index
 from skillyard.search import SearchIndex, named_skills, search_skills
 
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog, Skill
     from skillyard.prompt.forms import Style
+    from skillyard.prompt.report import Index
 
 __all__ = ["write_index"]
 
@@ -27,12 +28,15 @@ def write_index(
     named: Collection[str] = (),
     pinned: Collection[str] = (),
     search_index: SearchIndex | None = None,
+    previous: Index | None = None,
+    installed: Collection[str] | None = None,
 ) -> Index:
     """The index of the skills of `catalog`, at most `budget` tokens (None: no limit).
 
     Without a `request` the order is the catalog's, so that prompt caches hold. With the text of a request the skills it names
     come first, then those that fit it best. `named` skills, then `pinned` ones, are served before the others. `search_index`
-    holds the catalog's usable skills; left out, it is made when it is needed.
+    holds the catalog's usable skills; left out, it is made when it is needed. With the `previous` index of a conversation what
+    it showed stays where it is (see `build_index`).
 
     Raises:
         InvalidInput: unknown style, or a negative limit.
@@ -52,6 +56,8 @@ def write_index(
         ranked=bool(request),
         roots=[root.path for root in catalog.roots if root.scanned],
         project_root=catalog.project_root,
+        previous=previous,
+        installed=installed,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skillyard.tools.access import Access, Consent
+from skillyard.permissions import Consent
+from skillyard.tools.access import Access
 from skillyard.tools.definition import Dialect, ToolDefinition
 from skillyard.tools.result import ToolResult
 from skillyard.tools.service import SkillTools

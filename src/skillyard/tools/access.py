@@ -6,28 +6,20 @@ for people); when a rule says `ask`, someone has agreed to exactly this content.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import AmbiguousSkill, ApprovalRejected, PermissionDenied, SkillNotFound, SkillUnusable
+from skillyard.errors import AmbiguousSkill, SkillNotFound
+from skillyard.permissions import Consent, Gate, unusable
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog, Permission, Skill, Status
+    from skillyard.catalog import Catalog, Skill
     from skillyard.permissions import Approvals, Rules
 
 __all__ = ["Access", "Consent", "unusable"]
 
 _SUGGESTIONS: Final = 5
 _ECHOED: Final = 200  # characters of a name nobody knows
-
-
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """That a skill may be used: by which rule, and when someone had to agree, to which content (`sha256:…`)."""
-
-    permission: Permission
-    digest: str | None = None
 
 
 class Access:
@@ -37,6 +29,7 @@ class Access:
         self.catalog = catalog
         self.rules = rules
         self._approvals = approvals
+        self._gate = Gate(rules, approvals, for_models=True)
         self._everyone: tuple[Skill, ...] = ()
         self._offered: tuple[Skill, ...] = ()
 
@@ -58,9 +51,7 @@ class Access:
             SkillUnusable: it is broken, disabled, shadowed or not for models; `status` and `reason` say which.
         """
         skill = self._look_up(wanted)
-        if self._denied(skill):
-            raise PermissionDenied(f'You don\'t have permission to use "{single_line(skill.name)}" skill')
-        self._require_usable(skill)
+        self._gate.check(skill)
         return skill
 
     async def approve(
@@ -71,12 +62,7 @@ class Access:
         Raises:
             ApprovalRejected: someone said no, or nobody could be asked.
         """
-        permission = self.rules.rule(skill).permission
-        if permission != "ask":
-            return Consent(permission)
-        return Consent(
-            permission, await self._approvals.require(skill, session=session, message_id=message_id, call_id=call_id)
-        )
+        return await self._gate.consent(skill, session=session, message_id=message_id, call_id=call_id)
 
     def confirm(self, skill: Skill, consent: Consent) -> None:
         """Make sure that what was just read is what was agreed to.
@@ -84,11 +70,7 @@ class Access:
         Raises:
             ApprovalRejected: the skill changed in between.
         """
-        if consent.digest is not None and skill.digest() != consent.digest:
-            raise ApprovalRejected(
-                f"The skill {single_line(skill.name)!r} changed after it was approved",
-                hint="try again to have it approved anew",
-            )
+        self._gate.confirm(skill, consent)
 
     def end_session(self, session: str) -> None:
         """Forget what was approved for that conversation."""
@@ -125,33 +107,12 @@ class Access:
         )
 
     def _denied(self, skill: Skill) -> bool:
-        return skill.status == "denied" or self.rules.rule(skill).permission == "deny"
+        return self._gate.denies(skill)
 
     def _missing(self, wanted: str) -> SkillNotFound:
         near = list(self.suggestions(wanted))
         hint = f"Did you mean: {', '.join(near)}?" if near else None
         return SkillNotFound(f"Unknown skill: {single_line(wanted[:_ECHOED])}", hint=hint, candidates=near)
-
-    def _require_usable(self, skill: Skill) -> None:
-        if skill.status != "ok":
-            raise unusable(skill, skill.status, skill.reason or f"it is {skill.status}")
-        if not skill.model_invocable:
-            raise SkillUnusable(
-                f"The skill {single_line(skill.name)!r} is kept for people to start",
-                hint="tell the person who uses you that it exists; they can start it",
-                status=skill.status,
-                reason="not for models",
-            )
-
-
-def unusable(skill: Skill, status: Status, reason: str) -> SkillUnusable:
-    """Why a model cannot use the skill, and what it may do instead."""
-    return SkillUnusable(
-        f"The skill {single_line(skill.name)!r} cannot be used: {single_line(reason)}",
-        hint="use another skill, or tell the person in charge of the skills",
-        status=status,
-        reason=reason,
-    )
 
 
 def _is_named(skill: Skill, wanted: str) -> bool:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from skillyard.errors import SkillyardError
 from skillyard.paths import relative_to
-from skillyard.permissions import AllowedTools
+from skillyard.permissions import AllowedTools, unusable
 from skillyard.prompt import build_index
 from skillyard.text import single_line
-from skillyard.tools.access import unusable
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.rendering import fingerprint, render_skill
@@ -21,7 +20,7 @@ from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, names_of,
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.document import Document
-    from skillyard.tools.access import Consent
+    from skillyard.permissions import Consent
     from skillyard.tools.arguments import Arguments
 
 __all__ = ["SKILL", "SKILLS_LOAD"]

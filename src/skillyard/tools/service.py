@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
@@ -163,13 +164,20 @@ class SkillTools:
         request: str | None = None,
         pinned: Collection[str] = (),
         description_chars: int | None = 200,
+        session: str | None = None,
     ) -> Index:
         """The index for a system prompt, as `Catalog.prompt`, without the skills that the rules of these tools deny.
+
+        With a `session` it goes on from the index that this conversation was shown last: what was there stays where it is.
 
         Raises:
             InvalidInput: unknown style, or a negative limit.
         """
-        return write_index(
+        offered = self.access.offered()
+        kept = self._context.sessions.get(session) if session else None
+        before, previous = kept.shown if kept and kept.shown else ((), None)
+        same = before is offered or previous is None
+        index = write_index(
             visible(self.access.catalog, self.access.rules),
             style=style,
             budget=budget,
@@ -177,7 +185,12 @@ class SkillTools:
             pinned=pinned,
             description_chars=description_chars,
             search_index=self._context.index() if request else None,
+            previous=previous,
+            installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
         )
+        if kept:
+            kept.shown = (offered, replace(index, omitted=()))  # thousands of omissions are not worth keeping
+        return index
 
     def text_prompt(self, *, abp_tools: bool = True) -> str:
         """The paragraph for the system prompt of a model that cannot call functions: how to call tools in text, and which.

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.prompt import Index
 
 __all__ = ["Loaded", "Session", "Sessions"]
 
@@ -28,10 +32,11 @@ class Loaded:
 
 @dataclass(slots=True)
 class Session:
-    """One conversation, by the name its host gave it."""
+    """One conversation, by the name its host gave it; `shown` is the index it was shown last, of the skills of that time."""
 
     name: str
     loaded: dict[str, Loaded] = field(default_factory=dict)
+    shown: tuple[tuple[Skill, ...], Index] | None = None
 
     def remember(self, skill_id: str, allowed_tools: tuple[str, ...], fingerprint: str = "") -> None:
         """Note that `skill_id` was read; a fingerprint once noted stays when only a file was read since."""

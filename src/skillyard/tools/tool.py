@@ -25,7 +25,8 @@ from skillyard.tools.session import Session, Sessions
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Skill
     from skillyard.engine import Engine
-    from skillyard.tools.access import Access, Consent
+    from skillyard.permissions import Consent
+    from skillyard.tools.access import Access
     from skillyard.tools.arguments import Arguments
     from skillyard.tools.definition import ToolDefinition
     from skillyard.tools.wording import Wording

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.checking import Checked, check_target, find_targets
 from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.packaged import check_packages
 from skillyard.cli.progress import ScanProgress
 from skillyard.cli.screen import counted
 from skillyard.document import Profile
@@ -34,12 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PROFILE",
         help=f"which rules: {', '.join(get_args(Profile))} (default: as configured, else standard)",
     )
+    parser.add_argument(
+        "--package", action="store_true", help="check each PATH as a package: its structure, its manifest.json, its protocols"
+    )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and fix when asked to; 1 when errors remain or a fix could not be written."""
     screen: Screen = arguments.screen
+    if arguments.package:
+        return check_packages(arguments)
     targets, profile = find_targets(arguments)
     checked = []
     with ScanProgress(screen, what="checking") as progress:

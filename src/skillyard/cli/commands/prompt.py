@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, get_args
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.screen import counted
-from skillyard.prompt import Style
+from skillyard.errors import InvalidInput
+from skillyard.prompt import Index, Style
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
-    from skillyard.prompt import Index
 
 __all__ = ["add_arguments", "run"]
+
+_HOW: Final = "name a file that `skillyard prompt --json` wrote"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--request", metavar="TEXT", help="what the user asks for: the skills that fit it come first")
     parser.add_argument(
+        "--previous",
+        metavar="FILE",
+        help="what --json wrote for the turn before: what it showed stays where it is",
+    )
+    parser.add_argument(
         "--pin", action="append", default=[], metavar="NAME", help="a skill that is always listed; may be given several times"
     )
 
@@ -52,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         request=arguments.request,
         pinned=[catalog.get(name).id for name in arguments.pin],
         description_chars=arguments.description_chars,
+        previous=_read(arguments.previous) if arguments.previous else None,
     )
     screen: Screen = arguments.screen
     if screen.as_json:
@@ -60,6 +70,16 @@ def run(arguments: argparse.Namespace) -> int:
         screen.write(index.text + ("\n" if index.text and not index.text.endswith("\n") else ""))
         screen.note(_report(index))
     return OK
+
+
+def _read(path: str) -> Index:
+    try:
+        value = json.loads(Path(path).read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} is not JSON: {error}", hint=_HOW) from None
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{path} is not an index", hint=_HOW)
+    return Index.from_dict(value)
 
 
 def _budget(text: str) -> int | None:
@@ -73,6 +93,8 @@ def _report(index: Index) -> str:
         parts.append(f"{len(index.shortened):,} of them shortened")
     if index.more:
         parts.append(f"{index.more:,} left out for want of room")
+    if index.turn > 1:
+        parts.append(f"{len(index.added):,} added and {len(index.dropped):,} dropped since the turn before")
     if hidden := len(index.omitted) - index.more:
         parts.append(f"{hidden:,} not offered")
     if index.omitted and not index.text:

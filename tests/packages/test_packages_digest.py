@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillyard.catalog.digest import tree_digest
+from skillyard.packages.digest import tree_digest
 
 
 @pytest.fixture

@@ -5,26 +5,30 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-__all__ = ["tree_digest"]
+__all__ = ["folded", "tree_digest"]
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CHUNK: Final = 1024 * 1024
 
 
-def tree_digest(directory: str) -> str:
+def tree_digest(directory: str | os.PathLike[str]) -> str:
     """`sha256:` and 64 hex digits over every file below `directory`, hidden ones included.
 
     For each path in bytewise order: a letter for its kind (`f` file, `x` executable file, `l` link, `d` empty folder, `o`
     other), the length of the path, the path, and the SHA-256 of the bytes (of a link: its target). Links are never followed, so
     what they lead to is not part of the skill.
     """
-    digest = hashlib.sha256(b"skillyard tree 1\n")
     root = os.fsencode(directory)
-    for path in sorted(_paths(root)):
-        kind, content = _content(root + b"/" + path)
+    return folded((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)))
+
+
+def folded(entries: Iterable[tuple[bytes, bytes, bytes]]) -> str:
+    """The digest of a tree from path, letter and SHA-256 of each entry, sorted bytewise by path."""
+    digest = hashlib.sha256(b"skillyard tree 1\n")
+    for path, kind, content in entries:
         digest.update(kind + len(path).to_bytes(8, "big") + path + content)
     return f"sha256:{digest.hexdigest()}"
 
@@ -46,7 +50,7 @@ def _paths(root: bytes) -> Iterator[bytes]:
 def _content(path: bytes) -> tuple[bytes, bytes]:
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):
-        return b"l", hashlib.sha256(os.readlink(path)).digest()
+        return b"l", hashlib.sha256(os.readlink(path)).digest()  # noqa: PTH115 # bytes
     if not stat.S_ISREG(mode):
         return b"d" if stat.S_ISDIR(mode) else b"o", hashlib.sha256().digest()
     digest = hashlib.sha256()

@@ -1,0 +1,51 @@
+"""Other formats: manifests of three protocols, their conversions, and whether a package is one."""
+
+from skillyard.interop.catalogs import CatalogEntry, read_anthropic_manifest, read_catalog
+from skillyard.interop.inference import infer_category, infer_entry, infer_tags
+from skillyard.interop.manifest import MANIFEST_FIELDS, Problem, manifest_problems, manifest_version, validate_manifest
+from skillyard.interop.protocols import (
+    SHARED_FIELDS,
+    convert_anthropic_to_codex,
+    convert_anthropic_to_semibot,
+    convert_codex_to_anthropic,
+    convert_codex_to_semibot,
+    convert_semibot_to_anthropic,
+    convert_semibot_to_codex,
+)
+from skillyard.interop.script import report_lines
+from skillyard.interop.structure import (
+    Compatibility,
+    PackageCheck,
+    Structure,
+    check_package,
+    check_protocol_compatibility,
+    validate_package_structure,
+)
+
+__all__ = [
+    "MANIFEST_FIELDS",
+    "SHARED_FIELDS",
+    "CatalogEntry",
+    "Compatibility",
+    "PackageCheck",
+    "Problem",
+    "Structure",
+    "check_package",
+    "check_protocol_compatibility",
+    "convert_anthropic_to_codex",
+    "convert_anthropic_to_semibot",
+    "convert_codex_to_anthropic",
+    "convert_codex_to_semibot",
+    "convert_semibot_to_anthropic",
+    "convert_semibot_to_codex",
+    "infer_category",
+    "infer_entry",
+    "infer_tags",
+    "manifest_problems",
+    "manifest_version",
+    "read_anthropic_manifest",
+    "read_catalog",
+    "report_lines",
+    "validate_manifest",
+    "validate_package_structure",
+]

@@ -1,0 +1,8 @@
+"""`python -m skillyard.interop`: check packages in a pipeline."""
+
+import sys
+
+from skillyard.interop.script import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""The manifest of a package: its fields, their limits, and every problem at once (rows 002-4, 002-5, 002-12)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from skillyard.errors import InvalidManifest, PathRefused
+from skillyard.paths import safe_relative
+
+__all__ = [
+    "ADDRESSES",
+    "LISTS",
+    "MANIFEST_FIELDS",
+    "TEXTS",
+    "Problem",
+    "is_address",
+    "is_skill_id",
+    "is_version",
+    "manifest_problems",
+    "manifest_version",
+    "validate_manifest",
+]
+
+REQUIRED: Final = ("skill_id", "name", "version")
+TEXTS: Final[Mapping[str, int]] = {
+    "skill_id": 120,
+    "name": 100,
+    "version": 50,
+    "description": 1000,
+    "author": 100,
+    "category": 50,
+    "license": 50,
+    "entry": 200,
+}
+"""How many characters each text may have."""
+LISTS: Final[Mapping[str, tuple[int, int]]] = {"trigger_keywords": (20, 50), "tags": (10, 30)}
+"""How many items each list may have, and how many characters each item."""
+ADDRESSES: Final = ("homepage", "documentation", "icon_url", "repository")
+MANIFEST_FIELDS: Final = (
+    *("skill_id", "name", "version", "description", "trigger_keywords", "author", "homepage", "documentation"),
+    *("category", "tags", "icon_url", "license", "repository", "entry", "tools", "config", "anthropic", "container"),
+)
+"""Every field of a Semibot manifest, in the order of document 002."""
+
+_TOOL_NAME: Final = 100
+_SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?", re.ASCII)
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#]+\S*", re.IGNORECASE)
+_INSTALL_VERSION: Final = re.compile(r"[0-9]{8}-[0-9]{6}(?:-[0-9]+)?")
+_TYPES: Final = ("anthropic", "custom")
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with a manifest: where (`tags.3`, empty for the whole), and what."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def validate_manifest(manifest: object) -> dict[str, object]:
+    """The manifest as a dictionary, unchanged; fields that nobody knows are kept.
+
+    Raises:
+        InvalidManifest: `Manifest validation failed: path: message; path: message`, with all problems in `details["problems"]`.
+    """
+    problems = manifest_problems(manifest)
+    if problems or not isinstance(manifest, Mapping):
+        raise InvalidManifest(
+            "Manifest validation failed: " + "; ".join(map(str, problems)),
+            hint="mend the fields named; docs/interop.md lists every limit",
+            problems=[problem._asdict() for problem in problems],
+        )
+    return dict(manifest)
+
+
+def manifest_problems(manifest: object) -> list[Problem]:
+    """Every problem of a manifest, in the order of its fields; empty when it is valid."""
+    if not isinstance(manifest, Mapping):
+        return [Problem("", f"a manifest is an object, not {_kind(manifest)}")]
+    return [
+        *(Problem(name, "is required") for name in REQUIRED if manifest.get(name) in (None, "")),
+        *_texts(manifest),
+        *_lists(manifest),
+        *_addresses(manifest),
+        *_tools(manifest.get("tools")),
+        *_object(manifest, "config"),
+        *_anthropic(manifest),
+        *_container(manifest),
+    ]
+
+
+def _texts(manifest: Mapping[str, object]) -> Iterator[Problem]:
+    for name, limit in TEXTS.items():
+        value = manifest.get(name)
+        if value in (None, ""):
+            continue
+        if not isinstance(value, str):
+            yield Problem(name, f"should be text, not {_kind(value)}")
+        elif len(value) > limit:
+            yield Problem(name, f"has {len(value)} characters, at most {limit} are allowed")
+        elif name == "skill_id" and not is_skill_id(value):
+            yield Problem(name, "may hold letters, digits and . _ : / -, and is no path")
+        elif name == "version" and not is_version(value):
+            yield Problem(name, "should be three numbers such as 1.2.3, with an optional -suffix")
+        elif name == "entry" and not _is_inside(value):
+            yield Problem(name, "should be a path inside the package")
+
+
+def is_skill_id(text: str) -> bool:
+    """Whether a text is a skill id that is safe to make a path of (row 002-5, defect D-3)."""
+    return bool(_SKILL_ID.fullmatch(text)) and all(part not in ("", ".", "..") for part in text.split("/"))
+
+
+def is_version(text: str) -> bool:
+    """Whether a text has the form of a version (row 002-5)."""
+    return bool(_VERSION.fullmatch(text))
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address of the web."""
+    return bool(_ADDRESS.fullmatch(text))
+
+
+def manifest_version(declared: str | None, install_version: str | None = None) -> str:
+    """The version to write into a manifest: the declared one, else one made of the install version (row C-5).
+
+    >>> manifest_version(None, "20260115-143022")
+    '0.0.0-20260115.143022'
+    """
+    if declared and is_version(declared):
+        return declared
+    if install_version and _INSTALL_VERSION.fullmatch(install_version):
+        return "0.0.0-" + install_version.replace("-", ".")
+    return "0.0.0"
+
+
+def _is_inside(path: str) -> bool:
+    try:
+        return bool(safe_relative(path))
+    except PathRefused:
+        return False
+
+
+def _lists(manifest: Mapping[str, object]) -> Iterator[Problem]:
+    for name, (count, length) in LISTS.items():
+        value = manifest.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, list | tuple):
+            yield Problem(name, f"should be a list of texts, not {_kind(value)}")
+            continue
+        if len(value) > count:
+            yield Problem(name, f"has {len(value)} items, at most {count} are allowed")
+        for number, item in enumerate(value):
+            if not isinstance(item, str):
+                yield Problem(f"{name}.{number}", f"should be text, not {_kind(item)}")
+            elif len(item) > length:
+                yield Problem(f"{name}.{number}", f"has {len(item)} characters, at most {length} are allowed")
+
+
+def _addresses(manifest: Mapping[str, object]) -> Iterator[Problem]:
+    for name in ADDRESSES:
+        value = manifest.get(name)
+        if value in (None, "") or (isinstance(value, str) and is_address(value)):
+            continue
+        icon = name == "icon_url" and isinstance(value, str) and value.startswith("assets/") and _is_inside(value)
+        if not icon:  # a package's own icon is named by its path (row 002-7)
+            yield Problem(name, "should be an address such as https://example.com/page")
+
+
+def _tools(tools: object) -> Iterator[Problem]:
+    if tools is None:
+        return
+    if not isinstance(tools, list | tuple):
+        yield Problem("tools", f"should be a list of tools, not {_kind(tools)}")
+        return
+    for number, tool in enumerate(tools):
+        path = f"tools.{number}"
+        if not isinstance(tool, Mapping):
+            yield Problem(path, f"should be an object, not {_kind(tool)}")
+            continue
+        name = tool.get("name")
+        if not isinstance(name, str) or not 1 <= len(name) <= _TOOL_NAME:
+            yield Problem(f"{path}.name", f"should be text of 1 to {_TOOL_NAME} characters")
+        if tool.get("type") not in ("function", "mcp"):
+            yield Problem(f"{path}.type", "should be function or mcp")
+        yield from _object(tool, "config", path=f"{path}.")
+
+
+def _object(holder: Mapping[str, object], name: str, *, path: str = "") -> Iterator[Problem]:
+    value = holder.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        yield Problem(f"{path}{name}", f"should be an object, not {_kind(value)}")
+
+
+def _anthropic(manifest: Mapping[str, object]) -> Iterator[Problem]:
+    value = manifest.get("anthropic")
+    if value is not None:
+        yield from _reference(value, "anthropic")
+
+
+def _container(manifest: Mapping[str, object]) -> Iterator[Problem]:
+    value = manifest.get("container")
+    if value is None:
+        return
+    skills = value.get("skills") if isinstance(value, Mapping) else None
+    if not isinstance(skills, list | tuple):
+        yield Problem("container.skills", "should be a list of skills")
+        return
+    for number, skill in enumerate(skills):
+        yield from _reference(skill, f"container.skills.{number}")
+
+
+def _reference(value: object, path: str) -> Iterator[Problem]:
+    """One `{type, skill_id, version?}`."""
+    if not isinstance(value, Mapping):
+        yield Problem(path, f"should be an object, not {_kind(value)}")
+        return
+    if value.get("type") not in _TYPES:
+        yield Problem(f"{path}.type", "should be anthropic or custom")
+    if not isinstance(value.get("skill_id"), str):
+        yield Problem(f"{path}.skill_id", "is required")
+    if not isinstance(value.get("version"), str | None):
+        yield Problem(f"{path}.version", "should be text")
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "text"
+    return "a list" if isinstance(value, list | tuple) else "an object" if isinstance(value, Mapping) else type(value).__name__

@@ -1,0 +1,65 @@
+"""Packages: archives and their rules, one digest for a tree, how a source is written, where packages are kept.
+
+`pack` and `extract` go from folder to archive and back; `tree_digest` names a folder's exact content; `resolve` reads
+where a skill comes from; a `Store` keeps archives by digest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skillyard.packages.digest import tree_digest
+    from skillyard.packages.extracting import ArchiveFormat, Extracted, extract, sniff
+    from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
+    from skillyard.packages.limits import Limits
+    from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
+    from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve
+    from skillyard.packages.store import LocalStore, Store, digest_of
+
+__all__ = [
+    "IGNORED",
+    "ArchiveFormat",
+    "Extracted",
+    "FoundSkill",
+    "Limits",
+    "LocalStore",
+    "Origin",
+    "OriginShape",
+    "Package",
+    "PackageFormat",
+    "Source",
+    "SourceKind",
+    "Store",
+    "choose_skills",
+    "digest_of",
+    "extract",
+    "find_skills",
+    "pack",
+    "resolve",
+    "sniff",
+    "tree_digest",
+]
+
+_MODULES = {
+    "digest": ("tree_digest",),
+    "extracting": ("ArchiveFormat", "Extracted", "extract", "sniff"),
+    "finding": ("FoundSkill", "choose_skills", "find_skills"),
+    "limits": ("Limits",),
+    "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
+    "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),
+    "store": ("LocalStore", "Store", "digest_of"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is named when it is named: most callers use a part."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,202 @@
+"""Where a package may come from, as a person writes it: `resolve` reads the text and fetches nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, TypedDict
+from urllib.parse import quote, unquote
+
+from skillyard.errors import InvalidInput, InvalidSource
+
+__all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
+
+SourceKind = Literal["folder", "archive", "git", "address", "well-known"]
+"""`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where to fetch from.
+
+    `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
+    `names` the skills that are wanted, all when empty.
+    """
+
+    kind: SourceKind
+    address: str
+    path: str = ""
+    ref: str = ""
+    names: tuple[str, ...] = ()
+
+
+class OriginShape(TypedDict, total=False):
+    """An origin as plain data; what is not known is left out."""
+
+    kind: SourceKind
+    address: str
+    path: str
+    ref: str
+    commit: str
+    sha256: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a package came from: enough to fetch the same again.
+
+    `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
+    index or a manifest says. No secret is in `address`.
+    """
+
+    kind: SourceKind
+    address: str
+    path: str = ""
+    ref: str = ""
+    commit: str = ""
+    sha256: str = ""
+    version: str = ""
+
+    def to_dict(self) -> OriginShape:
+        """The origin as plain data."""
+        shape: OriginShape = {"kind": self.kind, "address": self.address}
+        for name in ("path", "ref", "commit", "sha256", "version"):
+            if value := getattr(self, name):
+                shape[name] = value
+        return shape
+
+
+_SHORT: Final = re.compile(
+    r"(?P<owner>[A-Za-z0-9][A-Za-z0-9-]{0,38})/(?P<repo>[A-Za-z0-9._-]{1,100})(?P<path>(?:/[^@\s:]+)?)(?:@(?P<ref>[^\s:]+))?"
+)
+_SCP: Final = re.compile(r"(?P<user>[A-Za-z0-9._-]+)@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?P<path>[^\s:][^\s]*)")
+_TREE: Final = re.compile(
+    r"https://(?P<host>[^/?#@]+)/(?P<repo>[^?#]+?)(?:/-)?/(?:tree|blob)/(?P<ref>[^/?#]+)(?:/(?P<path>[^?#]*))?"
+)
+_FORGES: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
+_REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
+_WAYS: Final = "a folder, an archive, owner/repo[/path][@ref], a git address, or an https address"
+
+
+def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
+    """Read what a person wrote; a path that exists is taken before a shorthand of the same form.
+
+    Raises:
+        InvalidSource: it cannot be understood, or names a way that is closed (`ext::`, `file://`, options).
+    """
+    text = source.strip()
+    if not text or text.startswith("-") or not text.isprintable():
+        raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_WAYS}")
+    found = _local(text) or _on_the_web(text) or _by_ssh(text) or _shorthand(text)
+    if found is None:
+        raise InvalidSource(f"{_without_secret(text)!r} is neither there nor an address", hint=f"a source is {_WAYS}")
+    return replace(found, names=names)
+
+
+def _local(text: str) -> Source | None:
+    path = Path(text).expanduser()
+    if "::" in text or text.lower().startswith("file:"):
+        raise InvalidSource(f"{text[:100]!r} is not fetched", hint="name the folder itself, or an https or ssh address")
+    if "://" in text:
+        return None
+    if path.is_dir():
+        return Source("folder", str(path.resolve()))
+    if path.exists() or text.startswith(("/", "./", "../", "~")):
+        if not path.exists():
+            raise InvalidSource(f"there is no {text!r}", hint="check the path")
+        return Source("archive", str(path.resolve()))
+    return None
+
+
+def _on_the_web(text: str) -> Source | None:
+    git = text.startswith("git+")
+    address = text.removeprefix("git+")
+    if not re.match(r"https?://", address, re.IGNORECASE):
+        return None
+    address, _, fragment = address.partition("#")
+    _check_address(address)
+    if tree := _TREE.fullmatch(address):
+        if not tree["host"].endswith(_FORGES) and not git:
+            return Source("address", address)
+        return _in_repository(f"https://{tree['host']}/{tree['repo']}", tree["path"] or "", tree["ref"])
+    host, _, path = address.partition("://")[2].partition("/")
+    ref_at = re.fullmatch(r"(.+\.git)@([^/]+)", address)
+    if ref_at:
+        return _git(ref_at[1], "", ref_at[2])
+    parts = [part for part in path.split("/") if part]
+    if git or path.endswith(".git") or (host.lower() in _FORGES and len(parts) == 2):
+        return _git(address.rstrip("/"), "", fragment)
+    if not parts or path.endswith(".well-known/agent-skills/index.json"):
+        return Source("well-known", address)
+    return Source("address", address)
+
+
+def _in_repository(repository: str, path: str, ref: str) -> Source:
+    path = unquote(path).strip("/")
+    if path == "SKILL.md" or path.endswith("/SKILL.md"):
+        path = path.removesuffix("SKILL.md").rstrip("/")
+    return _git(repository, path, unquote(ref))
+
+
+def _by_ssh(text: str) -> Source | None:
+    address = text.removeprefix("git+")
+    if re.match(r"ssh://", address, re.IGNORECASE):
+        address, _, ref = address.partition("#")
+        if not re.fullmatch(
+            r"ssh://(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?/[^\s?#:]+", address, re.IGNORECASE
+        ):
+            raise InvalidSource(
+                f"{_without_secret(address)!r} is not an ssh address", hint="as in ssh://git@host/owner/repo.git"
+            )
+        return _git(address, "", ref)
+    if match := _SCP.fullmatch(address):
+        path, _, ref = match["path"].partition("#")
+        return _git(f"ssh://{match['user']}@{match['host']}/{path.lstrip('/')}", "", ref)
+    if "://" in text:
+        scheme = text.partition("://")[0][:20]
+        raise InvalidSource(f"addresses of the kind {scheme}:// are not fetched", hint="use https:// or ssh://")
+    return None
+
+
+def _shorthand(text: str) -> Source | None:
+    match = _SHORT.fullmatch(text)
+    if not match:
+        return None
+    return _git(
+        f"https://github.com/{match['owner']}/{match['repo'].removesuffix('.git')}",
+        match["path"].strip("/"),
+        match["ref"] or "",
+    )
+
+
+def _git(address: str, path: str, ref: str) -> Source:
+    if ref and (not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", "/", ".")) or "//" in ref):
+        raise InvalidSource(f"{ref[:100]!r} is not a branch, a tag or a commit", hint="as in owner/repo@v1.2")
+    if path:
+        from skillyard.errors import PathRefused
+        from skillyard.paths import safe_relative
+
+        try:
+            path = safe_relative(path)
+        except PathRefused as error:
+            raise InvalidSource(error.message, hint="name a folder in the repository") from None
+    return Source("git", address, path, ref)
+
+
+def _check_address(address: str) -> None:
+    from skillyard.sandbox.network.guarded import read_destination
+
+    if "@" in address.partition("://")[2].partition("/")[0]:
+        raise InvalidSource(
+            "a user name or password in an address is not used", hint="leave it out; private repositories go by ssh"
+        )
+    try:
+        read_destination(address)
+    except InvalidInput as error:
+        raise InvalidSource(error.message, hint=error.hint) from None
+
+
+def _without_secret(text: str) -> str:
+    return quote(re.sub(r"//[^/@]*@", "//", text.partition("?")[0])[:200], safe="/:@._-~+ ")

@@ -1,0 +1,182 @@
+"""Where packages are kept: by the digest of their bytes, written once, never changed.
+
+A `Store` gives back exactly what was put in, or says that it cannot. `LocalStore` is a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from skillyard.errors import DigestMismatch, InvalidInput, PackageMissing, StoreFailed
+
+__all__ = ["LocalStore", "Store", "checked_content", "digest_of", "hex_part"]
+
+_DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Store(Protocol):
+    """Keeps bytes by `sha256:<64 hex digits>` of them; every method may be called from any thread and process at once."""
+
+    def put(self, data: bytes, digest: str | None = None) -> str:
+        """Keep `data` and return its digest; what is there already stays as it is.
+
+        Raises:
+            DigestMismatch: `digest` is given and is not that of `data`.
+            StoreFailed: it cannot be written.
+        """
+
+    def get(self, digest: str) -> bytes:
+        """The bytes with this digest, proven.
+
+        Raises:
+            PackageMissing: there are none.
+            DigestMismatch: what is kept there has become something else.
+            StoreFailed: it cannot be read.
+        """
+
+    def has(self, digest: str) -> bool:
+        """Whether something is kept under this digest."""
+
+    def list(self) -> Iterator[str]:
+        """Every digest, sorted."""
+
+    def delete(self, digest: str) -> bool:
+        """Drop it; False when it was not there."""
+
+
+def digest_of(data: bytes) -> str:
+    """`sha256:` and 64 hex digits."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def hex_part(digest: str) -> str:
+    """The 64 hex digits of a digest.
+
+    Raises:
+        InvalidInput: it is no digest.
+    """
+    match = _DIGEST.fullmatch(digest)
+    if not match:
+        raise InvalidInput(f"{digest[:100]!r} is not a digest", hint="for example sha256: and 64 lower-case hex digits")
+    return match[1]
+
+
+def checked_content(data: bytes, digest: str | None) -> str:
+    """The digest of `data`.
+
+    Raises:
+        DigestMismatch: it is not the `digest` that is given.
+    """
+    found = digest_of(data)
+    if digest is not None and f"sha256:{hex_part(digest)}" != found:
+        raise DigestMismatch(
+            f"the content has the digest {found} and not {digest}",
+            hint="it was changed or damaged: get it again from where it was published",
+            expected=digest,
+            found=found,
+        )
+    return found
+
+
+class LocalStore:
+    """A store in the folder `root`: `ab/cdef…`, files that nobody may write, each moved into place in one step."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def put(self, data: bytes, digest: str | None = None) -> str:
+        """As `Store.put`; the file and its folder have reached the disk."""
+        digest = checked_content(data, digest)
+        path = self._path(digest)
+        with _failures(f"write to {self.root}"):
+            if self._is_whole(path, digest):
+                return digest
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            beside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
+            try:
+                _write(beside, data)
+                beside.rename(path)  # another writer's file is the same
+            except BaseException:
+                beside.unlink(missing_ok=True)
+                raise
+            _sync_folder(path.parent)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """As `Store.get`."""
+        with _failures(f"read {self.root}"):
+            try:
+                data = _read(self._path(digest))
+            except FileNotFoundError:
+                raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
+        checked_content(data, digest)
+        return data
+
+    def has(self, digest: str) -> bool:
+        """As `Store.has`."""
+        return self._path(digest).is_file()
+
+    def list(self) -> Iterator[str]:
+        """As `Store.list`."""
+        names = (path.parent.name + path.name for path in self.root.glob("[0-9a-f][0-9a-f]/*"))
+        yield from sorted(digest for name in names if _DIGEST.fullmatch(digest := f"sha256:{name}"))
+
+    def delete(self, digest: str) -> bool:
+        """As `Store.delete`."""
+        with _failures(f"write to {self.root}"):
+            try:
+                self._path(digest).unlink()
+            except FileNotFoundError:
+                return False
+        return True
+
+    def _path(self, digest: str) -> Path:
+        name = hex_part(digest)
+        return self.root / name[:2] / name[2:]
+
+    def _is_whole(self, path: Path, digest: str) -> bool:
+        """Whether it is there and undamaged; a damaged one is put again."""
+        try:
+            return digest_of(_read(path)) == digest
+        except OSError:
+            return False
+
+
+def _write(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), 0o400)
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(os.open(path, _READ), "rb") as file:
+        return file.read()
+
+
+def _sync_folder(path: Path) -> None:
+    for folder in (path, path.parent):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _failures(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreFailed(
+            f"cannot {what}: {error.strerror}", hint="check the folder, its permissions and the free space"
+        ) from None

@@ -1,0 +1,219 @@
+"""Zip archives, read so that there is only one way to read them.
+
+The central directory and every local header must tell the same; entries follow each other without gaps or overlaps from the
+first byte to the directory; nothing stands before or after. What some unpacker would see, another sees too.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed, TooManyFiles
+from skillyard.packages.limits import Limits
+from skillyard.packages.names import decoded, shown
+from skillyard.packages.writing import TreeWriter, too_large
+
+__all__ = ["extract_zip"]
+
+_END: Final = struct.Struct("<4s4H2LH")
+_CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
+_LOCAL: Final = struct.Struct("<4s5H3L2H")
+_STORED: Final = 0
+_DEFLATED: Final = 8
+_ENCRYPTED: Final = 0x1 | 0x40 | 0x2000
+_DESCRIBED_AFTER: Final = 0x8
+_DESCRIPTOR: Final = 24  # the most bytes of sizes that may follow a content
+_CHUNK: Final = 256 * 1024
+_AGAIN: Final = "download or pack it again"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    raw: bytes
+    name: str
+    flags: int
+    method: int
+    crc: int
+    packed: int
+    size: int
+    mode: int
+    start: int
+
+    @property
+    def folder(self) -> bool:
+        return self.name.endswith("/")
+
+
+def extract_zip(archive: int, length: int, writer: TreeWriter, limits: Limits) -> None:
+    """Write every entry of the zip archive `archive`, an open file of `length` bytes.
+
+    Raises:
+        ArchiveRefused: something in it breaks a rule.
+    """
+    directory, count, begin = _directory(archive, length, limits)
+    entries = _entries(directory, count, limits)
+    _check_sizes(entries, limits)
+    contents = _contents(archive, entries, begin)
+    for entry in entries:
+        if entry.folder:
+            writer.folder(entry.name)
+        else:
+            chunks = _unpacked(archive, entry, contents[entry.start], limits)
+            writer.file(entry.name, chunks, executable=bool(entry.mode & 0o111))
+
+
+def _directory(archive: int, length: int, limits: Limits) -> tuple[bytes, int, int]:
+    """The bytes of the central directory, how many entries it should have, and where it begins."""
+    tail = os.pread(archive, _END.size + 0xFFFF, max(0, length - _END.size - 0xFFFF))
+    place = tail.rfind(b"PK\x05\x06")
+    if place < 0 or len(tail) - place < _END.size:
+        raise MalformedArchive("the zip archive has no end: it is cut off", hint=_AGAIN)
+    _, disk, first_disk, here, count, size, begin, comment = _END.unpack_from(tail, place)
+    end = length - len(tail) + place
+    if count > limits.entries:
+        raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)
+    if disk or first_disk or here != count or place + _END.size + comment != len(tail) or begin + size != end:
+        raise MalformedArchive("the zip archive has parts that do not belong to it, or is one of several", hint=_AGAIN)
+    data = os.pread(archive, size, begin)
+    if data.count(b"PK\x01\x02") > 4 * limits.entries:
+        raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)
+    return data, count, begin
+
+
+def _entries(data: bytes, count: int, limits: Limits) -> list[_Entry]:
+    found: list[_Entry] = []
+    place = 0
+    while place < len(data):
+        if len(data) - place < _CENTRAL.size or len(found) >= limits.entries:
+            raise MalformedArchive("the zip archive's list of entries is damaged", hint=_AGAIN)
+        fields = _CENTRAL.unpack_from(data, place)
+        lengths = fields[10:13]
+        raw = data[place + _CENTRAL.size : place + _CENTRAL.size + lengths[0]]
+        place += _CENTRAL.size + sum(lengths)
+        if fields[0] != b"PK\x01\x02" or place > len(data) or fields[13]:
+            raise MalformedArchive("the zip archive's list of entries is damaged", hint=_AGAIN)
+        found.append(_entry(raw, fields))
+    if len(found) != count:
+        raise MalformedArchive("the zip archive has another number of entries than it says", hint=_AGAIN)
+    return found
+
+
+def _entry(raw: bytes, fields: tuple[int, ...]) -> _Entry:
+    flags, method, crc, packed, size = fields[3], fields[4], fields[7], fields[8], fields[9]
+    mode, start = fields[15] >> 16, fields[16]
+    name = decoded(raw)
+    if "\0" in name:
+        raise MalformedArchive(f"the name {shown(name)} ends twice", hint=_AGAIN, entry=name)
+    if flags & _ENCRYPTED:
+        raise MalformedArchive(f"{shown(name)} is encrypted", hint="pack without a password", entry=name)
+    if method not in (_STORED, _DEFLATED):
+        raise MalformedArchive(
+            f"{shown(name)} is packed by method {method}", hint="pack with the usual method, deflate", entry=name
+        )
+    if 0xFFFFFFFF in (packed, size, start):
+        raise MalformedArchive(f"{shown(name)} is written for archives over 4 GiB", hint="pack without ZIP64", entry=name)
+    _check_kind(name, mode)
+    entry = _Entry(raw, name, flags, method, crc, packed, size, mode, start)
+    if (entry.folder and size) or (method == _STORED and packed != size):
+        raise MalformedArchive(f"{shown(name)} has sizes that contradict each other", hint=_AGAIN, entry=name)
+    return entry
+
+
+def _check_kind(name: str, mode: int) -> None:
+    kind = stat.S_IFMT(mode)
+    if kind == stat.S_IFLNK:
+        raise LinkNotAllowed(f"{shown(name)} is a link", hint="pack the file itself", entry=name)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise SpecialNotAllowed(f"{shown(name)} is no regular file", hint="leave it out", entry=name)
+    if kind and (kind == stat.S_IFDIR) != name.endswith("/"):
+        raise MalformedArchive(f"{shown(name)} is a file and a folder", hint=_AGAIN, entry=name)
+
+
+def _check_sizes(entries: list[_Entry], limits: Limits) -> None:
+    """Refuse by what is declared, before anything is opened."""
+    for entry in entries:
+        if entry.size > limits.file:
+            raise too_large(entry.name, limits.file)
+        if entry.size > limits.ratio_from and entry.size > limits.ratio * max(entry.packed, 1):
+            raise _bomb(entry.name, limits)
+    if sum(entry.size for entry in entries) > limits.total:
+        raise ArchiveTooLarge(f"the files are over {limits.total} bytes together", hint="pack less", limit=limits.total)
+
+
+def _bomb(name: str, limits: Limits) -> ArchiveTooLarge:
+    return ArchiveTooLarge(
+        f"{shown(name)} grows more than {limits.ratio} times", hint="keep such data out of the package", entry=name
+    )
+
+
+def _contents(archive: int, entries: list[_Entry], directory: int) -> dict[int, int]:
+    """Where each entry's content begins, by where its local header does; entries must lie side by side."""
+    contents: dict[int, int] = {}
+    reached = slack = 0
+    for entry in sorted(entries, key=lambda entry: entry.start):
+        if not reached <= entry.start <= reached + slack:
+            raise MalformedArchive(
+                f"{shown(entry.name)} overlaps another entry or follows a gap", hint=_AGAIN, entry=entry.name
+            )
+        contents[entry.start] = begin = _begin(archive, entry)
+        reached = begin + entry.packed
+        slack = _DESCRIPTOR if entry.flags & _DESCRIBED_AFTER else 0
+    if not reached <= directory <= reached + slack:
+        raise MalformedArchive("the zip archive has content that it does not list", hint=_AGAIN)
+    return contents
+
+
+def _begin(archive: int, entry: _Entry) -> int:
+    head = os.pread(archive, _LOCAL.size + len(entry.raw), entry.start)
+    if len(head) < _LOCAL.size + len(entry.raw):
+        raise MalformedArchive(f"{shown(entry.name)} is cut off", hint=_AGAIN, entry=entry.name)
+    magic, _, flags, method, _, _, crc, packed, size, name_length, extra = _LOCAL.unpack_from(head)
+    told = (crc, packed, size)
+    same = told == (entry.crc, entry.packed, entry.size) or flags & _DESCRIBED_AFTER or {packed, size} == {0xFFFFFFFF}
+    if magic != b"PK\x03\x04" or name_length != len(entry.raw) or head[_LOCAL.size :] != entry.raw:
+        raise MalformedArchive(f"{shown(entry.name)} has another name in its own header", hint=_AGAIN, entry=entry.name)
+    if flags != entry.flags or method != entry.method or not same:
+        raise MalformedArchive(f"{shown(entry.name)} has another description in its own header", hint=_AGAIN, entry=entry.name)
+    return entry.start + _LOCAL.size + len(entry.raw) + int(extra)
+
+
+def _unpacked(archive: int, entry: _Entry, begin: int, limits: Limits) -> Iterator[bytes]:
+    """The content in pieces, never more than was declared, its checksum proven at the end."""
+    left, crc = entry.size, 0
+    for chunk in _inflated(archive, entry, begin):
+        left -= len(chunk)
+        if left < 0:
+            raise ArchiveTooLarge(f"{shown(entry.name)} holds more than it declares", hint=_AGAIN, entry=entry.name)
+        crc = zlib.crc32(chunk, crc)
+        yield chunk
+    if left or crc != entry.crc:
+        raise MalformedArchive(f"the content of {shown(entry.name)} is damaged", hint=_AGAIN, entry=entry.name)
+
+
+def _inflated(archive: int, entry: _Entry, begin: int) -> Iterator[bytes]:
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS) if entry.method == _DEFLATED else None
+    end = begin + entry.packed
+    while begin < end:
+        data = os.pread(archive, min(_CHUNK, end - begin), begin)
+        if not data:
+            return
+        begin += len(data)
+        if inflate is None:
+            yield data
+            continue
+        while data and not inflate.eof:
+            try:
+                yield inflate.decompress(data, _CHUNK)
+            except zlib.error:
+                raise MalformedArchive(
+                    f"the content of {shown(entry.name)} is damaged", hint=_AGAIN, entry=entry.name
+                ) from None
+            data = inflate.unconsumed_tail
+    if inflate is not None:
+        yield inflate.flush()

@@ -1,0 +1,98 @@
+"""The one gate before a skill is used: no rule denies it, it can be used, and where a rule says `ask` someone has agreed.
+
+The library, the tools, the command line and the MCP server all pass it, so that each refusal has one wording.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable
+from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Permission, Skill, Status
+    from skillyard.permissions.approvals import Approvals
+    from skillyard.permissions.rules import Rules
+
+__all__ = ["Consent", "Gate", "unusable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """That a skill may be used: by which rule, and when someone had to agree, to which content (`sha256:…`)."""
+
+    permission: Permission
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The rules that hold, and the approvals that answer where one of them says `ask`.
+
+    With `for_models` skills that are kept for people are refused too.
+    """
+
+    rules: Rules
+    approvals: Approvals
+    for_models: bool = False
+
+    def denies(self, skill: Skill) -> bool:
+        """Whether a rule takes the skill away."""
+        return skill.status == "denied" or self.rules.rule(skill).permission == "deny"
+
+    def check(self, skill: Skill) -> None:
+        """Refuse what no answer could open.
+
+        Raises:
+            PermissionDenied: a rule denies it.
+            SkillUnusable: it is broken, disabled or shadowed, or not for models; `status` and `reason` say which.
+        """
+        if self.denies(skill):
+            raise PermissionDenied(f'You don\'t have permission to use "{single_line(skill.name)}" skill')
+        if skill.status != "ok":
+            raise unusable(skill, skill.status, skill.reason or f"it is {skill.status}")
+        if self.for_models and not skill.model_invocable:
+            raise SkillUnusable(
+                f"The skill {single_line(skill.name)!r} is kept for people to start",
+                hint="tell the person who uses you that it exists; they can start it",
+                status=skill.status,
+                reason="not for models",
+            )
+
+    async def consent(
+        self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None
+    ) -> Consent:
+        """Ask for consent when a rule wants it; bound to the content of the skill as it is now.
+
+        Raises:
+            ApprovalRejected: someone said no, or nobody could be asked.
+        """
+        permission = self.rules.rule(skill).permission
+        if permission != "ask":
+            return Consent(permission)
+        digest = await self.approvals.require(skill, session=session, message_id=message_id, call_id=call_id)
+        return Consent(permission, digest)
+
+    def confirm(self, skill: Skill, consent: Consent) -> None:
+        """Make sure that what was just read is what was agreed to.
+
+        Raises:
+            ApprovalRejected: the skill changed in between.
+        """
+        if consent.digest is not None and skill.digest() != consent.digest:
+            raise ApprovalRejected(
+                f"The skill {single_line(skill.name)!r} changed after it was approved",
+                hint="try again to have it approved anew",
+            )
+
+
+def unusable(skill: Skill, status: Status, reason: str) -> SkillUnusable:
+    """Why a skill cannot be used, and what to do instead."""
+    return SkillUnusable(
+        f"The skill {single_line(skill.name)!r} is {status} and cannot be used: {single_line(reason)}",
+        hint=f"use another skill; `skillyard show {skill.id}` tells the person in charge of the skills more",
+        status=status,
+        reason=reason,
+    )
