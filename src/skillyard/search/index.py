@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skillyard.catalog import Skill
-    from skillyard.search.pages import Page, Source
+    from skillyard.search.pages import Source
     from skillyard.search.segments import Key, Segment
 
 __all__ = ["SearchIndex"]
@@ -112,13 +112,13 @@ class SearchIndex:
 
     def _extended(self, known: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
         """The known segments with one of the missing skills, kept on disk."""
-        pages = _read([self._sources[number] for number in missing])
+        parts = _read([self._sources[number] for number in missing])
         from skillyard.search.segments import make_segment, save_segments, with_segment
 
         keys = [self._keys[number] for number in missing]
         if not any(key in set(self._keys) for segment in known for key in segment.keys):
             known = ()  # nothing of it is of use any more
-        segments = with_segment(known, make_segment(keys, pages), self._keys)
+        segments = with_segment(known, make_segment(keys, parts), self._keys)
         if self._file and keys:
             save_segments(self._file, segments, large=not known or segments[0] is not known[0])
         return segments
@@ -133,13 +133,21 @@ def _kept(file: str | None) -> list[Segment]:
     return load_segments(file)
 
 
-def _read(sources: list[Source]) -> list[Page]:
-    """The pages of the sources; of many with a second process, before anything starts threads of its own."""
+def _read(sources: list[Source]) -> list[list[bytes]]:
+    """The postings of the sources in parts; of many with a second process, before anything starts threads of its own."""
     if len(sources) < _WORTH_SHARING:
-        return read_pages(sources)
+        return _portion(sources)
     from skillyard.catalog.sharing import share
 
-    return share(sources, read_pages)
+    return share(sources, _portion)
+
+
+def _portion(sources: list[Source]) -> list[list[bytes]]:
+    """The one part that the sources make."""
+    pages = read_pages(sources)
+    from skillyard.search.segments import packed_postings  # numpy starts threads: only where nothing is to be forked any more
+
+    return [packed_postings(pages)]
 
 
 def _keys(skills: Sequence[Skill], sources: Sequence[Source]) -> list[Key]:

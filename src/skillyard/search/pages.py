@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
 
-__all__ = ["FIELDS", "Page", "Source", "numbers", "read_pages", "source_of", "word_number"]
+__all__ = ["FIELDS", "Page", "Source", "read_pages", "source_of", "word_number"]
 
 FIELDS: Final = ("name", "description", "keywords", "headings", "body", "files")
 """The fields of a page, in its order."""
@@ -32,11 +32,12 @@ BODY_LIMIT: Final = 20_000  # bytes of a file that are read beyond its front mat
 DESCRIPTION_LIMIT: Final = 2_000  # characters of a description that count
 _HEADER_LIMIT: Final = 8_192
 _FILES: Final = 60
-_HEADING: Final = re.compile(r"^#{1,4}[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
-_FENCE: Final = re.compile(r"\n---[ \t]*\r?\n")
-_TOKEN: Final = re.compile(r"[^\W_]+")
+_SHORT: Final = 16  # bytes
+_HEADING: Final = re.compile(rb"^#{1,4}[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
+_FENCE: Final = re.compile(rb"\n---[ \t]*\r?\n")
+# In UTF-8 everything that is not ASCII stays together and comes apart in `words`: bytes are looked at three times as quickly.
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_SPLIT: Final = re.compile(r"[\W_]+")
 
 
 class Source(NamedTuple):
@@ -70,17 +71,17 @@ def word_number(word: str) -> int:
     return zlib.crc32(root(word).encode("utf-8", "replace"))
 
 
-def numbers(text: str) -> array[int]:
-    """The words of `text` as numbers, in order and with repetitions."""
+def numbers(text: bytes) -> array[int]:
+    """The words of `text` (UTF-8) as numbers, in order and with repetitions."""
     return array("I", chain.from_iterable(map(_KNOWN.__getitem__, _TOKEN.findall(text))))
 
 
-class _Numbers(dict[str, tuple[int, ...]]):
-    """The numbers of each run of letters and digits that was met; those of other scripts are not kept."""
+class _Numbers(dict[bytes, tuple[int, ...]]):
+    """The numbers of each run of letters and digits that was met; long ones of other scripts, whole sentences, are not kept."""
 
-    def __missing__(self, run: str) -> tuple[int, ...]:
-        found = tuple(map(word_number, words(run)))
-        if run.isascii() and len(self) < 1 << 18:
+    def __missing__(self, run: bytes) -> tuple[int, ...]:
+        found = tuple(map(word_number, words(run.decode("utf-8", "replace"))))
+        if (run.isascii() or len(run) <= _SHORT) and len(self) < 1 << 18:
             self[run] = found
         return found
 
@@ -89,34 +90,38 @@ _KNOWN: Final = _Numbers()
 
 
 def _page(source: Source) -> Page:
-    body = _body(source.path) if source.path else ""
-    name = numbers(source.name)
+    body = _body(source.path) if source.path else b""
+    name = numbers(_encoded(source.name))
     name.extend(map(word_number, compounds(source.name)))
     fields = (
         name,
-        numbers(source.description),
-        numbers(source.keywords),
-        numbers("\n".join(_HEADING.findall(body))),
+        numbers(_encoded(source.description)),
+        numbers(_encoded(source.keywords)),
+        numbers(b"\n".join(_HEADING.findall(body))),
         numbers(body),
-        numbers(" ".join(_files(source.directory))) if source.directory else array("I"),
+        numbers(_encoded(" ".join(_files(source.directory)))) if source.directory else array("I"),
     )
     one, two, three, four, five, six = (field.tobytes() for field in fields)
     return one, two, three, four, five, six
 
 
-def _body(path: str) -> str:
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _body(path: str) -> bytes:
     """The text behind the front matter, at most `BODY_LIMIT` bytes of it."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError:
-        return ""
+        return b""
     try:
-        text = os.read(descriptor, _HEADER_LIMIT + BODY_LIMIT).decode("utf-8", "replace")
+        text = os.read(descriptor, _HEADER_LIMIT + BODY_LIMIT)
     except OSError:
-        return ""
+        return b""
     finally:
         os.close(descriptor)
-    fence = _FENCE.search(text) if text.startswith("---") else None
+    fence = _FENCE.search(text) if text.removeprefix(b"\xef\xbb\xbf").startswith(b"---") else None
     return text[fence.end() if fence else 0 :][:BODY_LIMIT]
 
 

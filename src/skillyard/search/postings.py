@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from skillyard.search.pages import Page
 
-__all__ = ["STEP", "Postings", "build", "merged", "pairs_of"]
+__all__ = ["STEP", "Postings", "build", "collected", "merged", "pairs_of"]
 
 STEP: Final = 1 / 24  # what one step of a stored strength is worth
 # weight, k1, b, usual length in words
 _SCALES: Final = {
     "name": (0.6, 1.2, 0.75, 4.0),
-    "description": (2.0, 1.2, 0.75, 25.0),
+    "description": (3.5, 1.2, 0.75, 25.0),
     "keywords": (0.4, 1.2, 0.75, 10.0),
-    "headings": (0.35, 1.2, 0.75, 40.0),
-    "body": (0.8, 1.5, 0.9, 700.0),
-    "files": (1.5, 1.2, 0.75, 8.0),
+    "headings": (0.1, 1.2, 0.75, 40.0),
+    "body": (0.7, 1.5, 0.9, 700.0),
+    "files": (4.0, 1.2, 0.75, 8.0),
 }
 _MIX: Final = np.uint32(0x9E3779B1)
 
@@ -87,6 +87,24 @@ def build(pages: Sequence[Page]) -> Postings:
         pairs=pairs,
         pair_starts=pair_starts,
         lengths=columns[4][2].astype(np.int32),
+    )
+
+
+def collected(parts: Sequence[Postings]) -> Postings:
+    """The postings of all parts as one, their skills numbered one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(part.count for part in parts)])
+    return _inverted(
+        np.concatenate([part.skills + np.int32(first) for part, first in zip(parts, before, strict=False)]),
+        np.concatenate([np.repeat(part.words, np.diff(part.starts)) for part in parts]),
+        np.concatenate([part.plain for part in parts]),
+        np.concatenate([part.told for part in parts]),
+        names=np.concatenate([part.names for part in parts]),
+        name_starts=_starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
+        pairs=np.concatenate([part.pairs for part in parts]),
+        pair_starts=_starts(np.concatenate([np.diff(part.pair_starts) for part in parts])),
+        lengths=np.concatenate([part.lengths for part in parts]),
     )
 
 

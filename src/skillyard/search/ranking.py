@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, NotRequired, TypedDict
 
@@ -33,14 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Match", "MatchShape", "Reason", "named_skills", "search_skills"]
 
-_LONG_REQUEST: Final = 400  # characters
+_BRIEF: Final = 12  # words up to which a request that mentions a name as it is written means that skill
+_JOINED: Final = 0.4  # what two words of a request count when they are one in a skill, beside what each counts
+_TRANSLATED: Final = 0.7
+_MENTIONED: Final = 1.5  # what a mention in a longer request adds to a score
+_PHRASE: Final = 3.0  # what a declared phrase adds that is the whole request
+_MOST: Final = 0.4  # share of a request's words from which a declared phrase says what it is about
 _COVERED: Final = 0.25  # share of a request's weight below which nothing fits it surely
 _FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
-_SHARE: Final = 6  # words of a request for each word of a declared phrase in it: a longer one says it by the way
-SHORT_REQUEST: Final = 4  # words up to which one word of it may be a declared phrase by itself
+SHORT_REQUEST: Final = 3  # words up to which one word of it may be a declared phrase by itself
+_LOOKED_AT: Final = 5  # matches for each one asked for, among which nearly the same content is looked for
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
-_SLOPE, _BEHIND, _OFFSET = 0.12, 0.34, -1.8  # the curve of the confidence
+_SLOPE, _BEHIND, _CROWD, _OFFSET = 0.37, 0.78, 0.2, -1.6  # the curve of the confidence
 
 
 class Reason(NamedTuple):
@@ -121,7 +126,8 @@ def search_skills(
 def named_skills(skills: SearchIndex | Iterable[Skill], request: str) -> tuple[str, ...]:
     """The ids of the skills that `request` asks for by name: what `build_index` wants to know as `named`."""
     index = skills if isinstance(skills, SearchIndex) else SearchIndex(skills)
-    return tuple(index.skills[number].id for number in sorted(_named(index, request[:QUERY_LIMIT])))
+    request = request[:QUERY_LIMIT]
+    return tuple(index.skills[number].id for number in sorted(set.union(*_named(index, request, words(request)))))
 
 
 class _Request:
@@ -130,25 +136,21 @@ class _Request:
     def __init__(self, index: SearchIndex, query: str, *, limit: int, only: Callable[[Skill], bool] | None) -> None:
         self._index = index
         self._spoken = words(query)
-        unique = dict.fromkeys(self._spoken)
-        # Words that may be written as one in a skill: "front-end" or "front end" for frontend; and the English of Chinese ones.
-        beside = zip(self._spoken, self._spoken[1:], strict=False) if len(self._spoken) <= _FEW_WORDS else ()
-        joined = [*compounds(query), *(f"{one}{two}" for one, two in beside)]
-        extra = {word: 1.0 for word in joined if word.isascii() and word not in unique}
-        extra.update((word, 0.7) for word in translated(query) if word not in unique)
-        self.named = _named(index, query)
+        called, mentioned = _named(index, query, self._spoken)
+        self.named = called | mentioned if len(self._spoken) <= _BRIEF else called
         self.phrases = self._phrases()
-        self._asked = {*unique, *extra}
-        self._scores = self._search(tuple(extra.items()), limit, only)
-        self._place = {number: at for at, number in enumerate(self._scores.numbers)}
+        self._asked = set(self._spoken)
+        self._scores = self._search(query, limit, only)
+        self._values = self._raised(mentioned)
+        self._best = max(self._values.values(), default=0.0)
+        self._about = min(1.0, max(self._scores.covered, default=0.0) / _COVERED)  # low: it is about something else
 
     def ranked(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
         """Confidence and number of each skill that may be a match, best first; the tuple has room for duplicates."""
-        numbers = {*self._scores.numbers, *self.named, *self.phrases}
+        numbers = {*self._values, *self.named}
         found = [(self._confidence(number), number) for number in numbers if self._only(number)]
         found = [(confidence, number) for confidence, number in found if confidence >= least and confidence > 0]
-        last = len(self._scores.numbers)
-        found.sort(key=lambda pair: (-pair[0], self._place.get(pair[1], last), pair[1]))
+        found.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
         return [(confidence, number, ()) for confidence, number in found]
 
     def grouped(self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
@@ -157,7 +159,7 @@ class _Request:
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)
-        for confidence, number, _ in ranked:
+        for confidence, number, _ in ranked[: _LOOKED_AT * limit]:
             place = self._places.get(number)
             twin = None if place is None or number in self.named else sketches.twin(place, number)
             if twin is not None:
@@ -176,27 +178,53 @@ class _Request:
         matched = tuple(f"{reason.field}:{reason.written}" for reason in reasons)
         return Match(self._index.skills[number], confidence, matched, ids, reasons)
 
-    def _search(self, extra: tuple[tuple[str, float], ...], limit: int, only: Callable[[Skill], bool] | None) -> Scores:
+    def _search(self, query: str, limit: int, only: Callable[[Skill], bool] | None) -> Scores:
         self._only = (lambda number: only(self._index.skills[number])) if only else (lambda _: True)
         self._places: dict[int, int] = {}
         if not self._spoken or not len(self._index):
             return Scores()
-        from skillyard.search.scoring import score  # with it comes numpy
+        from skillyard.search.scoring import missing, score  # with it comes numpy
 
-        found = score(self._index, self._spoken, extra, limit=limit, only=self._only if only else None)
+        extra = dict.fromkeys(translated(query), _TRANSLATED)
+        for joined, parts in self._joined(query):
+            extra[joined] = 1.0 if missing(self._index, parts) else _JOINED
+        extra = {word: factor for word, factor in extra.items() if word not in self._asked}
+        self._asked |= extra.keys()
+        found = score(self._index, self._spoken, tuple(extra.items()), limit=limit, only=self._only if only else None)
         self._places = dict(zip(found.numbers, found.places, strict=True))
         return found
+
+    def _joined(self, query: str) -> list[tuple[str, list[str]]]:
+        """Words that may be written as one in a skill, "front-end" or "front end" for frontend, with the words they are of."""
+        beside = zip(self._spoken, self._spoken[1:], strict=False) if len(self._spoken) <= _FEW_WORDS else ()
+        found = [(f"{one}{two}", [one, two]) for one, two in beside if one.isascii() and two.isascii()]
+        return found + [(compounds(written)[0], words(written)) for written in _HYPHENED.findall(query) if compounds(written)]
+
+    def _raised(self, mentioned: set[int]) -> dict[int, float]:
+        """The scores, raised for skills that the request mentions and for those of which a declared phrase stands in it."""
+        values = dict(zip(self._scores.numbers, self._scores.values, strict=True))
+        lowest = min(values.values(), default=0.0)
+        for number in mentioned:
+            values[number] = values.get(number, lowest) + _MENTIONED
+        for number, (share, _) in self.phrases.items():
+            values[number] = values.get(number, lowest) + _PHRASE * share
+        return values
 
     def _confidence(self, number: int) -> float:
         """How sure it is that the skill fits."""
         if number in self.named:
             return 1.0
-        by_words = 0.0
-        if (at := self._place.get(number)) is not None:
-            own = self._scores.values[at]
-            by_words = 1 / (1 + math.exp(-(_SLOPE * own - _BEHIND * (self._scores.values[0] - own) + _OFFSET)))
-            by_words *= min(1.0, max(self._scores.covered) / _COVERED)  # a request that is about something else
-        return round(min(0.99, max(by_words, self.phrases.get(number, (0.0, ""))[0])), 4)
+        own = self._values[number]
+        crowd = math.log(len(self._index) + 1)  # among many skills one that only seems right is more likely
+        by_words = 1 / (1 + math.exp(-(_SLOPE * own - _BEHIND * (self._best - own) - _CROWD * crowd + _OFFSET)))
+        return round(min(0.99, max(by_words * self._about, self._by_phrase(number))), 4)
+
+    def _by_phrase(self, number: int) -> float:
+        """The confidence that a declared phrase gives by itself, where it is most of the request."""
+        share, written = self.phrases.get(number, (0.0, ""))
+        if len(words(written)) == 1:
+            return 0.7 if share * SHORT_REQUEST >= 1 else 0.0
+        return 0.9 if share >= _MOST else 0.0
 
     def _reasons(self, number: int) -> tuple[Reason, ...]:
         """What of the skill the request speaks of, strongest first."""
@@ -234,14 +262,13 @@ class _Request:
     _share: dict[str, float] | None = None
 
     def _phrases(self) -> dict[int, tuple[float, str]]:
-        """The declared phrases that stand in the request, by skill, with the confidence they give."""
+        """The declared phrases that stand in the request, by skill, with the share of its words that they are."""
         found: dict[int, tuple[float, str]] = {}
+        many = len(set(self._spoken))
         for at, word in enumerate(self._spoken):
             for number, phrase, written in self._index.phrases.get(word, ()):
-                many = len(set(self._spoken))
-                long_enough = many <= SHORT_REQUEST if len(phrase) == 1 else many <= _SHARE * len(phrase)
-                if long_enough and tuple(self._spoken[at : at + len(phrase)]) == phrase:
-                    found[number] = max(found.get(number, (0.0, "")), (0.9 if len(phrase) > 1 else 0.7, written))
+                if tuple(self._spoken[at : at + len(phrase)]) == phrase:
+                    found[number] = max(found.get(number, (0.0, "")), (min(1.0, len(phrase) / many), written))
         return found
 
 
@@ -252,7 +279,8 @@ def _spoken_as(text: str, asked: set[str]) -> list[str]:
     )
 
 
-_SIGIL: Final = re.compile(r"(?<![\w/.:])[$/@]([\w.:-]*\w)")
+_HYPHENED: Final = re.compile(r"[A-Za-z0-9]+[-_][A-Za-z0-9]+")
+_SIGIL: Final = re.compile(r"(?<![\w/.:`'\"(])[$/@](?!\d+\b)([\w.:-]*\w)(?!/)")
 _QUOTED: Final = re.compile(r"`([^`\n]{1,100})`")
 _WRITTEN: Final = re.compile(r"[A-Za-z0-9]+(?:[-_:][A-Za-z0-9]+)+")
 _CALLED: Final = re.compile(
@@ -260,13 +288,20 @@ _CALLED: Final = re.compile(
 )
 
 
-def _named(index: SearchIndex, query: str) -> set[int]:
-    """The skills that `query` is the name of, or names in a way that is not by accident."""
-    candidates = {query.strip().casefold()}
-    # A long request quotes and hyphenates much that is no name.
-    patterns = (_SIGIL, _QUOTED, _WRITTEN, _CALLED) if len(query) <= _LONG_REQUEST else (_SIGIL, _CALLED)
+def _named(index: SearchIndex, query: str, spoken: Sequence[str]) -> tuple[set[int], set[int]]:
+    """The skills that `query` calls (`$pdf`, "the pdf skill", or nothing but the name), and those that it mentions besides.
+
+    A mention is a name in quotes or with hyphens: long requests quote and hyphenate much that is no name.
+    """
+    called = _known(index, (_SIGIL, _CALLED), query, query.strip().casefold())
+    mentioned = _known(index, (_QUOTED, _WRITTEN), query)
+    return called or (set() if mentioned else set(index.names.get(tuple(spoken), ()))), mentioned
+
+
+def _known(index: SearchIndex, patterns: Sequence[re.Pattern[str]], query: str, *more: str) -> set[int]:
+    """The skills whose names the patterns find."""
+    candidates = set(more)
     for pattern in patterns:
         for found in pattern.finditer(query):
             candidates |= {group.strip().casefold() for group in found.groups() or (found[0],) if group}
-    numbers = {number for candidate in candidates if candidate not in STOP_WORDS for number in index.known.get(candidate, ())}
-    return numbers or set(index.names.get(tuple(words(query)), ()))
+    return {number for candidate in candidates if candidate not in STOP_WORDS for number in index.known.get(candidate, ())}

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from skillyard.search.index import SearchIndex
     from skillyard.search.postings import Postings
 
-__all__ = ["has_words", "score", "shares", "smallest_pairs"]
+__all__ = ["has_words", "missing", "score", "shares", "smallest_pairs"]
 
 MOST_WORDS: Final = 48  # words of a request that are looked up, the most telling ones
-CLOSELY: Final = 80  # skills that are looked at closely
+CLOSELY: Final = 100  # skills that are looked at closely
 _BACKGROUND: Final = 100  # skills imagined besides the real ones, so that few skills make no word common
 _TELLING: Final = 10  # words of a request that a perfect skill is expected to have
 _FEW: Final = 5  # the most telling words
-_COVERED, _COVERED_FEW, _COVERED_TOLD = 3.3, 3.0, 1.5
-_NAME_SAID, _PAIRS, _LONG = 1.9, 6.5, 0.35
+_COVERED, _COVERED_FEW = 3.0, 2.0  # for having all words of the request, and all of the most telling ones
+_NAME_SAID, _PAIRS, _LONG = 2.2, 4.0, 0.4
 _USUAL_LENGTH: Final = 150  # words of a body up to which it is not held back
 
 
@@ -88,6 +88,12 @@ def has_words(index: SearchIndex, place: int, asked: Sequence[str]) -> list[str]
     begin, end = _slices(postings, np.array([word_number(word) for word in asked], dtype=np.uint32))
     where = [int(one + np.searchsorted(postings.skills[one:two], local)) for one, two in zip(begin, end, strict=True)]
     return [word for word, at, two in zip(asked, where, end, strict=True) if at < two and postings.skills[at] == local]
+
+
+def missing(index: SearchIndex, asked: Sequence[str]) -> bool:
+    """Whether one of the words is in no skill."""
+    having, _ = _having(index, np.array([word_number(word) for word in asked], dtype=np.uint32))
+    return not having.all()
 
 
 def shares(index: SearchIndex, spoken: Sequence[str]) -> dict[str, float]:
@@ -172,7 +178,7 @@ def _summed(index: SearchIndex, terms: _Terms, ideal: _Terms) -> tuple[NDArray[n
         chosen = np.repeat(begin - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(int(lengths.sum()))
         skills, told = postings.skills[chosen], postings.told[chosen]
         value = postings.plain[chosen] * np.repeat(by_plain, lengths) + np.repeat(had, lengths)
-        value += told * np.repeat(by_told, lengths) + (told > 0) * np.repeat(_COVERED_TOLD * share, lengths)
+        value += told * np.repeat(by_told, lengths)
         total = np.bincount(skills, weights=value, minlength=postings.count)
         sums.append(total - _LONG * np.log(np.maximum(postings.lengths, _USUAL_LENGTH) / _USUAL_LENGTH))
         covered.append(np.bincount(skills, weights=np.repeat(terms.weights, lengths), minlength=postings.count))
@@ -189,15 +195,31 @@ def _closely(
     names: list[NDArray[np.uint32]] = []
     added = np.zeros(len(found))
     bounds = np.cumsum([0, *(segment.postings.count for segment in index.segments)])
-    for at, place in enumerate(found.tolist()):
-        number = int(np.searchsorted(bounds, place, side="right")) - 1
+    segment_of = np.searchsorted(bounds, found, side="right") - 1
+    for number, segment in enumerate(index.segments):
+        here = np.flatnonzero(segment_of == number)
+        added[here] = _pairs_worth(segment.postings, found[here] - bounds[number], pairs, worth)
+    for place, number in zip(found.tolist(), segment_of.tolist(), strict=True):
         postings, local = index.segments[number].postings, place - int(bounds[number])
         names.append(postings.names[postings.name_starts[local] : postings.name_starts[local + 1]])
-        has = postings.pairs[postings.pair_starts[local] : postings.pair_starts[local + 1]]
-        if len(pairs) and len(has):
-            where = np.minimum(np.searchsorted(has, pairs), len(has) - 1)
-            added[at] = worth[has[where] == pairs].sum()
     return added + _NAME_SAID * _name_said(index, names, terms)
+
+
+def _pairs_worth(
+    postings: Postings, places: NDArray[np.int64], pairs: NDArray[np.uint32], worth: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What the pairs that each of the skills at `places` has are worth together."""
+    if not len(pairs) or not len(places):
+        return np.zeros(len(places))
+    begin, lengths = postings.pair_starts[places], np.diff(postings.pair_starts)[places]
+    chosen = np.repeat(begin - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(int(lengths.sum()))
+    owners = np.arange(len(places), dtype=np.uint64) << np.uint64(32)
+    has = np.repeat(owners, lengths) | postings.pairs[chosen]  # sorted: by skill, and within one by pair
+    asked = owners[:, None] | pairs[None, :].astype(np.uint64)
+    at = np.minimum(np.searchsorted(has, asked.ravel()), max(len(has) - 1, 0))
+    hits = (has[at] == asked.ravel()).reshape(asked.shape) if len(has) else np.zeros(asked.shape, np.bool_)
+    result: NDArray[np.float64] = hits @ worth
+    return result
 
 
 def _asked_pairs(spoken: Sequence[str], weight_of: dict[int, float]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:

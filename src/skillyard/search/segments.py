@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from skillyard._version import __version__
-from skillyard.search.postings import Postings, build, merged
+from skillyard.search.postings import Postings, build, collected, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skillyard.search.pages import Page
 
-__all__ = ["Key", "Segment", "load_segments", "make_segment", "save_segments", "with_segment"]
+__all__ = ["Key", "Segment", "load_segments", "make_segment", "packed_postings", "save_segments", "with_segment"]
 
 Key = tuple[object, ...]
 """What a page was read from: the skill, the state of its file and a checksum of its header; plain values."""
@@ -51,9 +51,15 @@ class Segment:
     postings: Postings
 
 
-def make_segment(keys: Sequence[Key], pages: Sequence[Page]) -> Segment:
-    """One segment of the pages."""
-    return Segment(tuple(keys), build(pages))
+def packed_postings(pages: Sequence[Page]) -> list[bytes]:
+    """The postings of the pages as plain values, which another process can give back."""
+    postings = build(pages)
+    return [getattr(postings, field.name).tobytes() for field in fields(Postings)]
+
+
+def make_segment(keys: Sequence[Key], parts: Sequence[list[bytes]]) -> Segment:
+    """One segment of all that `packed_postings` made of the pages, in their order."""
+    return Segment(tuple(keys), collected([_postings(part) for part in parts]))
 
 
 def with_segment(segments: Sequence[Segment], new: Segment, wanted: Iterable[Key]) -> list[Segment]:
@@ -120,10 +126,12 @@ def _packed(own: bytes, base: bytes, segments: Sequence[Segment]) -> bytes:
 
 def _unpacked(plain: Any) -> Segment:
     keys, arrays = plain
+    return Segment(keys, _postings(arrays))
+
+
+def _postings(arrays: Sequence[bytes]) -> Postings:
     names = [field.name for field in fields(Postings)]
-    return Segment(
-        keys, Postings(**{name: np.frombuffer(data, _TYPES[name]) for name, data in zip(names, arrays, strict=True)})
-    )
+    return Postings(**{name: np.frombuffer(data, _TYPES[name]) for name, data in zip(names, arrays, strict=True)})
 
 
 def _read(path: str) -> tuple[bytes, tuple[bytes, Any]] | None:

@@ -141,7 +141,12 @@ def root(word: str) -> str:
     return word[:-1] if doubled else word
 
 
+_DERIVED_ENDINGS: Final = tuple(ending for ending, _, _ in _DERIVED)
+
+
 def _underived(word: str) -> str:
+    if not word.endswith(_DERIVED_ENDINGS):
+        return word
     for ending, rest, syllables in _DERIVED:
         if word.endswith(ending):
             before = word[: -len(ending)]
