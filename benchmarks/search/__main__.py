@@ -2,8 +2,9 @@
 
     python -m benchmarks.search --tasks DIR --queries FILE --core DIR FOLDER...
 
-Every FOLDER is searched for SKILL.md files; each content counts once. `--tasks` holds the tasks of SkillsBench with their skills,
-`--queries` its short requests, `--core` the folder with `tasks.jsonl` and `relevance.json`; without them only set C is measured.
+Every FOLDER is searched for SKILL.md files; each content counts once. `--tasks` holds the tasks of SkillsBench with their
+skills, `--queries` its short requests, `--core` the folder with `tasks.jsonl` and `relevance.json`; without them only set C is
+measured.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def read_collection(folders: Iterable[str]) -> tuple[list[Entry], dict[str, int]
             data = Path(path).read_bytes()
             digest = hashlib.sha256(data).hexdigest()
             if digest not in seen:
-                document = parse_document(data, file="SKILL.md", directory_name=os.path.basename(directory))
-                meta, status = document.metadata, os.stat(path)
+                document = parse_document(data, file="SKILL.md", directory_name=Path(directory).name)
+                meta, status = document.metadata, Path(path).stat()
                 spoken = (*meta.triggers.intents, *meta.triggers.phrases)
                 stamp = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
                 seen[digest] = len(entries)
@@ -83,7 +83,7 @@ def read_collection(folders: Iterable[str]) -> tuple[list[Entry], dict[str, int]
                         meta.display_name,
                         stamp,
                         meta.name,
-                    )  # fmt: skip
+                    )
                 )
             number_of[path] = seen[digest]
     return entries, number_of

@@ -6,11 +6,11 @@ again, and those that are gone no longer count.
 
 from __future__ import annotations
 
-import os
 import time
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.search.pages import read_pages, source_of
@@ -32,8 +32,8 @@ _WORTH_SHARING: Final = 500  # skills to be read from which a second process hel
 class SearchIndex:
     """The skills a model may see, ready to be searched; build it once and use it for many requests.
 
-    With `everyone` also those that no model may call, for a host that picks by itself. `cache` is a folder in which the index is
-    kept; `before` is an earlier index of nearly the same skills, of which everything that still holds is taken over.
+    With `everyone` also those that no model may call, for a host that picks by itself. `cache` is a folder in which the index
+    is kept; `before` is an earlier index of nearly the same skills, of which everything that still holds is taken over.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class SearchIndex:
 
 def _kept(file: str | None) -> list[Segment]:
     """What is kept on disk; without anything there, nothing is imported that would keep a second process from helping."""
-    if file is None or not os.path.exists(file):
+    if file is None or not Path(file).exists():
         return []
     from skillyard.search.segments import load_segments
 

@@ -29,7 +29,7 @@ _SCALES: Final = {
     "description": (3.5, 1.2, 0.75, 25.0),
     "keywords": (0.4, 1.2, 0.75, 10.0),
     "headings": (0.1, 1.2, 0.75, 40.0),
-    "body": (0.7, 1.5, 0.9, 700.0),
+    "body": (1.2, 1.5, 0.9, 700.0),
     "files": (4.0, 1.2, 0.75, 8.0),
 }
 _MIX: Final = np.uint32(0x9E3779B1)
@@ -164,7 +164,8 @@ def _summed(
 
 
 def _steps(strength: NDArray[np.float32]) -> NDArray[np.uint8]:
-    return np.clip(np.rint(strength / STEP), 0, 255).astype(np.uint8)
+    steps: NDArray[np.uint8] = np.clip(np.rint(strength / STEP), 0, 255).astype(np.uint8)
+    return steps
 
 
 def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NotRequired, TypedDict
 
 from skillyard.errors import InvalidInput
@@ -27,25 +28,22 @@ from skillyard.search.scores import Scores
 from skillyard.search.words import STOP_WORDS, compounds, runs, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skillyard.catalog import Skill
 
 __all__ = ["Match", "MatchShape", "Reason", "named_skills", "search_skills"]
 
-_BRIEF: Final = 12  # words up to which a request that mentions a name as it is written means that skill
-_JOINED: Final = 0.4  # what two words of a request count when they are one in a skill, beside what each counts
+_BRIEF: Final = 8  # words up to which a request that mentions a name as it is written means that skill
 _TRANSLATED: Final = 0.7
-_MENTIONED: Final = 1.5  # what a mention in a longer request adds to a score
-_PHRASE: Final = 3.0  # what a declared phrase adds that is the whole request
+_MENTIONED: Final = 0.7  # what a mention in a longer request adds to a score
+_PHRASE: Final = 1.5  # what a declared phrase adds that is the whole request
 _MOST: Final = 0.4  # share of a request's words from which a declared phrase says what it is about
 _COVERED: Final = 0.25  # share of a request's weight below which nothing fits it surely
 _FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
 SHORT_REQUEST: Final = 3  # words up to which one word of it may be a declared phrase by itself
-_LOOKED_AT: Final = 5  # matches for each one asked for, among which nearly the same content is looked for
+_LOOKED_AT: Final = 3  # matches for each one asked for, among which nearly the same content is looked for
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
-_SLOPE, _BEHIND, _CROWD, _OFFSET = 0.37, 0.78, 0.2, -1.6  # the curve of the confidence
+_SLOPE, _BEHIND, _CROWD, _OFFSET = 0.35, 0.77, 0.2, -1.65  # the curve of the confidence
 
 
 class Reason(NamedTuple):
@@ -66,23 +64,27 @@ class MatchShape(TypedDict):
     duplicates: NotRequired[list[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Match:
-    """A skill that fits a request, how sure that is (0 to 1), and because of what.
-
-    Reasons are `name:`, `phrase:`, `keyword:`, `description:` or `text:` (headings, body and names of files) and the word or
-    phrase that the skill and the request share. `duplicates` are the ids of skills with nearly the same content.
-    """
+    """A skill that fits a request, how sure that is (0 to 1), and in `duplicates` the ids of skills with nearly its content."""
 
     skill: Skill
     confidence: float
-    matched: tuple[str, ...]
     duplicates: tuple[str, ...] = ()
-    _reasons: tuple[Reason, ...] = field(default=(), repr=False, compare=False)
+    _why: Callable[[], list[tuple[str, str]]] = field(default=list, repr=False, compare=False)
+    _weigh: Callable[[str], float] = field(default=lambda _: 0.0, repr=False, compare=False)
+
+    @cached_property
+    def matched(self) -> tuple[str, ...]:
+        """Because of what: at most eight words or phrases that the skill and the request share, each after its field.
+
+        The fields are `name:`, `phrase:`, `keyword:`, `description:` and `text:` (headings, body and names of files).
+        """
+        return tuple(f"{kind}:{written}" for kind, written in self._why())
 
     def explain(self) -> tuple[Reason, ...]:
         """The reasons of `matched` with what each weighs in the request (0 to 1), in the same order."""
-        return self._reasons
+        return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
 
     def to_dict(self) -> MatchShape:
         """The match as plain data: `{"id", "name", "confidence", "matched", "duplicates"?}`."""
@@ -148,7 +150,7 @@ class _Request:
     def ranked(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
         """Confidence and number of each skill that may be a match, best first; the tuple has room for duplicates."""
         numbers = {*self._values, *self.named}
-        found = [(self._confidence(number), number) for number in numbers if self._only(number)]
+        found = [(self._confidence(number), number) for number in numbers if self._counts(number)]
         found = [(confidence, number) for confidence, number in found if confidence >= least and confidence > 0]
         found.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
         return [(confidence, number, ()) for confidence, number in found]
@@ -173,29 +175,29 @@ class _Request:
 
     def match(self, confidence: float, number: int, duplicates: tuple[int, ...]) -> Match:
         """The match as it is given out."""
-        reasons = self._reasons(number)
         ids = tuple(self._index.skills[one].id for one in duplicates)
-        matched = tuple(f"{reason.field}:{reason.written}" for reason in reasons)
-        return Match(self._index.skills[number], confidence, matched, ids, reasons)
+        return Match(self._index.skills[number], confidence, ids, partial(self._reasons, number), self._weight)
 
     def _search(self, query: str, limit: int, only: Callable[[Skill], bool] | None) -> Scores:
-        self._only = (lambda number: only(self._index.skills[number])) if only else (lambda _: True)
+        self._wanted = only
         self._places: dict[int, int] = {}
         if not self._spoken or not len(self._index):
             return Scores()
         from skillyard.search.scoring import missing, score  # with it comes numpy
 
         extra = dict.fromkeys(translated(query), _TRANSLATED)
-        for joined, parts in self._joined(query):
-            extra[joined] = 1.0 if missing(self._index, parts) else _JOINED
+        extra.update((joined, 1.0) for joined, parts in self._joined(query) if missing(self._index, parts))
         extra = {word: factor for word, factor in extra.items() if word not in self._asked}
         self._asked |= extra.keys()
-        found = score(self._index, self._spoken, tuple(extra.items()), limit=limit, only=self._only if only else None)
+        found = score(self._index, self._spoken, tuple(extra.items()), limit=limit, only=self._counts if only else None)
         self._places = dict(zip(found.numbers, found.places, strict=True))
         return found
 
+    def _counts(self, number: int) -> bool:
+        return self._wanted is None or self._wanted(self._index.skills[number])
+
     def _joined(self, query: str) -> list[tuple[str, list[str]]]:
-        """Words that may be written as one in a skill, "front-end" or "front end" for frontend, with the words they are of."""
+        """Two words as the one that a skill may write, "front-end" or "front end" as frontend, with the words they are of."""
         beside = zip(self._spoken, self._spoken[1:], strict=False) if len(self._spoken) <= _FEW_WORDS else ()
         found = [(f"{one}{two}", [one, two]) for one, two in beside if one.isascii() and two.isascii()]
         return found + [(compounds(written)[0], words(written)) for written in _HYPHENED.findall(query) if compounds(written)]
@@ -226,7 +228,7 @@ class _Request:
             return 0.7 if share * SHORT_REQUEST >= 1 else 0.0
         return 0.9 if share >= _MOST else 0.0
 
-    def _reasons(self, number: int) -> tuple[Reason, ...]:
+    def _reasons(self, number: int) -> list[tuple[str, str]]:
         """What of the skill the request speaks of, strongest first."""
         skill, asked = self._index.skills[number], self._asked
         found = [("name", skill.name)] if number in self.named else []
@@ -237,7 +239,7 @@ class _Request:
         if len(found) < REASONS:
             told = {word for _, written in found for word in words(written)}
             found += [("text", word) for word in self._in_text(number) if word not in told]
-        return tuple(Reason(kind, written, self._weight(written)) for kind, written in dict.fromkeys(found))[:REASONS]
+        return list(dict.fromkeys(found))[:REASONS]
 
     def _in_text(self, number: int) -> list[str]:
         """The words of the request that the skill has, as `words` gives them."""

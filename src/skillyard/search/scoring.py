@@ -138,7 +138,8 @@ def _extra(index: SearchIndex, extra: Sequence[tuple[str, float]]) -> _Terms:
 
 def _rarity(index: SearchIndex, having: NDArray[np.int64]) -> NDArray[np.float64]:
     count = len(index.skills) + _BACKGROUND
-    return np.log(1 + (np.maximum(count - having, 0) + 0.5) / (having + 0.5))
+    rarity: NDArray[np.float64] = np.log(1 + (np.maximum(count - having, 0) + 0.5) / (having + 0.5))
+    return rarity
 
 
 def _slices(postings: Postings, numbers: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

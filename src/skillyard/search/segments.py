@@ -14,7 +14,8 @@ import os
 import sys
 import zlib
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> Non
     from skillyard.files import replace_file
 
     with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+        Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark = _mark(segments[0])
         if large:
             replace_file(file, _packed(mark, b"", segments[:1]), durable=False)
@@ -112,7 +113,7 @@ def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> Non
 
 def _mark(segment: Segment) -> bytes:
     """What tells one large segment from another."""
-    keys = zlib.crc32(marshal.dumps(segment.keys, 2))
+    keys = zlib.crc32(marshal.dumps(cast("Any", segment.keys), 2))
     return keys.to_bytes(4, "big") + len(segment.postings.skills).to_bytes(8, "big")
 
 

@@ -121,7 +121,8 @@ _DERIVED: Final = (
     ("ivity", "iv", 1), ("bility", "bl", 1), ("ment", "", 1), ("ness", "", 1), ("ition", "it", 1), ("sion", "s", 1),
     ("tion", "t", 1), ("ance", "", 1), ("ence", "", 1), ("anc", "", 1), ("enc", "", 1), ("able", "", 1), ("ible", "", 1),
     ("abl", "", 1), ("ibl", "", 1), ("ical", "ic", 1), ("ally", "al", 1), ("ously", "ous", 1), ("ively", "iv", 1),
-    ("ful", "", 1), ("ous", "", 1), ("ly", "", 1), ("er", "", 1), ("or", "", 1), ("iz", "", 2), ("at", "", 2), ("iv", "", 2), ("al", "", 2),
+    ("ful", "", 1), ("ous", "", 1), ("ly", "", 1), ("er", "", 1), ("or", "", 1), ("iz", "", 2),
+    ("at", "", 2), ("iv", "", 2), ("al", "", 2),
     ("ic", "", 2), ("y", "i", 1),
 )  # fmt: skip
 _SYLLABLE: Final = re.compile(r"[aeiouy]+[^aeiouy]+")
