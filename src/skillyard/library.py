@@ -124,18 +124,63 @@ class Catalog(room.Catalog):
         )
 
     def search(
-        self, text: str, limit: int = 10, *, min_confidence: float = 0.15, only: Callable[[Skill], bool] | None = None
+        self,
+        text: str,
+        limit: int = 10,
+        *,
+        min_confidence: float = 0.15,
+        source: str | None = None,
+        tag: str | None = None,
+        domain: str | None = None,
     ) -> list[Match]:
         """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
 
-        `only` decides which skills count, by their source for instance.
+        With `source`, `tag` (or keyword) and `domain` only skills that have them count.
 
         Raises:
             InvalidInput: a limit below 1, or a confidence outside 0 to 1.
         """
-        from skillyard.search import search_skills
+        from skillyard.search import search_skills, wanted
 
+        only = wanted(source, tag, domain)
         return search_skills(self._search_index(), text, limit=limit, min_confidence=min_confidence, only=only)
+
+    def find_relevant_skills(
+        self,
+        intent: str,
+        *,
+        limit: int = 3,
+        min_confidence: float = 0.15,
+        domain: str | None = None,
+        required_keywords: Collection[str] = (),
+    ) -> list[Match]:
+        """The skills whose declared triggers, keywords and description `intent` meets, the surest first (document 000).
+
+        Unlike `search` this reads nothing but front matter, and its scores are fixed sums: docs/choosing.md has them.
+
+        Raises:
+            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
+        """
+        from skillyard.search import find_relevant_skills
+
+        return find_relevant_skills(
+            self.all(),
+            intent,
+            limit=limit,
+            min_confidence=min_confidence,
+            domain=domain,
+            required_keywords=required_keywords,
+        )
+
+    def match_event(self, event: str, *, limit: int = 10) -> list[Match]:
+        """The skills that declare the event type `event` among their triggers, the highest priority first.
+
+        Raises:
+            InvalidInput: an empty event, or a limit below 1.
+        """
+        from skillyard.search import match_event
+
+        return match_event(self.all(), event, limit=limit)
 
     async def run(
         self,

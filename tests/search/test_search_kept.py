@@ -177,12 +177,16 @@ def test_the_same_skill_under_many_names_is_one_match_that_lists_the_others(skil
     assert mill.to_dict()["duplicates"] == list(mill.duplicates)
 
 
-def test_only_skills_that_are_wanted_count(shelf: Path) -> None:
+def test_only_skills_that_are_wanted_count(shelf: Path, make_skill: Any) -> None:
+    art = "name: gallery\ndescription: Shows pictures on a wall.\ntags: [Art]\ndomain: home"
+    make_skill(shelf, "gallery", front_matter=art)
     catalog = Catalog.discover(roots=[shelf])
     everyone = catalog.search("a shop with pictures", min_confidence=0)
     assert {match.skill.name for match in everyone} >= {"ledger", "gallery"}
-    some = catalog.search("a shop with pictures", min_confidence=0, only=lambda skill: skill.name == "gallery")
+    some = catalog.search("a shop with pictures", min_confidence=0, tag="art")
     assert [match.skill.name for match in some] == ["gallery"]
+    assert [match.skill.name for match in catalog.search("a shop with pictures", source="config", domain="HOME")] == ["gallery"]
+    assert catalog.search("a shop with pictures", source="user") == []
 
 
 def test_a_match_explains_what_each_reason_weighs(shelf: Path) -> None:

@@ -3,7 +3,7 @@
 Two steps. First every skill that has a word of the request gets a sum over those words: their strength in it by BM25, each word
 weighted by how rare it is, and the share of the request's weight that the skill has at all. Then the best of them are looked at
 closely: how much of the skill's name the request says, and which words of the request follow each other in the skill as well.
-The weights were fitted on one half of the sets that docs/search.md tells of.
+The weights were chosen on the sets that docs/search.md tells of.
 """
 
 from __future__ import annotations

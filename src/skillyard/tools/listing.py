@@ -24,6 +24,7 @@ __all__ = ["SEARCH_SKILLS", "SKILLS_LIST"]
 _LISTED: Final = 200
 _FEW: Final = 10
 _MOST: Final = 50
+_FARTHEST: Final = 1000
 
 
 def _define_list(context: ToolContext) -> ToolDefinition:
@@ -65,14 +66,19 @@ def _define_search(context: ToolContext) -> ToolDefinition:
     words = context.wording
     query = Parameter("query", "string", words.search_skills_query, required=True)
     limit = Parameter("limit", "integer", words.search_skills_limit, minimum=1, maximum=_MOST)
-    return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit))
+    offset = Parameter("offset", "integer", words.search_skills_offset, minimum=0, maximum=_FARTHEST)
+    return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit, offset))
 
 
 async def _search(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
     query, limit = arguments.text("query"), arguments.number("limit", _FEW)
     index = await asyncio.to_thread(context.index)
-    matches = await asyncio.to_thread(search_skills, index, query, limit=limit)
-    data = {"matches": [match.to_dict() for match in matches]}
+    offset = arguments.number("offset", 0)
+    found = await asyncio.to_thread(search_skills, index, query, limit=offset + limit + 1)
+    matches, more = found[offset : offset + limit], len(found) > offset + limit
+    data: dict[str, object] = {"matches": [match.to_dict() for match in matches]} | ({"more": True} if more else {})
+    if not matches and offset:
+        return ToolResult(f"No more than {len(found)} skills fit {single_line(query)!r}.", title="No more skills", data=data)
     if not matches:
         return ToolResult(_nothing(query, len(index)), title="No skill fits", data=data)
     lines = [
@@ -80,7 +86,9 @@ async def _search(context: ToolContext, arguments: Arguments, caller: Caller) ->
         f"{shorten(single_line(match.skill.description), 200)}"
         for match in matches
     ]
-    text = "\n".join([f"Skills that may fit {single_line(query)!r}, best first:", *lines, "Load one with the skill tool."])
+    rest = [f"There are more: search again with offset {offset + limit}."] if more else []
+    head = f"Skills that may fit {single_line(query)!r}, best first:"
+    text = "\n".join([head, *lines, *rest, "Load one with the skill tool."])
     return ToolResult(text, title=f"{len(matches)} skills fit", data=data)
 
 
