@@ -138,4 +138,7 @@ class SandboxBackend(Protocol):
         """What of `policy` this backend cannot enforce; empty when it can run it."""
 
     async def run(self, job: Job) -> Result:
-        """Run one job to its end; nothing of it is left behind."""
+        """Run one job to its end; no process of it is left.
+
+        Its copy is deleted in a thread, which the end of the loop and of the program wait for.
+        """

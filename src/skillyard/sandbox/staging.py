@@ -72,10 +72,9 @@ class Stage:
 
     def add_file(self, name: str, data: bytes) -> str:
         """Put a file of ours beside the skill; its path."""
-        path = Path(self.base, name)
-        path.write_bytes(data)
-        path.chmod(0o444)
-        return str(path)
+        path = f"{self.base}/{name}"
+        _write(path, data)
+        return path
 
     def add_library(self, name: str, files: Mapping[str, bytes]) -> None:
         """Put files of ours that the script may import into the folder `name` beside the skill."""
@@ -85,8 +84,7 @@ class Stage:
             for folder in reversed(path.relative_to(self.base).parents[:-1]):
                 Path(self.base, folder).mkdir(exist_ok=True)
                 Path(self.base, folder).chmod(0o755)
-            path.write_bytes(data)
-            path.chmod(0o444)
+            _write(str(path), data)
 
     def add_packages(self, folder: str, identity: Identity | None) -> None:
         """Make the folder of installed packages known under a name beside the skill; copied when the run could not reach it."""
@@ -120,6 +118,14 @@ class Stage:
                 f"the skill is too large to run (at {relative!r})",
                 hint=f"at most {MAXIMUM_ENTRIES} files, {MAXIMUM_FILE_BYTES} bytes each, {MAXIMUM_BYTES} bytes in all",
             )
+
+
+def _write(path: str, data: bytes) -> None:
+    """A new file that everyone may read, whatever the umask is."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as sink:
+        sink.write(data)
+        os.fchmod(file, 0o444)
 
 
 def _second_name(source: str, target: str) -> None:
