@@ -75,6 +75,16 @@ def test_a_search_explains_pages_and_filters(call: Call, examples: Path) -> None
     assert call("search", "text", "--root", examples, "--tag", "no-such-tag").code == 1
 
 
+def test_a_search_tells_as_much_as_fits_or_as_is_wanted(call: Call, examples: Path) -> None:
+    full = call("search", "text statistics", "--root", examples, "--limit", "1", "--disclosure", "full").out
+    brief = call("search", "text statistics", "--root", examples, "--limit", "1", "--disclosure", "brief", "--json").data
+    told = brief["matches"][0]["told"]
+    assert "Parameters:" in told
+    assert full.startswith(told.splitlines()[0])
+    assert len(full) > len(told)
+    assert call("search", "text statistics", "--root", examples, "--disclosure", "auto").code == 0
+
+
 def test_triggers_are_searched_by_intent_and_by_event(call: Call, skills_root: Path, make_skill: Any) -> None:
     front = "name: sky\ndescription: Looks up.\ntriggers: {intents: [query_weather], event_types: [abp.tool_request]}"
     make_skill(skills_root, "sky", front_matter=front)

@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "check": Command("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
         "pack": Command("pack", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
         "verify": Command("verify", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),
+        "eval": Command("eval", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"),
         "enable": Command("switch", GROUPS[1], "offer a disabled skill to models again"),
         "disable": Command("switch", GROUPS[1], "keep a skill but offer it to no model"),
         "delete": Command("delete", GROUPS[1], "delete a user skill from the disk"),

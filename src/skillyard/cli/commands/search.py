@@ -34,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--domain", help="only skills of this domain; with --intent it counts a tenth instead")
     parser.add_argument("--limit", type=positive, default=10, metavar="N", help="at most this many (default: %(default)s)")
     parser.add_argument("--page", type=positive, default=1, metavar="K", help="the K-th so many (default: %(default)s)")
+    parser.add_argument(
+        "--disclosure",
+        choices=("auto", "metadata", "brief", "full"),
+        help="tell of each match as a model would be told: by how surely it fits (auto), or always so much",
+    )
     parser.add_argument("--explain", action="store_true", help="show what each reason weighs in the request")
 
 
@@ -48,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     matches, more = found[first : first + arguments.limit], len(found) > first + arguments.limit
     screen: Screen = arguments.screen
     if screen.as_json:
-        screen.data({"matches": [_shape(match, explain=arguments.explain) for match in matches], "more": more})
+        screen.data({"matches": [_shape(match, arguments) for match in matches], "more": more})
     elif matches:
         _show(screen, matches, arguments, more=more)
     else:
@@ -69,15 +74,20 @@ def _found(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list[
     return [match for match in found if only is None or only(match.skill)][:limit]
 
 
-def _shape(match: Match, *, explain: bool) -> dict[str, object]:
+def _shape(match: Match, arguments: argparse.Namespace) -> dict[str, object]:
     shape: dict[str, object] = dict(match.to_dict())
-    if explain:
+    if arguments.disclosure:
+        shape["told"] = _told(match, arguments.disclosure)
+    if arguments.explain:
         shape["reasons"] = [reason._asdict() for reason in match.explain()]
     return shape
 
 
 def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *, more: bool) -> None:
-    if arguments.explain:
+    if arguments.disclosure:
+        for match in matches:
+            screen.line(_told(match, arguments.disclosure) + "\n")
+    elif arguments.explain:
         for match in matches:
             _explain(screen, match)
     else:
@@ -90,6 +100,12 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
         screen.note("none of them fits surely; perhaps no skill is for this")
     if more:
         screen.note(f"there are more: --page {arguments.page + 1}")
+
+
+def _told(match: Match, disclosure: str) -> str:
+    from skillyard.prompt import describe_skill, disclosure_stage
+
+    return describe_skill(match.skill, disclosure_stage(match.confidence, user=None if disclosure == "auto" else disclosure))
 
 
 def _explain(screen: Screen, match: Match) -> None:
