@@ -12,7 +12,7 @@ Everything here is a short way to a room below: `prompt`, `search`, `permissions
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillyard import catalog as room
 from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approver, Gate, Rules
     from skillyard.prompt import Index, Style
-    from skillyard.search import Match, SearchIndex
+    from skillyard.search import Match, Reranker, SearchIndex
 
 __all__ = ["Catalog"]
+
+_RERANKED: Final = 30  # matches that a reranker is shown
 
 
 class Catalog(room.Catalog):
@@ -132,18 +134,21 @@ class Catalog(room.Catalog):
         source: str | None = None,
         tag: str | None = None,
         domain: str | None = None,
+        reranker: Reranker | None = None,
     ) -> list[Match]:
         """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
 
-        With `source`, `tag` (or keyword) and `domain` only skills that have them count.
+        With `source`, `tag` (or keyword) and `domain` only skills that have them count. A `reranker` looks at the best thirty
+        once more.
 
         Raises:
             InvalidInput: a limit below 1, or a confidence outside 0 to 1.
         """
-        from skillyard.search import search_skills, wanted
+        from skillyard.search import rerank, search_skills, wanted
 
-        only = wanted(source, tag, domain)
-        return search_skills(self._search_index(), text, limit=limit, min_confidence=min_confidence, only=only)
+        only, many = wanted(source, tag, domain), limit if reranker is None else max(limit, _RERANKED)
+        found = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
+        return rerank(text, found, reranker)[:limit] if reranker else found
 
     def find_relevant_skills(
         self,
