@@ -44,7 +44,38 @@ _TABLE: Final = """
 正则=regex|编码=encoding|爬取=scrape crawl|本地化=localization i18n|国际化=i18n internationalization|无障碍=accessibility
 搜索引擎优化=seo|关键词=keyword|知识库=knowledge base|问答=qa question answer|记忆=memory|工作流=workflow|流水线=pipeline
 定时=schedule cron|提醒=reminder|截图=screenshot|剪辑=edit video|配音=voiceover tts|创建=create|生成=generate|编辑=edit
-整理=organize|文件夹=folder|重命名=rename|技能=skill|规范=standard guidelines|变更日志=changelog
+整理=organize|文件夹=folder|重命名=rename|技能=skill|规范=standard guidelines|变更日志=changelog|修改=edit
+修订=revision tracked changes|改写=rewrite|润色=edit polish copy editing|校对=proofread|内部=internal|公司=company
+企业=enterprise business|事故=incident|故障=incident failure|复盘=postmortem retrospective|定价=pricing|价格=price
+策略=strategy|战略=strategy|应用商店=app store|应用=app application|商店=store|起草=draft|撰写=write writing
+劳动合同=employment contract|劳动=employment|雇佣=employment|审计=audit|检查=check|验证=validate verify|仪表盘=dashboard
+看板=dashboard kanban|面板=dashboard|报表=report|清单=checklist manifest|流程=process workflow|自动=automatic
+集成=integration|持续集成=ci continuous integration|持续部署=cd continuous deployment|构建=build|搭建=build setup
+编译=compile|打包=package bundle|安装=install|配置=configure configuration|环境=environment|变量=variable|参数=parameter
+函数=function|类=class|对象=object|变化=change|状态=state|状态管理=state management|路由=routing router|表结构=schema
+数据结构=data structure|索引=index|事务=transaction|缓慢=slow performance|内存=memory|并发=concurrency|异步=async
+线程=thread|进程=process|算法=algorithm|排序=sort|推荐=recommendation|分类=classification|聚类=clustering|回归=regression
+特征=feature|数据集=dataset|标注=annotation label|向量=vector embedding|嵌入=embedding|检索增强=rag retrieval augmented
+大模型=llm language model|大语言模型=llm language model|多智能体=multi agent|对话=conversation chat|上下文=context
+压缩包=zip archive|解压=unzip extract|批量=batch|格式=format|排版=layout typesetting|目录=folder directory|路径=path
+链接=link|附件=attachment|打印=print|幻灯=slides|动态图=gif animation|动图=gif animation|绘图=draw drawing|画=draw
+插图=illustration|头像=avatar|横幅=banner|标志=logo|网页设计=web design|响应式=responsive|样式=css style|按钮=button
+登录页=login page|落地页=landing page|转化率=conversion rate|邮件营销=email marketing|订阅=subscription|会员=membership
+增长=growth|用户=user|留存=retention|调研=research survey|问卷=survey|采访=interview|头脑风暴=brainstorming|点子=ideas
+创意=creative ideas|路线图=roadmap|里程碑=milestone|风险=risk|合规=compliance|隐私=privacy gdpr
+渗透测试=penetration testing pentest|攻击=attack|恶意软件=malware|逆向=reverse engineering|取证=forensics|防火墙=firewall
+证书=certificate|令牌=token|会话=session|注入=injection|跨站=xss|注册=registration signup|付款=payment|退款=refund
+账单=billing invoice|预算=budget|投资=investment|基金=fund|汇率=exchange rate|房产=real estate|保险=insurance|物流=logistics
+库存=inventory|采购=procurement|供应链=supply chain|客户关系=crm|线索=leads|招标=tender bid|课堂=classroom teaching
+作业=homework assignment|考试=exam|词汇=vocabulary|语法=grammar|口语=speaking|简报=briefing newsletter|周报=weekly report
+日报=daily report|月报=monthly report|年报=annual report|演讲=speech presentation|稿件=manuscript article
+剧本=screenplay script|诗=poem poetry|故事=story|标题=title headline|标签=tag label|评论=comment review|点赞=like
+粉丝=followers|直播=live streaming|短视频=short video|播客=podcast|转写=transcription|听写=transcription
+朗读=text to speech tts|人脸=face|物体=object|检测=detection|分割=segmentation|卫星=satellite|遥感=remote sensing
+坐标=coordinates|导航=navigation|公交=transit bus|地铁=subway metro|温度=temperature|能源=energy|电力=power electricity
+电池=battery|传感器=sensor|机械=mechanical|材料=materials|晶体=crystal|光谱=spectrum spectroscopy|仿真=simulation
+模拟=simulation|控制=control|优先级=priority|截止=deadline|日程=schedule calendar|闹钟=alarm reminder|联系人=contacts
+通讯录=contacts address book|短信=sms message|电话=phone call
 """
 
 

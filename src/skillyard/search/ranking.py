@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Match", "MatchShape", "Reason", "named_skills", "search_skills"]
 
 _BRIEF: Final = 8  # words up to which a request that mentions a name as it is written means that skill
-_TRANSLATED: Final = 0.7
+_TRANSLATED: Final = 1.0  # what the English of a Chinese word counts
 _MENTIONED: Final = 0.7  # what a mention in a longer request adds to a score
 _PHRASE: Final = 1.5  # what a declared phrase adds that is the whole request
 _MOST: Final = 0.4  # share of a request's words from which a declared phrase says what it is about
@@ -186,10 +186,12 @@ class _Request:
         from skillyard.search.scoring import missing, score  # with it comes numpy
 
         extra = dict.fromkeys(translated(query), _TRANSLATED)
+        foreign = bool(extra)
         extra.update((joined, 1.0) for joined, parts in self._joined(query) if missing(self._index, parts))
         extra = {word: factor for word, factor in extra.items() if word not in self._asked}
         self._asked |= extra.keys()
-        found = score(self._index, self._spoken, tuple(extra.items()), limit=limit, only=self._counts if only else None)
+        only_some = self._counts if only else None
+        found = score(self._index, self._spoken, tuple(extra.items()), limit=limit, only=only_some, translated=foreign)
         self._places = dict(zip(found.numbers, found.places, strict=True))
         return found
 

@@ -50,16 +50,18 @@ def score(
     *,
     limit: int = 10,
     only: Callable[[int], bool] | None = None,
+    translated: bool = False,
 ) -> Scores:
     """The best skills for the words `spoken` (in order), at least `limit` of them if there are; `only` decides by number.
 
-    `extra` words count by their factor and need not be found.
+    `extra` words count by their factor and need not be found. When some of them are `translated`, words of the request itself
+    that no skill has need not be found either.
     """
     counts = Counter(map(word_number, spoken))
     if not index.skills or not (counts or extra):
         return Scores()
     own = np.fromiter(counts, np.uint32, len(counts))
-    terms, more = _terms(index, own, counts), _extra(index, extra)
+    terms, more = _terms(index, own, counts, known_only=translated), _extra(index, extra)
     everything = np.concatenate([terms.numbers, more.numbers])
     best = np.argsort(-np.concatenate([terms.weights, more.weights]), kind="stable")[:MOST_WORDS]
     all_terms = _Terms(
@@ -67,7 +69,7 @@ def score(
         np.concatenate([terms.weights, more.weights])[best],
         np.concatenate([terms.told, more.told])[best],
     )
-    ideal = terms if len(own) else more
+    ideal = terms if len(own) and not translated else all_terms
     sums, covered = _summed(index, all_terms, ideal)
     found = np.flatnonzero((covered > 0) & (index.numbers >= 0))
     if only:
@@ -122,9 +124,11 @@ def _segment_of(index: SearchIndex, place: int) -> tuple[int, int]:
     raise IndexError(place)
 
 
-def _terms(index: SearchIndex, numbers: NDArray[np.uint32], counts: Counter[int]) -> _Terms:
+def _terms(index: SearchIndex, numbers: NDArray[np.uint32], counts: Counter[int], *, known_only: bool = False) -> _Terms:
     often = np.sqrt(np.array([counts[int(number)] for number in numbers], dtype=np.float64))
     having, told = _having(index, numbers)
+    if known_only:
+        often = often * (having > 0)
     return _Terms(numbers, _rarity(index, having) * often, _rarity(index, told) * often)
 
 
