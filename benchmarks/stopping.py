@@ -1,7 +1,7 @@
 """How fast a run that will not stop is stopped, and what a flood of output costs the one who watches.
 
-`python benchmarks/stopping.py [rounds]`. Each script runs in each sandbox of this machine, in turns. Times are those of the whole
-call, with copying the skill before and reading the answer after, less the limit that was set.
+`python benchmarks/stopping.py [rounds]`. Each script runs in each sandbox of this machine, in turns. Times are those of the
+whole call, with copying the skill before and reading the answer after, less the limit that was set.
 """
 
 from __future__ import annotations
@@ -98,9 +98,8 @@ async def main(rounds: int) -> None:
     for (name, what), times in sorted(floods.items()):
         print(f"{name:10} {what:32} {median(times):8.1f} {max(times):8.1f}  ms for the whole call")
     for (name, cap), times_grown in grown.items():
-        print(
-            f"{name:10} {'flood of ' + str(cap // MEBIBYTE) + ' MiB':32} {times_grown:8.2f} {'':8}  x the cap, at most in memory"
-        )
+        what = f"flood of {cap // MEBIBYTE} MiB"
+        print(f"{name:10} {what:32} {times_grown:8.2f} {'':8}  x the cap, at most in memory")
     print_goals(
         [
             Goal("killed after its limit, median of the slowest kind", max(map(median, late.values())), 50, " ms"),
