@@ -98,7 +98,8 @@ async def main(rounds: int) -> None:
     for (name, what), times in sorted(floods.items()):
         print(f"{name:10} {what:32} {median(times):8.1f} {max(times):8.1f}  ms for the whole call")
     for (name, cap), times_grown in grown.items():
-        print(f"{name:10} {'flood of ' + str(cap // MEBIBYTE) + ' MiB':32} {times_grown:8.2f} {'':8}  x the cap in memory")
+        what = f"flood of {cap // MEBIBYTE} MiB"
+        print(f"{name:10} {what:32} {times_grown:8.2f} {'':8}  x the cap, at most in memory")
     print_goals(
         [
             Goal("killed after its limit, median of the slowest kind", max(map(median, late.values())), 50, " ms"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import signal
 import time
 from dataclasses import dataclass, field
@@ -18,10 +17,12 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.sandbox.processes import descendants
+from skillyard.sandbox.sweeping import Sweeper
 
 __all__ = ["Cgroup", "CgroupParents", "find_parents", "make_cgroup", "move_tree", "own_groups", "remove_empty", "write_control"]
 
 _PREFIX: Final = "skillyard-"
+SWEEPER: Final = Sweeper(_PREFIX)
 _COUNTER = itertools.count()
 
 
@@ -108,6 +109,9 @@ class Cgroup:
 def make_cgroup(*, memory_bytes: int, pids: int) -> Cgroup | None:
     """A group for one run, or `None` where none can be made."""
     parents = find_parents()
+    if parents:
+        for folder in {parents.memory, parents.pids}:
+            SWEEPER.sweep(folder, _remove)
     return _make(parents, memory_bytes=memory_bytes, pids=pids) if parents else None
 
 
@@ -139,12 +143,11 @@ def _limit(group: Cgroup, memory_bytes: int, pids: int) -> None:
 
 @cache
 def find_parents() -> CgroupParents | None:
-    """Where groups can be made, found once by making one; groups left by dead processes are removed on the way."""
+    """Where groups can be made, found once by making one."""
     mounts = _mounts()
     own = own_groups()
     for parents in (_version_two(mounts, own), _version_one(mounts, own)):
         if parents and _works(parents):
-            _sweep(parents)
             return parents
     return None
 
@@ -202,16 +205,6 @@ def own_groups() -> dict[str, str]:
             for controller in controllers.split(","):
                 found[controller] = path
     return found
-
-
-def _sweep(parents: CgroupParents) -> None:
-    """Remove the empty groups of processes that no longer live."""
-    for folder in {parents.memory, parents.pids}:
-        with contextlib.suppress(OSError):
-            for name in os.listdir(folder):
-                match = re.fullmatch(rf"{_PREFIX}(\d+)-.*", name)
-                if match and not Path(f"/proc/{match[1]}").exists():
-                    _remove(f"{folder}/{name}")
 
 
 def _members(folder: str) -> list[int]:

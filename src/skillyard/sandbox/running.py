@@ -265,8 +265,10 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
             for_python = runtime.kind == "python"
             files = {name: data for name, data in job.library.items() if name.endswith(".py") == for_python}
             made.add_library(_LIBRARIES[runtime.kind], files)
-        if runtime.kind == "python" and job.packages:
-            made.add_packages(job.packages, identity)
+        if runtime.kind == "python":
+            packages = job.packages if isinstance(job.packages, str) else job.packages(made.tree)
+            if packages:
+                made.add_packages(packages, identity)
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
             if job.policy.filesystem == "read-write":
