@@ -134,19 +134,21 @@ class Catalog(room.Catalog):
         source: str | None = None,
         tag: str | None = None,
         domain: str | None = None,
+        permission: Permission | None = None,
         reranker: Reranker | None = None,
     ) -> list[Match]:
         """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
 
-        With `source`, `tag` (or keyword) and `domain` only skills that have them count. A `reranker` looks at the best thirty
-        once more.
+        With `source`, `tag` (or keyword), `domain` and `permission` only skills that have them count. A `reranker` looks at the
+        best thirty once more.
 
         Raises:
             InvalidInput: a limit below 1, or a confidence outside 0 to 1.
         """
         from skillyard.search import rerank, search_skills, wanted
 
-        only, many = wanted(source, tag, domain), limit if reranker is None else max(limit, _RERANKED)
+        only = wanted(source, tag, domain, permission=permission, permission_of=self.rules().decide)
+        many = limit if reranker is None else max(limit, _RERANKED)
         found = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
         return rerank(text, found, reranker)[:limit] if reranker else found
 

@@ -85,6 +85,14 @@ def test_a_search_tells_as_much_as_fits_or_as_is_wanted(call: Call, examples: Pa
     assert call("search", "text statistics", "--root", examples, "--disclosure", "auto").code == 0
 
 
+def test_a_terminal_shows_the_words_that_matched_in_bold(on_terminal: Any, examples: Path) -> None:
+    code, shown = on_terminal("search", "count words", "--root", examples, "--limit", "1")
+    assert code == 0
+    assert "\x1b[1mwords\x1b[0m" in shown
+    _, plain = on_terminal("search", "count words", "--root", examples, "--limit", "1", "--no-color")
+    assert "\x1b[1m" not in plain
+
+
 def test_triggers_are_searched_by_intent_and_by_event(call: Call, skills_root: Path, make_skill: Any) -> None:
     front = "name: sky\ndescription: Looks up.\ntriggers: {intents: [query_weather], event_types: [abp.tool_request]}"
     make_skill(skills_root, "sky", front_matter=front)

@@ -187,6 +187,11 @@ def test_only_skills_that_are_wanted_count(shelf: Path, make_skill: Any) -> None
     assert [match.skill.name for match in some] == ["gallery"]
     assert [match.skill.name for match in catalog.search("a shop with pictures", source="config", domain="HOME")] == ["gallery"]
     assert catalog.search("a shop with pictures", source="user") == []
+    (shelf.parent / ".git").mkdir()
+    (shelf.parent / "skillyard.toml").write_text('[permissions.skills]\n"ledger" = "ask"\n')
+    ruled = Catalog.discover(roots=[shelf], cwd=shelf.parent)
+    asked = ruled.search("a shop with pictures", min_confidence=0, permission="ask")
+    assert [match.skill.name for match in asked] == ["ledger"]
 
 
 def test_a_match_explains_what_each_reason_weighs(shelf: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which skills a search may find at all: by where they come from, their tags and their domain."""
+"""Which skills a search may find at all: by where they come from, their tags, their domain and what the rules say of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ if TYPE_CHECKING:
 __all__ = ["wanted"]
 
 
-def wanted(source: str | None = None, tag: str | None = None, domain: str | None = None) -> Callable[[Skill], bool] | None:
-    """What decides whether a skill counts: all that is given must hold, without regard to case; None when all skills count."""
-    asked = [text.strip().casefold() if text else "" for text in (source, tag, domain)]
+def wanted(
+    source: str | None = None,
+    tag: str | None = None,
+    domain: str | None = None,
+    *,
+    permission: str | None = None,
+    permission_of: Callable[[Skill], str] | None = None,
+) -> Callable[[Skill], bool] | None:
+    """What decides whether a skill counts: all that is given must hold, without regard to case; None when all skills count.
+
+    `permission_of` tells the permission of a skill by the rules.
+    """
+    asked = [text.strip().casefold() if text else "" for text in (source, tag, domain, permission)]
     if not any(asked):
         return None
 
@@ -22,6 +32,7 @@ def wanted(source: str | None = None, tag: str | None = None, domain: str | None
             asked[0] in ("", skill.source)
             and (not asked[1] or asked[1] in {one.casefold() for one in (*skill.tags, *skill.keywords)})
             and asked[2] in ("", skill.domain.casefold())
+            and (not asked[3] or permission_of is None or permission_of(skill) == asked[3])
         )
 
     return counts

@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", choices=get_args(Source), help="only skills from there")
     parser.add_argument("--tag", help="only skills with this tag or keyword")
     parser.add_argument("--domain", help="only skills of this domain; with --intent it counts a tenth instead")
+    parser.add_argument("--permission", choices=("allow", "ask"), help="only skills that the rules allow, or ask about")
     parser.add_argument("--limit", type=positive, default=10, metavar="N", help="at most this many (default: %(default)s)")
     parser.add_argument("--page", type=positive, default=1, metavar="K", help="the K-th so many (default: %(default)s)")
     parser.add_argument(
@@ -64,9 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _found(catalog: Catalog, arguments: argparse.Namespace, limit: int) -> list[Match]:
     from skillyard.search import wanted
 
+    wants = {"source": arguments.source, "tag": arguments.tag, "permission": arguments.permission}
     if arguments.query is not None:
-        return catalog.search(arguments.query, limit, source=arguments.source, tag=arguments.tag, domain=arguments.domain)
-    only = wanted(arguments.source, arguments.tag)
+        return catalog.search(arguments.query, limit, domain=arguments.domain, **wants)
+    only = wanted(**wants, permission_of=catalog.rules().decide)
     if arguments.intent is not None:
         found = catalog.find_relevant_skills(arguments.intent, limit=max(len(catalog), 1), domain=arguments.domain)
     else:
@@ -95,6 +97,7 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
             ((f"{match.confidence:.2f}", match.skill.name, _words(match), match.skill.description) for match in matches),
             header=("FIT", "NAME", "BECAUSE OF", "DESCRIPTION"),
             stretch=3,
+            marks=[[found.partition(":")[2] for found in match.matched] for match in matches],
         )
     if matches[0].confidence < _UNSURE:
         screen.note("none of them fits surely; perhaps no skill is for this")
