@@ -44,7 +44,7 @@ def test_the_shapes_that_programs_rely_on_are_on_the_page() -> None:
         '{"rule", "severity", "message", "file", "line", "fix"}',
         '{"files": [{"path", "ok", "diagnostics"}], "summary": {"files", "ok", "errors", "warnings"}}',
         '{"text", "tokens", "kept", "shortened", "omitted": [{"id", "reason"}]}',
-        '{"matches": [{"id", "name", "confidence", "matched"}]}',
+        '{"matches": [{"id", "name", "confidence", "matched", "duplicates"?, "reasons"?}], "more"}',
         '{"run_id", "status", "output", "error": {"code", "message"} | null, "steps", "memory_writes", '
         '"limits", "isolation", "contacts"}',
     ):

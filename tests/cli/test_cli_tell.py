@@ -53,13 +53,60 @@ def test_a_request_and_pins_decide_what_comes_first(call: Call, examples: Path) 
 @pytest.mark.row("D-15")
 def test_a_search_has_its_promised_shape_and_never_invents_a_match(call: Call, examples: Path) -> None:
     data = call("search", "how many words has this text", "--root", examples, "--limit", "2", "--json").data
-    assert set(data) == {"matches"}
+    assert set(data) == {"matches", "more"}
     assert len(data["matches"]) <= 2
     assert set(data["matches"][0]) == {"id", "name", "confidence", "matched"}
     assert data["matches"][0]["id"] == "config:text-statistics"
     nothing = call("search", "zzzz qqqq", "--root", examples)
-    assert (nothing.code, nothing.out, nothing.err) == (0, "", "none of 9 skills fits; try other words\n")
-    assert call("search", "zzzz qqqq", "--root", examples, "--json").data == {"matches": []}
+    assert (nothing.code, nothing.out, nothing.err) == (1, "", "none of 9 skills fits; try other words\n")
+    assert call("search", "zzzz qqqq", "--root", examples, "--json").data == {"matches": [], "more": False}
+
+
+def test_a_search_explains_pages_and_filters(call: Call, examples: Path) -> None:
+    explained = call("search", "word count of a text", "--root", examples, "--explain")
+    assert "text-statistics" in explained.out
+    assert "description" in explained.out
+    reasons = call("search", "word count of a text", "--root", examples, "--explain", "--json").data["matches"][0]["reasons"]
+    assert {"field", "written", "weight"} == set(reasons[0])
+    first = call("search", "text", "--root", examples, "--limit", "1", "--json").data
+    second = call("search", "text", "--root", examples, "--limit", "1", "--page", "2", "--json").data
+    assert first["matches"] != second["matches"]
+    assert call("search", "text", "--root", examples, "--source", "user").code == 1
+    assert call("search", "text", "--root", examples, "--tag", "no-such-tag").code == 1
+
+
+def test_a_search_tells_as_much_as_fits_or_as_is_wanted(call: Call, examples: Path) -> None:
+    full = call("search", "text statistics", "--root", examples, "--limit", "1", "--disclosure", "full").out
+    brief = call("search", "text statistics", "--root", examples, "--limit", "1", "--disclosure", "brief", "--json").data
+    told = brief["matches"][0]["told"]
+    assert "Parameters:" in told
+    assert full.startswith(told.splitlines()[0])
+    assert len(full) > len(told)
+    assert call("search", "text statistics", "--root", examples, "--disclosure", "auto").code == 0
+
+
+def test_a_terminal_shows_the_words_that_matched_in_bold(on_terminal: Any, examples: Path) -> None:
+    code, shown = on_terminal("search", "count words", "--root", examples, "--limit", "1")
+    assert code == 0
+    assert "\x1b[1mwords\x1b[0m" in shown
+    _, plain = on_terminal("search", "count words", "--root", examples, "--limit", "1", "--no-color")
+    assert "\x1b[1m" not in plain
+
+
+def test_triggers_are_searched_by_intent_and_by_event(call: Call, skills_root: Path, make_skill: Any) -> None:
+    front = "name: sky\ndescription: Looks up.\ntriggers: {intents: [query_weather], event_types: [abp.tool_request]}"
+    make_skill(skills_root, "sky", front_matter=front)
+    intent = call("search", "--intent", "query weather", "--root", skills_root, "--json").data["matches"]
+    assert (intent[0]["name"], intent[0]["confidence"]) == ("sky", 1.0)
+    event = call("search", "--event", "abp.tool_request", "--root", skills_root, "--json").data["matches"]
+    assert event[0]["matched"] == ["event:abp.tool_request"]
+
+
+@pytest.mark.parametrize("words", [(), ("",), ("  ",), ("one", "--event", "two")])
+def test_a_search_for_nothing_or_for_two_things_is_a_usage_error(call: Call, examples: Path, words: tuple[str, ...]) -> None:
+    answer = call("search", *words, "--root", examples)
+    assert answer.code == 2
+    assert "hint:" in answer.err
 
 
 def test_people_see_why_a_skill_matched(call: Call, examples: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.catalog import Configuration
-from skillyard.errors import DependenciesUnavailable, InvalidPolicy, NotExecutable, SkillyardError
+from skillyard.errors import DependenciesUnavailable, InvalidPolicy, NotExecutable, PermissionDenied, SkillyardError
 from skillyard.execution import Executor, environments
 from skillyard.execution.script_block import ScriptBlock, read_script_block
 
@@ -48,6 +48,12 @@ async def test_without_leave_the_packages_and_the_way_out_are_named(write_skill,
     assert caught.value.details["dependencies"] == ["iniconfig>=2"]
     assert "iniconfig>=2" in caught.value.message
     assert "--install" in (caught.value.hint or "")
+    assert list(data_home.iterdir()) == []
+
+
+async def test_what_was_not_approved_is_not_even_asked_for_its_packages(write_skill, data_home: Path) -> None:
+    with pytest.raises(PermissionDenied):
+        await Executor(install=True).run(write_skill(SCRIPT), {}, digest="sha256:of something else")
     assert list(data_home.iterdir()) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -35,9 +36,8 @@ def test_our_own_words() -> None:
 def test_the_words_of_other_clients(name: str) -> None:
     block = _read(f"metadata:\n  {name}:\n    requires:\n      bins: [curl]\n      anyBins: [a, b]\n      env: [KEY]\n")
     assert block == Requirements(bins=("curl",), any_bins=("a", "b"), env=("KEY",))
-    line = _read(
-        f'metadata: {{"{name}": {{"emoji": "x", "requires": {{"bins": ["gemini"]}}, "envVars": [{{"name": "A"}}, {{"name": "B", "required": false}}]}}}}\n'
-    )
+    more = '"envVars": [{"name": "A"}, {"name": "B", "required": false}]'
+    line = _read('metadata: {"NAME": {"requires": {"bins": ["gemini"]}, MORE}}\n'.replace("NAME", name).replace("MORE", more))
     assert line == Requirements(bins=("gemini",), env=("A",))
     assert _read(f'metadata:\n  {name}: \'{{"requires": {{"bins": ["uv"]}}}}\'\n') == Requirements(bins=("uv",))
 
@@ -135,7 +135,7 @@ def test_every_circle_is_one_and_a_graph_without_any_can_be_sorted(needs: dict[s
     found = cycles(needs)
     for circle in found:
         assert circle[0] == circle[-1]
-        assert all(after in needs[before] for before, after in zip(circle, circle[1:], strict=False))
+        assert all(after in needs[before] for before, after in itertools.pairwise(circle))
     left = {name: set(need) & needs.keys() for name, need in needs.items()}
     while free := [name for name, need in left.items() if not need]:
         left = {name: need.difference(free) for name, need in left.items() if name not in free}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -91,6 +92,21 @@ def skill_tree() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="skill-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def folders_of_runs() -> Callable[[], Awaitable[list[str]]]:
+    """Give a function that says which copies are left, after those threads that delete them had their time."""
+
+    async def left() -> list[str]:
+        prefix = f"skillyard-run-{os.getpid()}-"
+        for _ in range(500):
+            if not (found := [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(prefix)]):
+                break
+            await asyncio.sleep(0.01)
+        return found
+
+    return left
 
 
 @pytest.fixture

@@ -16,18 +16,18 @@ def hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "app/cgroup.subtree_control").write_text("cpu memory pids", encoding="ascii")
     (tmp_path / "app/own/cgroup.subtree_control").write_text("", encoding="ascii")
     monkeypatch.setattr(cgroup, "_mounts", lambda: {"cgroup2": str(tmp_path)})
-    monkeypatch.setattr(cgroup, "_own_groups", lambda: {"": "/app/own"})
+    monkeypatch.setattr(cgroup, "own_groups", lambda: {"": "/app/own"})
     return tmp_path
 
 
 def test_the_second_version_is_used_below_the_group_that_hands_its_controllers_down(hierarchy: Path) -> None:
-    parents = cgroup._version_two(cgroup._mounts(), cgroup._own_groups())
+    parents = cgroup._version_two(cgroup._mounts(), cgroup.own_groups())
     assert parents == cgroup.CgroupParents(2, str(hierarchy / "app"), str(hierarchy / "app"))
 
 
 def test_without_controllers_handed_down_there_is_no_second_version(hierarchy: Path) -> None:
     (hierarchy / "app/cgroup.subtree_control").write_text("cpu", encoding="ascii")
-    assert cgroup._version_two(cgroup._mounts(), cgroup._own_groups()) is None
+    assert cgroup._version_two(cgroup._mounts(), cgroup.own_groups()) is None
     assert cgroup._version_two({}, {}) is None
 
 

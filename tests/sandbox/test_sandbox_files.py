@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -313,11 +312,7 @@ async def test_a_link_to_the_mount_points_of_the_sandbox_creates_nothing_on_the_
     assert not target.exists()
 
 
-async def test_nothing_of_a_run_stays_on_the_disk(run_script):
-    def own_folders() -> list[str]:
-        prefix = f"skillyard-run-{os.getpid()}-"
-        return [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(prefix)]
-
+async def test_nothing_of_a_run_stays_on_the_disk(run_script, folders_of_runs):
     result = await run_script("write(os.environ['TMPDIR'] + '/x')\nos.mkdir(os.environ['TMPDIR'] + '/d', 0o000)")
     assert result.status == "ok", result.stderr
-    assert own_folders() == []
+    assert await folders_of_runs() == []

@@ -265,17 +265,19 @@ asyncio.run(choose_backend(Policy(), {backend.name!r}).run(job))
         supervisor.wait()
     assert await gone(survivors, marker)
     for _ in range(100):  # the kernel keeps the group of a process for a moment after its death
-        if not (left := _left_after_the_next_start(supervisor.pid)):
+        if not (left := _left_after_the_next_run(supervisor.pid)):
             break
         await asyncio.sleep(0.05)
     assert not left
 
 
-def _left_after_the_next_start(supervisor: int) -> list[str]:
-    """The folders and groups of a dead supervisor that whoever starts next could not clean."""
-    staging._sweep.cache_clear()
-    staging._sweep(tempfile.gettempdir())
-    cgroup.find_parents.cache_clear()
+def _left_after_the_next_run(supervisor: int) -> list[str]:
+    """The folders and groups of a dead supervisor that another one, which lives on, could not clean."""
+    staging.SWEEPER.forget()
+    cgroup.SWEEPER.forget()
+    staging.SWEEPER.sweep(tempfile.gettempdir(), staging._delete_own)
+    if group := cgroup.make_cgroup(memory_bytes=1 << 26, pids=4):
+        group.remove()
     parents = cgroup.find_parents()
     groups = [name for folder in (parents.memory, parents.pids) for name in os.listdir(folder)] if parents else []
     return [name for name in groups + os.listdir(tempfile.gettempdir()) if f"-{supervisor}-" in name]

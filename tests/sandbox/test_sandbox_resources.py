@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 
 import pytest
 
@@ -103,7 +102,7 @@ async def test_empty_files_are_bounded_where_nobody_counts_the_memory_they_take(
 
 @pytest.mark.parametrize("way", ["deleted", "mapped", "unreadable", "deep"])
 @pytest.mark.abuse("A14")
-async def test_a_run_cannot_hide_what_it_has_written(run_script, way: str) -> None:
+async def test_a_run_cannot_hide_what_it_has_written(run_script, folders_of_runs, way: str) -> None:
     result = await run_script(
         f"""
         import mmap
@@ -131,7 +130,7 @@ async def test_a_run_cannot_hide_what_it_has_written(run_script, way: str) -> No
     )
     assert result.value is None, result
     assert result.status in ("output_limit", "error"), result
-    assert not [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(f"skillyard-run-{os.getpid()}-")]
+    assert await folders_of_runs() == []
 
 
 @pytest.mark.row("000-20")
@@ -238,9 +237,11 @@ async def test_small_process_limits_are_set(run_script) -> None:
     assert result.value == {"NOFILE": 64, "FSIZE": 2 << 20, "CORE": 1, "STACK": 8 << 20, "CPU": 6}
 
 
-async def test_no_descriptor_of_this_process_is_lost(run_script) -> None:
+async def test_no_descriptor_of_this_process_is_lost(run_script, folders_of_runs) -> None:
     await run_script("answer(1)")
+    assert await folders_of_runs() == []
     before = len(os.listdir("/proc/self/fd"))
     for script in ("answer(1)", "os._exit(3)", "while True: os.write(1, b'x' * 65536)", "os.close(0)"):
         await run_script(script, policy=Policy(timeout_ms=2_000, output_bytes=10_000), stdin=b"x" * 500_000)
+    assert await folders_of_runs() == []
     assert len(os.listdir("/proc/self/fd")) == before

@@ -137,7 +137,7 @@ async def test_a_run_that_cannot_be_put_under_its_limits_is_never_let_go(
     monkeypatch: pytest.MonkeyPatch, skill_tree: Path
 ) -> None:
     class Stubborn:
-        name, version = "cgroup1", 1
+        name, version, at_home = "cgroup1", 1, False
 
         def add(self, pid: int) -> bool:
             return False
@@ -175,14 +175,14 @@ async def test_a_sandbox_that_does_not_start_is_not_the_skills_error(
     result = await BubblewrapBackend(program=str(program)).run(Job(str(skill_tree), "main.py"))
     assert result.status == "unavailable"
     assert "no permission" in result.detail
-    monkeypatch.setattr("skillyard.sandbox.bubblewrap._SETPRIV", "/nowhere/setpriv")
+    monkeypatch.setattr("skillyard.sandbox.bubblewrap._CHROOT", "/nowhere/chroot")
     with pytest.raises(SandboxUnavailable, match="could not be started"):
         await BubblewrapBackend(program=str(tmp_path / "absent")).run(Job(str(skill_tree), "main.py"))
 
 
 async def test_without_the_program_that_changes_users_python_does_it(monkeypatch: pytest.MonkeyPatch, skill_tree: Path) -> None:
     (skill_tree / "main.py").write_text("import os; print(os.getuid())", encoding="ascii")
-    for program in ("/usr/bin/setpriv", "/nowhere/setpriv"):
-        monkeypatch.setattr("skillyard.sandbox.bubblewrap._SETPRIV", program)
+    for program in ("/usr/sbin/chroot", "/nowhere/chroot"):
+        monkeypatch.setattr("skillyard.sandbox.bubblewrap._CHROOT", program)
         result = await BubblewrapBackend().run(Job(str(skill_tree), "main.py"))
         assert (result.status, result.stdout) == ("ok", b"1000\n"), result.stderr

@@ -12,6 +12,7 @@ import pytest
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused, PermissionDenied
 from skillyard.sandbox import Job, Policy, SandboxBackend, staging
 from skillyard.sandbox.identity import can_reach, pick_identity
+from skillyard.sandbox.sweeping import Sweeper
 
 
 @pytest.fixture
@@ -168,6 +169,34 @@ def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tmp_pa
     gone, mine, foreign = (tmp_path / f"skillyard-run-{name}" for name in ("999999999-abc", f"{os.getpid()}-abc", "notes"))
     for folder in (gone, mine, foreign):
         (folder / "skill").mkdir(parents=True)
-    staging._sweep.cache_clear()
-    staging._sweep(str(tmp_path))
+    staging.SWEEPER.sweep(str(tmp_path), staging._delete_own)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine.name, foreign.name])
+
+
+def test_a_process_that_lives_long_clears_up_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((1000.0, 1030.0, 1061.0, 1062.0))
+    monkeypatch.setattr("skillyard.sandbox.sweeping.time.monotonic", lambda: next(clock))
+    sweeper = Sweeper("made-")
+    found: list[str] = []
+    (tmp_path / "made-999999999-a").mkdir()
+    for times in (1, 1, 2):
+        sweeper.sweep(str(tmp_path), found.append)
+        assert found == times * [str(tmp_path / "made-999999999-a")]
+    sweeper.sweep(str(tmp_path / "absent"), found.append)
+
+
+async def test_packages_are_chosen_by_looking_at_the_copy_that_was_verified(tree: Path, backend: SandboxBackend) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def choose(copy: str) -> str:
+        seen.append(("choose", Path(copy, "scripts/main.py").read_text("utf-8")))
+        return ""
+
+    def verify(copy: str) -> None:
+        seen.append(("verify", copy))
+        (tree / "scripts/main.py").write_text("print('changed')", encoding="ascii")  # too late
+
+    result = await backend.run(Job(str(tree), "scripts/main.py", policy=Policy(), verify=verify, packages=choose))
+    assert result.stdout == b"hello\n"
+    assert [name for name, _ in seen] == ["verify", "choose"]
+    assert "changed" not in seen[1][1]

@@ -136,6 +136,11 @@ class Catalog:
         return self._plan.data
 
     @property
+    def search_directory(self) -> str | None:
+        """Where the index of a search is kept; None for a catalog without a cache."""
+        return f"{os.path.dirname(self._plan.cache)}/search" if self._plan.cache else None
+
+    @property
     def configuration(self) -> Configuration:
         """What the project's and the user's settings files say."""
         return self._state.configuration

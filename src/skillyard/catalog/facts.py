@@ -172,12 +172,12 @@ def legacy_header(directory: str) -> bytes | None:
 
 
 def _pack(summary: Summary, folder: str) -> Facts:
-    name, description, usable, shown, version, kind, tools, keywords, phrases, invocable, has_entry, diagnostics = summary
-    plain = tuple([_plain(found) for found in diagnostics]) if diagnostics else ()
-    details = (description, shown, version, kind, tools, keywords, phrases, invocable, has_entry, plain)
-    problem = None if usable else _problem(diagnostics)
+    name, description, usable, shown, version, kind, tools, keywords, phrases, invocable, has_entry, facets, found = summary
+    plain = tuple([_plain(one) for one in found]) if found else ()
+    details = (description, shown, version, kind, tools, keywords, phrases, invocable, has_entry, plain, facets)
+    problem = None if usable else _problem(found)
     head = f'"name": {quote(name)}, "description": {quote(description)}'
-    return slug(name, folder), problem, name, head, diagnostics_json(diagnostics), details
+    return slug(name, folder), problem, name, head, diagnostics_json(found), details
 
 
 def _plain(found: Diagnostic) -> tuple[object, ...]:

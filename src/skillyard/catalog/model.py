@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from skillyard.catalog.inventory import Inventory, SkillFile
     from skillyard.catalog.reading import FileContent
-    from skillyard.document import Diagnostic, Document, Profile
+    from skillyard.document import Diagnostic, Document, Facets, Profile
 
 __all__ = ["Changes", "Details", "Facts", "Found", "Root", "RootStatus", "Row", "Skill", "Source", "Status", "Verdict"]
 
@@ -41,8 +41,9 @@ Details = tuple[
     bool,
     bool,
     tuple[tuple[object, ...], ...],
+    "Facets",
 ]
-"""description, display name, version, kind, allowed tools, keywords, phrases, model_invocable, has_entry, diagnostics."""
+"""description, display name, version, kind, allowed tools, keywords, phrases, invocable, has_entry, diagnostics, facets."""
 
 Facts = tuple[str, str | None, str, str, str, Details]
 """What one SKILL.md says: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
@@ -163,6 +164,11 @@ class Skill:
         return f"{self.directory}/{self._row[4][1]}"
 
     @property
+    def stamp(self) -> tuple[int, int, int, int]:
+        """Mode, size in bytes, mtime in ns and inode of the SKILL.md when it was read: others when it has changed since."""
+        return self._row[4][2:]
+
+    @property
     def description(self) -> str:
         """What the skill does and when to use it; empty when the file does not say."""
         return self._row[5][5][0]
@@ -196,6 +202,36 @@ class Skill:
     def phrases(self) -> tuple[str, ...]:
         """Intents and phrases that ask for this skill."""
         return self._row[5][5][6]
+
+    @property
+    def intents(self) -> tuple[str, ...]:
+        """Those of the phrases that are intents, such as `query_weather`."""
+        facets = self._row[5][5][10]
+        return facets[0] if facets else ()
+
+    @property
+    def event_types(self) -> tuple[str, ...]:
+        """The events the skill wants to be picked for, such as `abp.tool_request`."""
+        facets = self._row[5][5][10]
+        return facets[1] if facets else ()
+
+    @property
+    def priority(self) -> float:
+        """From 0 to 1, 0 when none is declared; it only decides between skills that match."""
+        facets = self._row[5][5][10]
+        return (facets[2] or 0.0) if facets else 0.0
+
+    @property
+    def domain(self) -> str:
+        """The field the skill is for; `general` when it does not say."""
+        facets = self._row[5][5][10]
+        return facets[3] if facets else "general"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags as declared; they are among the keywords too."""
+        facets = self._row[5][5][10]
+        return facets[4] if facets else ()
 
     @property
     def model_invocable(self) -> bool:

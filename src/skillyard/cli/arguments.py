@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn
 from skillyard._version import __version__
 from skillyard.cli.failures import UsageProblem
 from skillyard.cli.screen import wants_color
-from skillyard.cli.table import COMMANDS, GROUPS
+from skillyard.cli.table import COMMANDS
 
 __all__ = ["LeadingParser", "Parser", "add_common_options", "command_parser", "leading_parser", "overview", "positive"]
 
@@ -113,7 +113,7 @@ def leading_parser() -> Parser:
 def overview() -> str:
     """What `skillyard --help` shows: every command in its group. Nothing is parsed with this."""
     parser = Parser("skillyard", usage="skillyard COMMAND [options]", description=_ABOUT, epilog=_AFTER)
-    for title in GROUPS:
+    for title in dict.fromkeys(command.group for command in COMMANDS.values()):
         group = parser.add_argument_group(title)
         for name, command in COMMANDS.items():
             if command.group == title:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.columns import aligned, cells, cut
@@ -99,11 +101,12 @@ class Screen:
         stretch: int | None = None,
         right: int | None = None,
         indent: int = 0,
+        marks: Iterable[Collection[str]] = (),
     ) -> None:
         """Draw rows in aligned columns; a cell that is a status or severity gets its colour.
 
         A terminal wraps the last column, or, when `stretch` is given, cuts that column to the width that is left. The column
-        `right` is aligned to the right, for numbers.
+        `right` is aligned to the right, for numbers. `marks` are for each row words that are bold in the column `stretch`.
         """
         lines = [[single_line(cell) for cell in row] for row in rows]
         if not lines:
@@ -121,7 +124,9 @@ class Screen:
         drawn = aligned(everything, widths)
         if header:
             self._write_lines([" " * indent + self._colored("".join(next(drawn)), "bold")])
-        self._write_lines(" " * indent + "".join(self._by_status(cell) for cell in line) for line in drawn)
+        for line, words in zip(drawn, chain(marks, repeat(())), strict=False):
+            cells_drawn = [self._marked(cell, words if at == stretch else ()) for at, cell in enumerate(line)]
+            self._write_lines([" " * indent + "".join(cells_drawn)])
 
     def _fitted(self, widths: Sequence[int], stretch: int | None, indent: int) -> list[int]:
         """How wide each column may be: as it likes when all fits, else at most two fifths, and for `stretch` what is left."""
@@ -147,6 +152,13 @@ class Screen:
             fitted = [*(cut(cell, width) for cell, width in zip(line[:-1], widths, strict=False)), line[-1]]
             table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in fitted))
         self.console.print(Padding(table, (0, 0, 0, indent), expand=False))
+
+    def _marked(self, cell: str, words: Collection[str]) -> str:
+        """The cell with the words in bold, where they stand by themselves or are not Latin."""
+        if not (words and self.color and self.is_terminal):
+            return self._by_status(cell)
+        found = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" if word.isascii() else re.escape(word) for word in words)
+        return re.sub(found, lambda word: self._colored(word[0], "bold"), cell, flags=re.IGNORECASE)
 
     def _by_status(self, cell: str) -> str:
         return self._colored(cell, STYLES.get(cell.rstrip(), ""))

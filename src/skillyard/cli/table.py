@@ -17,7 +17,7 @@ class Command(NamedTuple):
     help: str
 
 
-GROUPS: Final = ("find and read", "install", "write and check", "run", "this machine")
+GROUPS: Final = ("find and read", "write and check", "run", "this machine", "install")
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
@@ -26,28 +26,29 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "search": Command("search", GROUPS[0], "the skills that fit a request, best first"),
         "prompt": Command("prompt", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
         "read": Command("read", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
-        "install": Command("install", GROUPS[1], "install skills from a folder, an archive, git or the web, or from the lock"),
-        "update": Command("update", GROUPS[1], "fetch installed skills again; more power needs your consent"),
-        "uninstall": Command("uninstall", GROUPS[1], "let an installed skill serve no more; `rollback` brings it back"),
-        "versions": Command("versions", GROUPS[1], "what is installed, and every version of a skill"),
-        "rollback": Command("rollback", GROUPS[1], "let an earlier version serve again"),
-        "sync": Command("sync", GROUPS[1], "make what is installed what skillyard.lock says; --check only compares"),
-        "history": Command("history", GROUPS[1], "what was installed, updated, rolled back and uninstalled, and how it went"),
-        "deprecate": Command("mark", GROUPS[1], "mark a version as one to move away from"),
-        "yank": Command("mark", GROUPS[1], "mark a version as one that nobody may install or go back to"),
-        "new": Command("new", GROUPS[2], "make a skill that `check` finds fine"),
-        "check": Command("check", GROUPS[2], "findings with file, line and a fix; --fix applies the safe ones"),
-        "pack": Command("pack", GROUPS[2], "write a skill's folder as one archive, always the same bytes"),
-        "verify": Command("verify", GROUPS[2], "whether an archive keeps every rule and is the one that was promised"),
-        "enable": Command("switch", GROUPS[2], "offer a disabled skill to models again"),
-        "disable": Command("switch", GROUPS[2], "keep a skill but offer it to no model"),
-        "delete": Command("delete", GROUPS[2], "delete a user skill from the disk"),
-        "run": Command("run", GROUPS[3], "run a skill's script in the sandbox"),
-        "test": Command("test", GROUPS[3], "try a skill in the sandbox: its tests, its examples, its evals"),
-        "runs": Command("runs", GROUPS[3], "the runs there were; `runs show RUN_ID` draws one with its steps"),
-        "memories": Command("memories", GROUPS[3], "what was remembered: list, search, forget"),
-        "mcp": Command("mcp", GROUPS[3], "serve the skills to any MCP client over stdio"),
-        "db": Command("db", GROUPS[4], "where the records are; bring their tables up to date"),
-        "doctor": Command("doctor", GROUPS[4], "what this machine can and cannot do, and how to mend it"),
+        "install": Command("install", GROUPS[4], "install skills from a folder, an archive, git or the web, or from the lock"),
+        "update": Command("update", GROUPS[4], "fetch installed skills again; more power needs your consent"),
+        "uninstall": Command("uninstall", GROUPS[4], "let an installed skill serve no more; `rollback` brings it back"),
+        "versions": Command("versions", GROUPS[4], "what is installed, and every version of a skill"),
+        "rollback": Command("rollback", GROUPS[4], "let an earlier version serve again"),
+        "sync": Command("sync", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
+        "history": Command("history", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"),
+        "deprecate": Command("mark", GROUPS[4], "mark a version as one to move away from"),
+        "yank": Command("mark", GROUPS[4], "mark a version as one that nobody may install or go back to"),
+        "new": Command("new", GROUPS[1], "make a skill that `check` finds fine"),
+        "check": Command("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
+        "pack": Command("pack", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
+        "verify": Command("verify", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),
+        "eval": Command("eval", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"),
+        "enable": Command("switch", GROUPS[1], "offer a disabled skill to models again"),
+        "disable": Command("switch", GROUPS[1], "keep a skill but offer it to no model"),
+        "delete": Command("delete", GROUPS[1], "delete a user skill from the disk"),
+        "run": Command("run", GROUPS[2], "run a skill's script in the sandbox"),
+        "test": Command("test", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
+        "runs": Command("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
+        "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
+        "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
+        "db": Command("db", GROUPS[3], "where the records are; bring their tables, or what they say of the disk, up to date"),
+        "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),
     }
 )

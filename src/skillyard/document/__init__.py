@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skillyard.document.diagnostic import Diagnostic, DiagnosticShape, Severity
 from skillyard.document.limits import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, NAME_LIMIT
 from skillyard.document.listing import summarize
-from skillyard.document.summary import NeedMore, Summary
+from skillyard.document.summary import Facets, NeedMore, Summary
 
 if TYPE_CHECKING:
     from skillyard.document.check_fields import is_name
@@ -39,6 +39,7 @@ __all__ = [
     "Diagnostic",
     "DiagnosticShape",
     "Document",
+    "Facets",
     "Fixed",
     "FrontMatter",
     "Kind",

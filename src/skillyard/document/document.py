@@ -15,7 +15,7 @@ from skillyard.document.reader import read_metadata
 from skillyard.document.rule import Profile
 from skillyard.document.rules import Findings
 from skillyard.document.sections import CodeBlock, Section, read_body
-from skillyard.document.summary import Summary
+from skillyard.document.summary import Facets, Summary
 from skillyard.paths import slug
 
 __all__ = ["Document", "parse_document", "precise_summary", "read_opened"]
@@ -97,8 +97,16 @@ def precise_summary(data: bytes, *, file: str, directory_name: str, profile: Pro
         phrases=tuple(dict.fromkeys((*metadata.triggers.intents, *metadata.triggers.phrases))),
         model_invocable=metadata.model_invocable,
         has_entry=metadata.has_entry,
+        facets=_facets(metadata),
         diagnostics=tuple(found for found in findings.sorted() if found.severity != "info"),
     )
+
+
+def _facets(metadata: Metadata) -> Facets:
+    triggers, domain = metadata.triggers, metadata.domain.strip() or "general"
+    if domain == "general" and not (triggers.intents or triggers.event_types or triggers.priority is not None or metadata.tags):
+        return ()
+    return triggers.intents, triggers.event_types, triggers.priority, domain, metadata.tags
 
 
 def _metadata(opened: Opened, findings: Findings, directory_name: str) -> Metadata:

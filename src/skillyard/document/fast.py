@@ -15,7 +15,7 @@ import yaml_rs
 
 from skillyard.document.limits import DEPTH_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, KEY_LIMIT
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, split_words
-from skillyard.document.summary import Summary
+from skillyard.document.summary import Facets, Summary
 from skillyard.text import sanitize
 
 __all__ = ["quick_summary"]
@@ -44,7 +44,6 @@ _ONE_SPELLING: Final = (
     "license",
     "compatibility",
     "category",
-    "domain",
     "author",
     "homepage",
     "documentation",
@@ -60,6 +59,7 @@ _UNUSED: Final[dict[str, frozenset[type]]] = {  # a summary says nothing about t
 _USED: Final[dict[str, frozenset[type]]] = {
     **dict.fromkeys(("version", "display_name", "type"), _TEXT),
     **dict.fromkeys(("tags", "keywords", "trigger_keywords", "allowed_tools", "capabilities", "argument_hint"), _LIST),
+    "domain": _TEXT,
     **dict.fromkeys(("created_at", "updated_at", "skill_id", "icon_url"), _SCALAR),  # here only because of their spellings
     **dict.fromkeys(("disable_model_invocation", "user_invocable"), _FLAG),
 }
@@ -193,7 +193,14 @@ def _rich_summary(name: str, description: str, fields: dict[str, object]) -> Sum
         (),
         fields.get("disable_model_invocation") is not True and kind != "internal",
         kind in KINDS,
+        _facets(fields),
     )
+
+
+def _facets(fields: dict[str, object]) -> Facets:
+    """The domain and the tags; triggers are left to the precise reader."""
+    domain, tags = str(fields.get("domain") or "").strip(), _words(fields.get("tags")) or ()
+    return ((), (), None, domain or "general", tags) if domain or tags else ()
 
 
 def _keywords(fields: dict[str, object]) -> tuple[str, ...] | None:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from skillyard.document.diagnostic import Diagnostic
 
-__all__ = ["NeedMore", "Summary"]
+__all__ = ["Facets", "NeedMore", "Summary"]
+
+Facets = tuple[()] | tuple[tuple[str, ...], tuple[str, ...], float | None, str, tuple[str, ...]]
+"""Intents, event types and priority of the `triggers`, the domain (`general` when none is given), and the tags."""
 
 
 class NeedMore(Exception):
@@ -40,5 +43,7 @@ class Summary(NamedTuple):
     """Whether a model may pick the skill: no `disable-model-invocation`, and not of the kind `internal`."""
     has_entry: bool = False
     """Whether the skill declares something to run: an entry, or a kind."""
+    facets: Facets = ()
+    """What few skills declare, for filters and triggers; empty when nothing of it is there."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors and warnings; notes (severity `info`) are left to `check_document`."""

@@ -42,7 +42,7 @@ def environments_folder() -> str:
 
 
 def environment_for(directory: str, entry: str, *, install: bool) -> str:
-    """The folder with the packages the script `entry` of a skill asks for, empty when it asks for none.
+    """The folder with the packages the script `entry` of the skill in `directory` asks for, empty when it asks for none.
 
     What is not there yet is resolved and installed when `install` says so. Blocks; may take as long as downloading does.
 

@@ -290,7 +290,7 @@ class Executor:
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
         verify = partial(verify_copy, digest, call) if digest else None
-        packages = await asyncio.to_thread(environment_for, call.skill.directory, entry, install=self._install)
+        packages = partial(environment_for, entry=entry, install=self._install)  # what the verified copy asks for
         tree, library = call.skill.directory, sdk_files()
         job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
         result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))

@@ -69,10 +69,11 @@ async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: Runne
     Each gets the request as the parameter `request`, or as the only text that its `input_schema` requires. One that fails or
     cannot be started never keeps the others back: its run says so.
     """
-    index = SearchIndex((skill for skill in skills if skill.kind == "preprocessor"), everyone=True)
-    matches = search_skills(index, request, limit=_MOST_PREPROCESSORS) if len(index) else []
+    # Each is judged by itself: that another one fits better says nothing against it.
+    alone = (SearchIndex((skill,), everyone=True) for skill in skills if skill.kind == "preprocessor")
+    matches = [match for index in alone for match in search_skills(index, request)]
     done = []
-    for match in matches:
+    for match in sorted(matches, key=lambda match: -match.confidence)[:_MOST_PREPROCESSORS]:
         try:
             outcome = await run(match.skill, _parameters(match.skill, request))
         except SkillyardError as error:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillyard.search.words import words
-
 __all__ = ["indexed_words", "query_words", "relevance"]
 
 _OTHER_WAY: Final = 0.8
@@ -18,14 +16,14 @@ _MOST: Final = 64
 
 def indexed_words(text: str) -> str:
     """The words a memory is found by, separated by spaces."""
-    found = words(text)
+    found = _words(text)
     single = [character for word in found if not word.isascii() and len(word) == 2 for character in word]
     return " ".join(dict.fromkeys([*found, *single]))
 
 
 def query_words(text: str) -> tuple[str, ...]:
     """The words a query looks for, each once, at most 64."""
-    return tuple(dict.fromkeys(words(text)))[:_MOST]
+    return tuple(dict.fromkeys(_words(text)))[:_MOST]
 
 
 def relevance(query: tuple[str, ...], indexed: str) -> float:
@@ -39,3 +37,9 @@ def relevance(query: tuple[str, ...], indexed: str) -> float:
         return 0.0
     content = sum(len(word) != 1 or word.isascii() for word in known) or len(known)
     return max(hits / len(query), _OTHER_WAY * min(1.0, hits / content))
+
+
+def _words(text: str) -> list[str]:
+    from skillyard.search.words import words  # its tables are large, and a run that remembers nothing needs none
+
+    return words(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skillyard.prompt.disclosure import Stage, describe_skill, disclosure_stage
 from skillyard.prompt.forms import Style
 from skillyard.prompt.index import append_index, build_index
 from skillyard.prompt.report import Index, IndexShape, Omission, OmissionShape
@@ -13,9 +14,12 @@ __all__ = [
     "IndexShape",
     "Omission",
     "OmissionShape",
+    "Stage",
     "Style",
     "append_index",
     "build_index",
     "count_tokens",
+    "describe_skill",
+    "disclosure_stage",
     "write_index",
 ]

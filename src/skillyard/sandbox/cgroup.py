@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import signal
 import time
 from dataclasses import dataclass, field
@@ -18,28 +17,35 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.sandbox.processes import descendants
+from skillyard.sandbox.sweeping import Sweeper
 
-__all__ = ["Cgroup", "CgroupParents", "find_parents", "make_cgroup", "move_tree", "remove_empty"]
+__all__ = ["Cgroup", "CgroupParents", "find_parents", "make_cgroup", "move_tree", "own_groups", "remove_empty", "write_control"]
 
 _PREFIX: Final = "skillyard-"
+SWEEPER: Final = Sweeper(_PREFIX)
 _COUNTER = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupParents:
-    """The folders below which groups can be made: one for both (version 2) or one for each (version 1)."""
+    """The folders below which groups can be made: one for both (version 2) or one for each (version 1).
+
+    `at_home` says that they are the very groups of this process, so that a thread which leaves them can return.
+    """
 
     version: int
     memory: str
     pids: str
+    at_home: bool = False
 
 
 @dataclass(slots=True)
 class Cgroup:
-    """The group of one run; `remove()` it when all processes are gone."""
+    """The group of one run; `remove()` it when all processes are gone. `at_home` as in `CgroupParents`."""
 
     version: int
     folders: tuple[str, ...] = field(default=())
+    at_home: bool = False
 
     @property
     def name(self) -> str:
@@ -50,7 +56,7 @@ class Cgroup:
         """Move a process in, its later children follow; `False` when the kernel will not. One that is gone is no trouble."""
         try:
             for folder in self.folders:
-                _write(f"{folder}/cgroup.procs", str(pid))
+                write_control(f"{folder}/cgroup.procs", str(pid))
         except ProcessLookupError:
             return True
         except OSError:
@@ -65,7 +71,7 @@ class Cgroup:
             event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             control = os.open(f"{self.folders[0]}/memory.oom_control", os.O_RDONLY | os.O_CLOEXEC)
             try:
-                _write(f"{self.folders[0]}/cgroup.event_control", f"{event} {control}")
+                write_control(f"{self.folders[0]}/cgroup.event_control", f"{event} {control}")
             except OSError:
                 os.close(event)
                 raise
@@ -87,11 +93,12 @@ class Cgroup:
         """Send SIGKILL to every process in the group."""
         if self.version == 2:
             with contextlib.suppress(OSError):
-                _write(f"{self.folders[0]}/cgroup.kill", "1")
+                write_control(f"{self.folders[0]}/cgroup.kill", "1")
                 return
         for pid in _members(self.folders[0]):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+            if pid != os.getpid():  # a thread of ours may be inside for a moment
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
 
     def remove(self) -> bool:
         """Delete the group; `False` while a process is still dying in it."""
@@ -102,12 +109,16 @@ class Cgroup:
 def make_cgroup(*, memory_bytes: int, pids: int) -> Cgroup | None:
     """A group for one run, or `None` where none can be made."""
     parents = find_parents()
+    if parents:
+        for folder in {parents.memory, parents.pids}:
+            SWEEPER.sweep(folder, _remove)
     return _make(parents, memory_bytes=memory_bytes, pids=pids) if parents else None
 
 
 def _make(parents: CgroupParents, *, memory_bytes: int, pids: int) -> Cgroup | None:
     name = f"{_PREFIX}{os.getpid()}-{next(_COUNTER)}-{os.urandom(3).hex()}"
-    group = Cgroup(parents.version, tuple(dict.fromkeys((f"{parents.memory}/{name}", f"{parents.pids}/{name}"))))
+    folders = tuple(dict.fromkeys((f"{parents.memory}/{name}", f"{parents.pids}/{name}")))
+    group = Cgroup(parents.version, folders, parents.at_home)
     try:
         for folder in group.folders:
             os.mkdir(folder)
@@ -120,24 +131,23 @@ def _make(parents: CgroupParents, *, memory_bytes: int, pids: int) -> Cgroup | N
 
 def _limit(group: Cgroup, memory_bytes: int, pids: int) -> None:
     memory, processes = group.folders[0], group.folders[-1]
-    _write(f"{processes}/pids.max", str(pids))
+    write_control(f"{processes}/pids.max", str(pids))
     if group.version == 2:
-        _write(f"{memory}/memory.max", str(memory_bytes))
+        write_control(f"{memory}/memory.max", str(memory_bytes))
         _write_where_known(f"{memory}/memory.swap.max", "0")
         _write_where_known(f"{memory}/memory.oom.group", "1")
     else:
-        _write(f"{memory}/memory.limit_in_bytes", str(memory_bytes))
+        write_control(f"{memory}/memory.limit_in_bytes", str(memory_bytes))
         _write_where_known(f"{memory}/memory.memsw.limit_in_bytes", str(memory_bytes))
 
 
 @cache
 def find_parents() -> CgroupParents | None:
-    """Where groups can be made, found once by making one; groups left by dead processes are removed on the way."""
+    """Where groups can be made, found once by making one."""
     mounts = _mounts()
-    own = _own_groups()
+    own = own_groups()
     for parents in (_version_two(mounts, own), _version_one(mounts, own)):
         if parents and _works(parents):
-            _sweep(parents)
             return parents
     return None
 
@@ -161,13 +171,15 @@ def _version_two(mounts: dict[str, str], own: dict[str, str]) -> CgroupParents |
 
 
 def _version_one(mounts: dict[str, str], own: dict[str, str]) -> CgroupParents | None:
-    found = []
-    for controller in ("memory", "pids"):
-        if controller not in mounts:
-            return None
-        inside = mounts[controller] + own.get(controller, "/").rstrip("/")
-        found.append(inside if Path(inside).is_dir() else mounts[controller])  # a container shows only its own part
-    return CgroupParents(1, *found)
+    if not {"memory", "pids"} <= set(mounts):
+        return None
+    own_folders = [mounts[controller] + own.get(controller, "/").rstrip("/") for controller in ("memory", "pids")]
+    visible = [Path(folder).is_dir() for folder in own_folders]  # a container shows only its own part
+    memory, pids = (
+        folder if seen else mounts[controller]
+        for folder, seen, controller in zip(own_folders, visible, ("memory", "pids"), strict=True)
+    )
+    return CgroupParents(1, memory, pids, at_home=all(visible))
 
 
 def _mounts() -> dict[str, str]:
@@ -184,25 +196,15 @@ def _mounts() -> dict[str, str]:
     return found
 
 
-def _own_groups() -> dict[str, str]:
-    """This process's group by controller; the second version's controller is empty text."""
+def own_groups() -> dict[str, str]:
+    """This thread's group by controller; the second version's controller is empty text."""
     found: dict[str, str] = {}
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        for line in Path("/proc/thread-self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
             _, controllers, path = line.split(":", 2)
             for controller in controllers.split(","):
                 found[controller] = path
     return found
-
-
-def _sweep(parents: CgroupParents) -> None:
-    """Remove the empty groups of processes that no longer live."""
-    for folder in {parents.memory, parents.pids}:
-        with contextlib.suppress(OSError):
-            for name in os.listdir(folder):
-                match = re.fullmatch(rf"{_PREFIX}(\d+)-.*", name)
-                if match and not Path(f"/proc/{match[1]}").exists():
-                    _remove(f"{folder}/{name}")
 
 
 def _members(folder: str) -> list[int]:
@@ -220,7 +222,8 @@ def _counted(path: str, key: str) -> int:
     return 0
 
 
-def _write(path: str, text: str) -> None:
+def write_control(path: str, text: str) -> None:
+    """Write one value to a file of a group."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(file, text.encode())
@@ -230,7 +233,7 @@ def _write(path: str, text: str) -> None:
 
 def _write_where_known(path: str, text: str) -> None:
     with contextlib.suppress(OSError):
-        _write(path, text)
+        write_control(path, text)
 
 
 def _remove(folder: str) -> bool:

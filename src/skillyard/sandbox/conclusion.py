@@ -28,7 +28,7 @@ _OUT_OF_MEMORY_WORDS: Final = (
 )  # fmt: skip
 # Node says so before a long list of its own frames.
 _HEAP_WORDS: Final = (b"JavaScript heap out of memory", b"Fatal JavaScript out of memory", b"Fatal process out of memory")
-_NOT_SET_UP: Final = (b"bwrap: ", b"setpriv: ", b"skillyard: the sandbox could not be set up")
+_NOT_SET_UP: Final = (b"bwrap: ", b"/usr/sbin/chroot: ", b"skillyard: the sandbox could not be set up")
 _SENTENCES: Final[Mapping[str, str]] = {
     "timeout": "the run took longer than {policy.timeout_ms} ms and was ended",
     "memory": "the run needed more than {policy.memory_mb} MiB of memory",

@@ -25,7 +25,8 @@ class Job:
     and may raise, for example when its digest is not the approved one. `arguments` follow the script on its command line.
     `library` are files the script can import: names like `package/__init__.py` and their content (what ends in `.py` for
     Python, the rest for node). `packages` is a folder of installed Python packages, seen by the script instead of the machine's
-    own. Without `call` the script runs as it is, also when it defines `execute`.
+    own, or what names one when it is called with the path of the copy, which is verified by then. Without `call` the script
+    runs as it is, also when it defines `execute`.
     """
 
     tree: str
@@ -35,7 +36,7 @@ class Job:
     arguments: tuple[str, ...] = ()
     verify: Callable[[str], None] | None = None
     library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
-    packages: str = ""
+    packages: str | Callable[[str], str] = ""
     call: bool = True
 
 
@@ -138,4 +139,7 @@ class SandboxBackend(Protocol):
         """What of `policy` this backend cannot enforce; empty when it can run it."""
 
     async def run(self, job: Job) -> Result:
-        """Run one job to its end; nothing of it is left behind."""
+        """Run one job to its end; no process of it is left.
+
+        Its copy is deleted in a thread, which the end of the loop and of the program wait for.
+        """

@@ -11,7 +11,8 @@ imports next to nothing.
 
 from __future__ import annotations
 
-import os
+import gc
+import posix  # what `os` is made of: that itself takes a twelfth of Python's start, and not every script needs it
 import sys
 
 TYPE_CHECKING = False
@@ -44,8 +45,8 @@ class _LateSite:
 def _prepare(result: int, gate: int, limits: str) -> None:
     """Move the result pipe to its promised number, lower the limits (`NAME=number,...`), wait until the gate opens."""
     if result != _RESULT:
-        os.dup2(result, _RESULT)
-        os.close(result)
+        posix.dup2(result, _RESULT)
+        posix.close(result)
     if limits:
         import resource
 
@@ -53,9 +54,9 @@ def _prepare(result: int, gate: int, limits: str) -> None:
             name, _, number = item.partition("=")
             resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(number), int(number)))
     if gate >= 0:
-        if not os.read(gate, 1):
-            os._exit(1)  # nobody watches any more
-        os.close(gate)
+        if not posix.read(gate, 1):
+            posix._exit(1)  # nobody watches any more
+        posix.close(gate)
 
 
 def _load_early(folder: str) -> None:
@@ -65,24 +66,21 @@ def _load_early(folder: str) -> None:
     import opcode  # noqa: F401
 
     fresh = set(sys.modules) - before
-    if {name.partition(".")[0] for name in fresh} & {name.partition(".")[0] for name in os.listdir(folder)}:
+    if {name.partition(".")[0] for name in fresh} & {name.partition(".")[0] for name in posix.listdir(folder)}:
         for name in fresh:
             del sys.modules[name]
-    import gc
-
-    gc.freeze()  # what is here now stays to the end, which need not look at it again
 
 
 def _like_python(here: str) -> None:
     """What Python has at its start and `-S` took away; after the standard library the packages, then our own."""
     import builtins
 
-    packages = os.path.join(here, "packages")
-    if os.path.isdir(packages):
+    packages = here + "/packages"
+    if posix.access(packages, posix.F_OK):
         sys.path.append(packages)
     else:
         sys.meta_path.append(_LateSite)
-    sys.path.append(os.path.join(here, "library"))
+    sys.path.append(here + "/library")
     for name in ("exit", "quit"):
         setattr(builtins, name, sys.exit)
 
@@ -179,8 +177,8 @@ def _plain(value: Any) -> Any:
 def _answer(data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(_RESULT, view) :]
-    os.close(_RESULT)
+        view = view[posix.write(_RESULT, view) :]
+    posix.close(_RESULT)
 
 
 def _run(entry: str, mode: str) -> None:
@@ -216,12 +214,13 @@ def main() -> None:
     """Run the entry; an error in it is shown without the frames of this file."""
     result, gate, limits, mode, entry = sys.argv[1:6]
     if mode.startswith("waiting-"):
-        _load_early(os.path.dirname(entry))
+        _load_early(entry.rpartition("/")[0])
         mode = mode[len("waiting-") :]
     _like_python(sys.path[0])
     _prepare(int(result), int(gate), limits)
     sys.argv[:] = [entry, *sys.argv[6:]]
-    sys.path[0] = os.path.dirname(entry)
+    sys.path[0] = entry.rpartition("/")[0]
+    gc.freeze()  # what is here now stays to the end, which need not look at it again
     try:
         _run(entry, mode)
     except Exception as error:

@@ -116,7 +116,8 @@ async def run_job(engine: Engine, job: Job) -> Result:
         try:
             return await _run(engine, run)
         finally:
-            await asyncio.to_thread(run.stage.remove)
+            # Off the way of the answer; whoever closes the loop waits for it, and the end of the process does.
+            asyncio.get_running_loop().run_in_executor(None, run.stage.remove)
 
 
 async def prepare(engine: Engine, job: Job, *, waits: bool = False) -> Prepared:
@@ -126,8 +127,16 @@ async def prepare(engine: Engine, job: Job, *, waits: bool = False) -> Prepared:
     runtime = runtime_for(entry, as_other=identity is not None)
     # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
     # because the sandbox dies with the thread that started it.
-    staged = await _whole(asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity)))
-    return Prepared(job, entry, runtime, identity, staged, _cgroup(engine, job.policy), waits)
+    staging = asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity))
+    await asyncio.sleep(0)  # the thread begins, and the group is made meanwhile
+    cgroup = _cgroup(engine, job.policy)
+    try:
+        staged = await _whole(staging)
+    except BaseException:
+        if cgroup:
+            cgroup.remove()
+        raise
+    return Prepared(job, entry, runtime, identity, staged, cgroup, waits)
 
 
 async def _whole(staging: asyncio.Future[Stage]) -> Stage:
@@ -256,8 +265,10 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
             for_python = runtime.kind == "python"
             files = {name: data for name, data in job.library.items() if name.endswith(".py") == for_python}
             made.add_library(_LIBRARIES[runtime.kind], files)
-        if runtime.kind == "python" and job.packages:
-            made.add_packages(job.packages, identity)
+        if runtime.kind == "python":
+            packages = job.packages if isinstance(job.packages, str) else job.packages(made.tree)
+            if packages:
+                made.add_packages(packages, identity)
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
             if job.policy.filesystem == "read-write":

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.identity import Identity, can_reach
+from skillyard.sandbox.sweeping import Sweeper
 
 __all__ = ["Stage", "stage"]
 
@@ -34,6 +33,7 @@ _OWN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER: Final = _OWN_FOLDER | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PREFIX: Final = "skillyard-run-"
+SWEEPER: Final = Sweeper(_PREFIX)
 _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 
 
@@ -72,10 +72,9 @@ class Stage:
 
     def add_file(self, name: str, data: bytes) -> str:
         """Put a file of ours beside the skill; its path."""
-        path = Path(self.base, name)
-        path.write_bytes(data)
-        path.chmod(0o444)
-        return str(path)
+        path = f"{self.base}/{name}"
+        _write(path, data)
+        return path
 
     def add_library(self, name: str, files: Mapping[str, bytes]) -> None:
         """Put files of ours that the script may import into the folder `name` beside the skill."""
@@ -85,8 +84,7 @@ class Stage:
             for folder in reversed(path.relative_to(self.base).parents[:-1]):
                 Path(self.base, folder).mkdir(exist_ok=True)
                 Path(self.base, folder).chmod(0o755)
-            path.write_bytes(data)
-            path.chmod(0o444)
+            _write(str(path), data)
 
     def add_packages(self, folder: str, identity: Identity | None) -> None:
         """Make the folder of installed packages known under a name beside the skill; copied when the run could not reach it."""
@@ -122,6 +120,14 @@ class Stage:
             )
 
 
+def _write(path: str, data: bytes) -> None:
+    """A new file that everyone may read, whatever the umask is."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as sink:
+        sink.write(data)
+        os.fchmod(file, 0o444)
+
+
 def _second_name(source: str, target: str) -> None:
     """The same file under another name; a copy when that lies on another file system."""
     try:
@@ -145,7 +151,7 @@ def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Ident
     entry = safe_relative(entry)
     os.close(open_inside(_folder(tree), entry))
     parent = _parent(identity)
-    _sweep(parent)
+    SWEEPER.sweep(parent, _delete_own)
     made = Stage(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     made.left_out = frozenset() if complete else _LEFT_OUT
     try:
@@ -179,15 +185,11 @@ def _parent(identity: Identity | None) -> str:
     return next((place for place in ("/tmp", "/var/tmp") if can_reach(place, as_other=True)), usual)  # noqa: S108 # mkdtemp follows
 
 
-@cache
-def _sweep(parent: str) -> None:
-    """Remove, once, what processes of this user that were killed have left behind."""
-    for name in os.listdir(parent):
-        match = re.fullmatch(rf"{_PREFIX}(\d+)-\w+", name)
-        if match and not Path(f"/proc/{match[1]}").exists():
-            with contextlib.suppress(OSError):
-                if os.lstat(f"{parent}/{name}").st_uid == os.geteuid():
-                    _delete(f"{parent}/{name}")
+def _delete_own(base: str) -> None:
+    """Delete what a process of this user left behind."""
+    with contextlib.suppress(OSError):
+        if os.lstat(base).st_uid == os.geteuid():
+            _delete(base)
 
 
 def _delete(base: str) -> None:

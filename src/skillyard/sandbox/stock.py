@@ -52,7 +52,9 @@ class _Key:
             found, interpreter = digest(job.tree), interpreter_for(job.entry)
         except (OSError, SkillyardError):
             return None
-        library, packages = tuple(job.library.items()), job.packages and os.path.realpath(job.packages)
+        library = tuple(job.library.items())
+        # What is found by looking at the copy follows from its content, and that is the first part of the key.
+        packages = os.path.realpath(job.packages) if job.packages and isinstance(job.packages, str) else ""
         return cls(
             found, job.tree, job.entry, job.arguments, job.policy, job.call, job.verify is not None, library, packages,
             interpreter, backend,

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from skillyard.sandbox.birth import born_inside
 from skillyard.sandbox.cgroup import Cgroup, move_tree, remove_empty
 from skillyard.sandbox.ending import Ending, Received
 from skillyard.sandbox.handover import Door, receive_listener
@@ -101,12 +102,13 @@ class Watch:
             command = make_command(pipes.descriptors)
             self._own_reaper = command.own_reaper
             self._started = time.monotonic()
-            self._process = spawn(command, pipes)
+            with born_inside(self._cgroup) as inside:
+                self._process = spawn(command, pipes)
             pipes.close_theirs()
             with os.fdopen(pipes.take("control"), "wb", buffering=0) as control, contextlib.suppress(BrokenPipeError):
                 control.write(command.control)
             self._attach(pipes)
-            self._admit(pipes.take("gate"))
+            self._admit(pipes.take("gate"), inside=inside)
             if "job" not in self._awaited:
                 self._hand_over(stdin)
         finally:
@@ -154,14 +156,13 @@ class Watch:
             self._readers.add(fd)
             self._loop.add_reader(fd, self._handed_out, fd, self._door)
 
-    def _admit(self, gate: int) -> None:
+    def _admit(self, gate: int, *, inside: bool) -> None:
         """Open the gate as soon as the whole tree is in its cgroup.
 
-        Moving a process can take the kernel ten milliseconds, so it is done in a thread, while the sandbox and the interpreter
-        start.
+        Where it is not born there it is moved, in a thread, while the sandbox and the interpreter start.
         """
         self._gate = gate
-        if self._cgroup is None:
+        if self._cgroup is None or inside:
             self._ready("tree")
             return
         assert self._process is not None  # noqa: S101 # started just above
@@ -326,7 +327,7 @@ class Watch:
         for fd in tuple(self._readers):
             self._drop_reader(fd)
         if self._cgroup:
-            await self._close_cgroup(self._cgroup)
+            self._close_cgroup(self._cgroup)
 
     async def _close_ways(self) -> None:
         """Close the ways into the run and out of it that are neither log nor result."""
@@ -337,17 +338,11 @@ class Watch:
         if self._door is not None:
             await self._door.close()
 
-    async def _close_cgroup(self, cgroup: Cgroup) -> None:
+    def _close_cgroup(self, cgroup: Cgroup) -> None:
+        """Read what the group counted; nobody needs to wait until the kernel has let go of the last process in it."""
         self.ending.out_of_memory = cgroup.out_of_memory()
         self.ending.out_of_processes = cgroup.out_of_processes()
-        if self._waits:  # nobody needs to wait until the kernel has let go of the last process
-            self._loop.run_in_executor(None, remove_empty, cgroup)
-            return
-        for attempt in range(60):
-            if cgroup.remove():
-                return
-            cgroup.kill()
-            await asyncio.sleep(min(0.0005 * 2**attempt, 0.05))
+        self._loop.run_in_executor(None, remove_empty, cgroup)
 
 
 def _open_gate(gate: int) -> bool:

@@ -1,8 +1,43 @@
-"""Which skills fit a request: ranked by their words, without any model."""
+"""Which skills fit a request: ranked by their words, without any model; a reranker may be given."""
 
 from __future__ import annotations
 
+from skillyard.search.collisions import Collision, CollisionShape, find_collisions
+from skillyard.search.evaluation import (
+    Evaluation,
+    EvaluationShape,
+    TriggerCase,
+    evaluate_triggers,
+    read_trigger_cases,
+)
+from skillyard.search.filters import wanted
 from skillyard.search.index import SearchIndex
-from skillyard.search.ranking import Match, MatchShape, named_skills, search_skills
+from skillyard.search.ranking import Match, MatchShape, Reason, named_skills, search_skills
+from skillyard.search.reranking import EmbeddingReranker, JudgeReranker, Reranker, chat_address, embeddings_address, rerank
+from skillyard.search.triggers import find_relevant_skills, match_event
 
-__all__ = ["Match", "MatchShape", "SearchIndex", "named_skills", "search_skills"]
+__all__ = [
+    "Collision",
+    "CollisionShape",
+    "EmbeddingReranker",
+    "Evaluation",
+    "EvaluationShape",
+    "JudgeReranker",
+    "Match",
+    "MatchShape",
+    "Reason",
+    "Reranker",
+    "SearchIndex",
+    "TriggerCase",
+    "chat_address",
+    "embeddings_address",
+    "evaluate_triggers",
+    "find_collisions",
+    "find_relevant_skills",
+    "match_event",
+    "named_skills",
+    "read_trigger_cases",
+    "rerank",
+    "search_skills",
+    "wanted",
+]

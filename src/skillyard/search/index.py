@@ -1,94 +1,175 @@
-"""The index: for each word, the skills that have it and how strongly, so that a request only looks at skills with its words.
+"""The index: which skills have a word, and how strongly, so that a request only looks at skills with its words.
 
-The strength of a word in a skill is BM25 over three fields (name, keywords, description), each with its own weight and usual
-length. Usual lengths are fixed numbers, so that adding a skill changes nothing about the others.
+With a `cache` folder it is kept on disk, shared by every process of this user: only skills whose SKILL.md has changed are read
+again, and those that are gone no longer count.
 """
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections import Counter
+import time
+import zlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.search.words import compounds, words
+from skillyard.search.pages import read_pages, source_of
+from skillyard.search.words import words
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from skillyard.catalog import Skill
+    from skillyard.search.pages import Source
+    from skillyard.search.segments import Key, Segment
 
 __all__ = ["SearchIndex"]
 
-DESCRIPTION_LIMIT: Final = 2000  # characters of a description that count
-_K1: Final = 1.2  # how fast repeating a word stops counting
-_B: Final = 0.75  # how much long texts are held back
-_BACKGROUND: Final = 100  # skills imagined besides the real ones, so that few skills make no word common
-_FIELDS: Final = {"name": (1.0, 3.0), "keywords": (0.6, 8.0), "description": (1.0, 30.0)}  # weight, usual length in words
+_UNSETTLED_NS: Final = 100_000_000
+_WORTH_SHARING: Final = 500  # skills to be read from which a second process helps
 
 
 class SearchIndex:
     """The skills a model may see, ready to be searched; build it once and use it for many requests.
 
-    With `everyone` also those that no model may call, for a host that picks by itself.
+    With `everyone` also those that no model may call, for a host that picks by itself. `cache` is a folder in which the index
+    is kept; `before` is an earlier index of nearly the same skills, of which everything that still holds is taken over.
     """
 
-    def __init__(self, skills: Iterable[Skill], *, everyone: bool = False) -> None:
-        # `phrases` by their first word, `names` by all their words, `known` by name, slug and id as written, without case.
+    def __init__(
+        self,
+        skills: Iterable[Skill],
+        *,
+        everyone: bool = False,
+        cache: str | None = None,
+        before: SearchIndex | None = None,
+    ) -> None:
         self.skills = tuple(skill for skill in skills if skill.offered or (everyone and skill.usable))
-        self.phrases: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
-        self.names: dict[tuple[str, ...], list[int]] = {}
-        self.known: dict[str, list[int]] = {}
-        self._postings: dict[str, tuple[array[int], array[float]]] = {}
-        for number, skill in enumerate(self.skills):
-            self._add(number, skill)
+        self._sources = [source_of(skill) for skill in self.skills]
+        self._keys = _keys(self.skills, self._sources)
+        self._file = _file(cache, self.skills, everyone=everyone) if cache and self.skills else None
+        self._before = before.segments if before else None
 
     def __len__(self) -> int:
         return len(self.skills)
 
-    def postings(self, word: str) -> tuple[array[int], array[float]] | None:
-        """The skills that have `word`, by number, and how strongly; None when no skill has it."""
-        return self._postings.get(word)
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """The posting lists; reads what is kept and the skills that are new or changed when first asked for."""
+        known = self._before if self._before is not None else _kept(self._file)
+        self._before = None
+        have = {key for segment in known for key in segment.keys}
+        missing = [number for number, key in enumerate(self._keys) if key not in have]
+        if not missing and known:
+            return known
+        return self._extended(known, missing)
 
-    def weight(self, word: str) -> float:
-        """How much `word` tells: the rarer among the skills, the more; a word that no skill has tells most."""
-        found = self._postings.get(word)
-        having = len(found[0]) if found else 0
-        return math.log(1 + (len(self.skills) + _BACKGROUND - having + 0.5) / (having + 0.5))
+    @cached_property
+    def numbers(self) -> NDArray[Any]:
+        """For each skill of each segment, one after the other, its number in `skills`; -1 when it no longer counts."""
+        import numpy as np
 
-    def _add(self, number: int, skill: Skill) -> None:
-        name = name_words(skill)
-        if name:
-            self.names.setdefault(tuple(name), []).append(number)
-        for written in {skill.name.casefold(), skill.slug, skill.id.casefold()}:
-            self.known.setdefault(written, []).append(number)
-        strengths: dict[str, float] = {}
-        _strengthen(strengths, [*name, *compounds(skill.name)], "name")
-        _strengthen(strengths, words(skill.description[:DESCRIPTION_LIMIT]), "description")
-        if skill.keywords or skill.phrases:
-            _strengthen(strengths, [word for text in (*skill.keywords, *skill.phrases) for word in words(text)], "keywords")
-            self._add_phrases(number, skill.phrases)
-        for word, strength in strengths.items():
-            numbers, values = self._postings.get(word) or self._postings.setdefault(word, (array("L"), array("f")))
-            numbers.append(number)
-            values.append(strength)
+        number_of = {key: number for number, key in enumerate(self._keys)}
+        place: dict[int, int] = {}
+        found: list[int] = []
+        for segment in self.segments:
+            for key in segment.keys:
+                number = number_of.get(key, -1)
+                if number >= 0 and number in place:
+                    found[place[number]] = -1  # read twice: the later one counts
+                if number >= 0:
+                    place[number] = len(found)
+                found.append(number)
+        return np.array(found, dtype=np.int64)
 
-    def _add_phrases(self, number: int, phrases: Sequence[str]) -> None:
-        for phrase in phrases:
-            if spoken := tuple(words(phrase)):
-                self.phrases.setdefault(spoken[0], []).append((number, spoken, phrase))
+    @cached_property
+    def known(self) -> dict[str, list[int]]:
+        """Numbers of skills by name, slug and id as written, without case."""
+        found: dict[str, list[int]] = {}
+        for number, skill in enumerate(self.skills):
+            for written in {skill.name.casefold(), skill.slug, skill.id.casefold()}:
+                found.setdefault(written, []).append(number)
+        return found
+
+    @cached_property
+    def names(self) -> dict[tuple[str, ...], list[int]]:
+        """Numbers of skills by all the words of their names."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for number, source in enumerate(self._sources):
+            found.setdefault(tuple(words(source.name)), []).append(number)
+        found.pop((), None)
+        return found
+
+    @cached_property
+    def phrases(self) -> dict[str, list[tuple[int, tuple[str, ...], str]]]:
+        """Declared phrases by their first word: number of the skill, words, and the phrase as written."""
+        found: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
+        for number, skill in enumerate(self.skills):
+            for phrase in skill.phrases:
+                if spoken := tuple(words(phrase)):
+                    found.setdefault(spoken[0], []).append((number, spoken, phrase))
+        return found
+
+    def _extended(self, known: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
+        """The known segments with one of the missing skills, kept on disk."""
+        parts = _read([self._sources[number] for number in missing])
+        from skillyard.search.segments import make_segment, save_segments, with_segment
+
+        keys = [self._keys[number] for number in missing]
+        if not any(key in set(self._keys) for segment in known for key in segment.keys):
+            known = ()  # nothing of it is of use any more
+        segments = with_segment(known, make_segment(keys, parts), self._keys)
+        if self._file and keys:
+            save_segments(self._file, segments, large=not known or segments[0] is not known[0])
+        return segments
 
 
-def name_words(skill: Skill) -> list[str]:
-    """The words of a skill's name; those of its slug when the name has none, and of its display name when that says more."""
-    own = words(skill.name) or words(skill.slug)
-    if skill.display_name and skill.display_name != skill.name:
-        own += [word for word in words(skill.display_name) if word not in own]
-    return own
+def _kept(file: str | None) -> list[Segment]:
+    """What is kept on disk; without anything there, nothing is imported that would keep a second process from helping."""
+    if file is None or not Path(file).exists():
+        return []
+    from skillyard.search.segments import load_segments
+
+    return load_segments(file)
 
 
-def _strengthen(strengths: dict[str, float], found: Sequence[str], field: str) -> None:
-    """Add what the words `found` in `field` are worth (BM25)."""
-    weight, usual = _FIELDS[field]
-    held_back = _K1 * (1 - _B + _B * len(found) / usual)
-    for word, count in Counter(found).items():
-        strengths[word] = strengths.get(word, 0.0) + weight * count * (_K1 + 1) / (count + held_back)
+def _read(sources: list[Source]) -> list[list[bytes]]:
+    """The postings of the sources in parts; of many with a second process, before anything starts threads of its own."""
+    if len(sources) < _WORTH_SHARING:
+        return _portion(sources)
+    from skillyard.catalog.sharing import share
+
+    return share(sources, _portion)
+
+
+def _portion(sources: list[Source]) -> list[list[bytes]]:
+    """The one part that the sources make."""
+    pages = read_pages(sources)
+    from skillyard.search.segments import packed_postings  # numpy starts threads: only where nothing is to be forked any more
+
+    return [packed_postings(pages)]
+
+
+def _keys(skills: Sequence[Skill], sources: Sequence[Source]) -> list[Key]:
+    keys: list[Key] = []
+    seen: dict[Key, int] = {}
+    for skill, source in zip(skills, sources, strict=True):
+        header = zlib.crc32("\0".join(source[2:]).encode("utf-8", "replace"))
+        state = _settled(skill.stamp) if source.path else ()
+        key: Key = (source.path or skill.id, header, *state)
+        repeat = seen[key] = seen.get(key, -1) + 1
+        keys.append((*key, repeat) if repeat else key)
+    return keys
+
+
+def _settled(stamp: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    """The state of a file, made one that never comes again when it may change once more within the same tick of the clock."""
+    now = time.time_ns()
+    return stamp if stamp[2] < now - _UNSETTLED_NS else (*stamp[:2], -now, stamp[3])
+
+
+def _file(cache: str, skills: Sequence[Skill], *, everyone: bool) -> str:
+    """Where the index of these skills is kept: by the folders they come from."""
+    roots = sorted({skill.root.path for skill in skills})
+    name = "\n".join(roots).encode("utf-8", "surrogateescape")
+    return f"{cache}/{zlib.crc32(name):08x}{zlib.adler32(name):08x}{'-all' if everyone else ''}.search"

@@ -1,39 +1,57 @@
 """Ranking: which skills fit a request, how sure that is, and because of what.
 
-Confidence, between 0 and 1 (`r` is a skill's score divided by what a skill would score that had each of the request's eight
-most telling words once)::
+Confidence, between 0 and 1::
 
     1                the request is the skill's name, or names it: `$pdf`, `/pdf`, "the pdf skill", `pdf-tools` as it is written
     max(0.9, …)      the words of a declared phrase or intent stand in the request together and in order
     max(0.7, …)      the same for a phrase of one word in a request of at most four
-    1 - exp(-r)      any other, at most 0.99
+    a curve          any other, at most 0.99: by its score, and by how far it is behind the best (docs/search.md has the table)
 
-A skill is a match only if it has a word of the request and reaches the least confidence asked for, 0.15 by default.
+A skill is a match only if it has a word of the request and reaches the least confidence asked for, 0.15 by default. Skills with
+nearly the same content are one match: the best of them, with the ids of the others in `duplicates`.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, NamedTuple, NotRequired, TypedDict
 
 from skillyard.errors import InvalidInput
-from skillyard.search.index import DESCRIPTION_LIMIT, SearchIndex
+from skillyard.search.index import SearchIndex
+from skillyard.search.lexicon import translated
+from skillyard.search.pages import DESCRIPTION_LIMIT
+from skillyard.search.scores import Scores
 from skillyard.search.words import STOP_WORDS, compounds, runs, words
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["Match", "MatchShape", "named_skills", "search_skills"]
+__all__ = ["Match", "MatchShape", "Reason", "named_skills", "search_skills"]
 
-TELLING: Final = 8  # words of a request that a perfect skill is expected to have
-MOST_WORDS: Final = 64  # words of a request that are looked up, the most telling ones
-SHORT_REQUEST: Final = 4  # words up to which one word of it may be a declared phrase by itself
+_BRIEF: Final = 8  # words up to which a request that mentions a name as it is written means that skill
+_TRANSLATED: Final = 1.0  # what the English of a Chinese word counts
+_MENTIONED: Final = 0.7  # what a mention in a longer request adds to a score
+_PHRASE: Final = 1.5  # what a declared phrase adds that is the whole request
+_MOST: Final = 0.4  # share of a request's words from which a declared phrase says what it is about
+_COVERED: Final = 0.25  # share of a request's weight below which nothing fits it surely
+_FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
+SHORT_REQUEST: Final = 3  # words up to which one word of it may be a declared phrase by itself
+_LOOKED_AT: Final = 3  # matches for each one asked for, among which nearly the same content is looked for
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
+_SLOPE, _BEHIND, _CROWD, _OFFSET = 0.35, 0.77, 0.2, -1.65  # the curve of the confidence
+
+
+class Reason(NamedTuple):
+    """One reason for a match: the field, the word or phrase as it is written there, and its share of the request's weight."""
+
+    field: str
+    written: str
+    weight: float
 
 
 class MatchShape(TypedDict):
@@ -43,35 +61,55 @@ class MatchShape(TypedDict):
     name: str
     confidence: float
     matched: list[str]
+    duplicates: NotRequired[list[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Match:
-    """A skill that fits a request, how sure that is (0 to 1), and because of what.
-
-    Reasons are `name:`, `phrase:`, `keyword:` or `description:` and the word or phrase that the skill and the request share.
-    """
+    """A skill that fits a request, how sure that is (0 to 1), and in `duplicates` the ids of skills with nearly its content."""
 
     skill: Skill
     confidence: float
-    matched: tuple[str, ...]
+    duplicates: tuple[str, ...] = ()
+    _why: Callable[[], list[tuple[str, str]]] = field(default=list, repr=False, compare=False)
+    _weigh: Callable[[str], float] = field(default=lambda _: 0.0, repr=False, compare=False)
+
+    @cached_property
+    def matched(self) -> tuple[str, ...]:
+        """Because of what: at most eight words or phrases that the skill and the request share, each after its field.
+
+        The fields are `name:`, `phrase:`, `keyword:`, `description:` and `text:` (headings, body and names of files).
+        """
+        return tuple(f"{kind}:{written}" for kind, written in self._why())
+
+    def explain(self) -> tuple[Reason, ...]:
+        """The reasons of `matched` with what each weighs in the request (0 to 1), in the same order."""
+        return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
 
     def to_dict(self) -> MatchShape:
-        """The match as plain data: `{"id", "name", "confidence", "matched"}`."""
-        return {
+        """The match as plain data: `{"id", "name", "confidence", "matched", "duplicates"?}`."""
+        shape: MatchShape = {
             "id": self.skill.id,
             "name": self.skill.name,
             "confidence": self.confidence,
             "matched": list(self.matched),
         }
+        if self.duplicates:
+            shape["duplicates"] = list(self.duplicates)
+        return shape
 
 
 def search_skills(
-    skills: SearchIndex | Iterable[Skill], query: str, *, limit: int = 10, min_confidence: float = 0.15
+    skills: SearchIndex | Iterable[Skill],
+    query: str,
+    *,
+    limit: int = 10,
+    min_confidence: float = 0.15,
+    only: Callable[[Skill], bool] | None = None,
 ) -> list[Match]:
     """At most `limit` of `skills` that fit the request `query`, best first; only usable ones that models may call.
 
-    Give a `SearchIndex` when there is more than one request: making it is most of the work.
+    Give a `SearchIndex` when there is more than one request: making it is most of the work. `only` decides which skills count.
 
     Raises:
         InvalidInput: a limit below 1, or a confidence outside 0 to 1.
@@ -82,74 +120,159 @@ def search_skills(
             hint="give a limit of 1 or more and a confidence from 0 to 1",
         )
     index = skills if isinstance(skills, SearchIndex) else SearchIndex(skills)
-    request = _Request(index, query[:QUERY_LIMIT])
-    scores = request.scores()
-    best = heapq.nlargest(limit, scores, key=lambda number: (scores[number], -number))
-    ranked = [
-        (request.confidence(number, scores.get(number, 0.0)), number) for number in {*best, *request.named, *request.phrases}
-    ]
-    ranked = [(confidence, number) for confidence, number in ranked if confidence >= min_confidence and confidence > 0]
-    ranked.sort(key=lambda pair: (-pair[0], -scores.get(pair[1], 0.0), pair[1]))
-    return [Match(index.skills[number], confidence, request.reasons(number)) for confidence, number in ranked[:limit]]
+    request = _Request(index, query[:QUERY_LIMIT], limit=limit, only=only)
+    ranked = request.ranked(min_confidence)
+    return [request.match(*entry) for entry in request.grouped(ranked, limit)]
 
 
 def named_skills(skills: SearchIndex | Iterable[Skill], request: str) -> tuple[str, ...]:
     """The ids of the skills that `request` asks for by name: what `build_index` wants to know as `named`."""
     index = skills if isinstance(skills, SearchIndex) else SearchIndex(skills)
-    return tuple(index.skills[number].id for number in sorted(_named(index, request[:QUERY_LIMIT])))
+    request = request[:QUERY_LIMIT]
+    return tuple(index.skills[number].id for number in sorted(set.union(*_named(index, request, words(request)))))
 
 
 class _Request:
     """One request against one index: its words with their weights, and what it names outright."""
 
-    def __init__(self, index: SearchIndex, query: str) -> None:
+    def __init__(self, index: SearchIndex, query: str, *, limit: int, only: Callable[[Skill], bool] | None) -> None:
         self._index = index
         self._spoken = words(query)
-        unique = dict.fromkeys(self._spoken)
-        self._weights = {word: index.weight(word) for word in unique}
-        self._ideal = sum(heapq.nlargest(TELLING, self._weights.values()))
-        # Words that may be written as one in a skill: "front-end" or "front end" for frontend.
-        joined = [*compounds(query), *(f"{one}{two}" for one, two in zip(self._spoken, self._spoken[1:], strict=False))]
-        self._joined = {word: index.weight(word) for word in joined if word not in unique and index.postings(word)}
-        self.named = _named(index, query)
+        called, mentioned = _named(index, query, self._spoken)
+        self.named = called | mentioned if len(self._spoken) <= _BRIEF else called
         self.phrases = self._phrases()
+        self._asked = set(self._spoken)
+        self._scores = self._search(query, limit, only)
+        self._values = self._raised(mentioned)
+        self._best = max(self._values.values(), default=0.0)
+        self._about = min(1.0, max(self._scores.covered, default=0.0) / _COVERED)  # low: it is about something else
 
-    def scores(self) -> dict[int, float]:
-        """The score of each skill that has a word of the request."""
-        scores: dict[int, float] = {}
-        weights = {word: weight for word, weight in self._weights.items() if self._index.postings(word)} | self._joined
-        for word in heapq.nlargest(MOST_WORDS, weights, key=weights.__getitem__):
-            weight = weights[word]
-            for number, strength in zip(*self._index.postings(word) or ((), ()), strict=True):
-                scores[number] = scores.get(number, 0.0) + weight * strength
-        return scores
+    def ranked(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
+        """Confidence and number of each skill that may be a match, best first; the tuple has room for duplicates."""
+        numbers = {*self._values, *self.named}
+        found = [(self._confidence(number), number) for number in numbers if self._counts(number)]
+        found = [(confidence, number) for confidence, number in found if confidence >= least and confidence > 0]
+        found.sort(key=lambda pair: (-pair[0], -self._values.get(pair[1], 0.0), pair[1]))
+        return [(confidence, number, ()) for confidence, number in found]
 
-    def confidence(self, number: int, score: float) -> float:
+    def grouped(self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
+        """The first `limit` of them, with those of nearly the same content as one that is there already put to it."""
+        from skillyard.search.sketches import Sketches
+
+        kept: list[tuple[float, int, tuple[int, ...]]] = []
+        sketches = Sketches(self._index)
+        for confidence, number, _ in ranked[: _LOOKED_AT * limit]:
+            place = self._places.get(number)
+            twin = None if place is None or number in self.named else sketches.twin(place, number)
+            if twin is not None:
+                at = next(at for at, entry in enumerate(kept) if entry[1] == twin)
+                kept[at] = (kept[at][0], twin, (*kept[at][2], number))
+            elif len(kept) < limit:
+                kept.append((confidence, number, ()))
+                if place is not None:
+                    sketches.add(place, number)
+        return kept
+
+    def match(self, confidence: float, number: int, duplicates: tuple[int, ...]) -> Match:
+        """The match as it is given out."""
+        ids = tuple(self._index.skills[one].id for one in duplicates)
+        return Match(self._index.skills[number], confidence, ids, partial(self._reasons, number), self._weight)
+
+    def _search(self, query: str, limit: int, only: Callable[[Skill], bool] | None) -> Scores:
+        self._wanted = only
+        self._places: dict[int, int] = {}
+        if not self._spoken or not len(self._index):
+            return Scores()
+        from skillyard.search.scoring import missing, score  # with it comes numpy
+
+        extra = dict.fromkeys(translated(query), _TRANSLATED)
+        foreign = bool(extra)
+        extra.update((joined, 1.0) for joined, parts in self._joined(query) if missing(self._index, parts))
+        extra = {word: factor for word, factor in extra.items() if word not in self._asked}
+        self._asked |= extra.keys()
+        only_some = self._counts if only else None
+        found = score(self._index, self._spoken, tuple(extra.items()), limit=limit, only=only_some, translated=foreign)
+        self._places = dict(zip(found.numbers, found.places, strict=True))
+        return found
+
+    def _counts(self, number: int) -> bool:
+        return self._wanted is None or self._wanted(self._index.skills[number])
+
+    def _joined(self, query: str) -> list[tuple[str, list[str]]]:
+        """Two words as the one that a skill may write, "front-end" or "front end" as frontend, with the words they are of."""
+        beside = zip(self._spoken, self._spoken[1:], strict=False) if len(self._spoken) <= _FEW_WORDS else ()
+        found = [(f"{one}{two}", [one, two]) for one, two in beside if one.isascii() and two.isascii()]
+        return found + [(compounds(written)[0], words(written)) for written in _HYPHENED.findall(query) if compounds(written)]
+
+    def _raised(self, mentioned: set[int]) -> dict[int, float]:
+        """The scores, raised for skills that the request mentions and for those of which a declared phrase stands in it."""
+        values = dict(zip(self._scores.numbers, self._scores.values, strict=True))
+        lowest = min(values.values(), default=0.0)
+        for number in mentioned:
+            values[number] = values.get(number, lowest) + _MENTIONED
+        for number, (share, _) in self.phrases.items():
+            values[number] = values.get(number, lowest) + _PHRASE * share
+        return values
+
+    def _confidence(self, number: int) -> float:
         """How sure it is that the skill fits."""
         if number in self.named:
             return 1.0
-        by_words = 1 - math.exp(-score / self._ideal) if self._ideal else 0.0
-        return round(min(0.99, max(by_words, self.phrases.get(number, (0.0, ""))[0])), 4)
+        own = self._values[number]
+        crowd = math.log(len(self._index) + 1)  # among many skills one that only seems right is more likely
+        by_words = 1 / (1 + math.exp(-(_SLOPE * own - _BEHIND * (self._best - own) - _CROWD * crowd + _OFFSET)))
+        return round(min(0.99, max(by_words * self._about, self._by_phrase(number))), 4)
 
-    def reasons(self, number: int) -> tuple[str, ...]:
+    def _by_phrase(self, number: int) -> float:
+        """The confidence that a declared phrase gives by itself, where it is most of the request."""
+        share, written = self.phrases.get(number, (0.0, ""))
+        if len(words(written)) == 1:
+            return 0.7 if share * SHORT_REQUEST >= 1 else 0.0
+        return 0.9 if share >= _MOST else 0.0
+
+    def _reasons(self, number: int) -> list[tuple[str, str]]:
         """What of the skill the request speaks of, strongest first."""
-        skill = self._index.skills[number]
-        asked = {*self._weights, *self._joined}
-        found = [f"name:{skill.name}"] if number in self.named else []
-        found += [f"name:{word}" for word in _spoken_as(skill.name, asked)] if not found else []
-        found += [f"phrase:{self.phrases[number][1]}"] if number in self.phrases else []
-        found += [f"keyword:{keyword}" for keyword in (*skill.keywords, *skill.phrases) if asked.intersection(words(keyword))]
-        found += [f"description:{word}" for word in _spoken_as(skill.description[:DESCRIPTION_LIMIT], asked)]
-        return tuple(dict.fromkeys(found))[:REASONS]
+        skill, asked = self._index.skills[number], self._asked
+        found = [("name", skill.name)] if number in self.named else []
+        found += [("name", word) for word in _spoken_as(skill.name, asked)] if not found else []
+        found += [("phrase", self.phrases[number][1])] if number in self.phrases else []
+        found += [("keyword", keyword) for keyword in (*skill.keywords, *skill.phrases) if asked.intersection(words(keyword))]
+        found += [("description", word) for word in _spoken_as(skill.description[:DESCRIPTION_LIMIT], asked)]
+        if len(found) < REASONS:
+            told = {word for _, written in found for word in words(written)}
+            found += [("text", word) for word in self._in_text(number) if word not in told]
+        return list(dict.fromkeys(found))[:REASONS]
+
+    def _in_text(self, number: int) -> list[str]:
+        """The words of the request that the skill has, as `words` gives them."""
+        from skillyard.search.scoring import has_words
+
+        place = self._places.get(number)
+        asked = [*dict.fromkeys(self._spoken), *(word for word in self._asked if word not in self._spoken)][:64]
+        return [] if place is None else has_words(self._index, place, asked)
+
+    def _weight(self, written: str) -> float:
+        """The share of the request's weight that the words `written` have."""
+        from skillyard.search.scoring import shares
+
+        said = set(words(written)) | set(compounds(written))
+        return round(min(1.0, sum(share for word, share in self._shares(shares).items() if word in said)), 3)
+
+    def _shares(self, compute: Callable[[SearchIndex, list[str]], dict[str, float]]) -> dict[str, float]:
+        if self._share is None:
+            self._share = compute(self._index, self._spoken)
+        return self._share
+
+    _share: dict[str, float] | None = None
 
     def _phrases(self) -> dict[int, tuple[float, str]]:
-        """The declared phrases that stand in the request, by skill, with the confidence they give."""
+        """The declared phrases that stand in the request, by skill, with the share of its words that they are."""
         found: dict[int, tuple[float, str]] = {}
+        many = len(set(self._spoken))
         for at, word in enumerate(self._spoken):
             for number, phrase, written in self._index.phrases.get(word, ()):
-                long_enough = len(phrase) > 1 or len(self._weights) <= SHORT_REQUEST
-                if long_enough and tuple(self._spoken[at : at + len(phrase)]) == phrase:
-                    found[number] = max(found.get(number, (0.0, "")), (0.9 if len(phrase) > 1 else 0.7, written))
+                if tuple(self._spoken[at : at + len(phrase)]) == phrase:
+                    found[number] = max(found.get(number, (0.0, "")), (min(1.0, len(phrase) / many), written))
         return found
 
 
@@ -160,19 +283,29 @@ def _spoken_as(text: str, asked: set[str]) -> list[str]:
     )
 
 
-_SIGIL: Final = re.compile(r"(?<![\w/.:])[$/@]([\w.:-]*\w)")
-_QUOTED: Final = re.compile(r"[`\"'“‘「『]([^`\"'”’」』\n]{1,100})[`\"'”’」』]")
+_HYPHENED: Final = re.compile(r"[A-Za-z0-9]+[-_][A-Za-z0-9]+")
+_SIGIL: Final = re.compile(r"(?<![\w/.:`'\"(])[$/@](?!\d+\b)([\w.:-]*\w)(?!/)")
+_QUOTED: Final = re.compile(r"`([^`\n]{1,100})`")
 _WRITTEN: Final = re.compile(r"[A-Za-z0-9]+(?:[-_:][A-Za-z0-9]+)+")
 _CALLED: Final = re.compile(
     r"([\w.:-]*\w)[`\"'”]?\s*(?:\bskill\b|技能)|\bskill\s+(?:named\s+|called\s+)?[`\"'“]?([\w.:-]*\w)", re.IGNORECASE
 )
 
 
-def _named(index: SearchIndex, query: str) -> set[int]:
-    """The skills that `query` is the name of, or names in a way that is not by accident."""
-    candidates = {query.strip().casefold()}
-    for pattern in (_SIGIL, _QUOTED, _WRITTEN, _CALLED):
+def _named(index: SearchIndex, query: str, spoken: Sequence[str]) -> tuple[set[int], set[int]]:
+    """The skills that `query` calls (`$pdf`, "the pdf skill", or nothing but the name), and those that it mentions besides.
+
+    A mention is a name in quotes or with hyphens: long requests quote and hyphenate much that is no name.
+    """
+    called = _known(index, (_SIGIL, _CALLED), query, query.strip().casefold())
+    mentioned = _known(index, (_QUOTED, _WRITTEN), query)
+    return called or (set() if mentioned else set(index.names.get(tuple(spoken), ()))), mentioned
+
+
+def _known(index: SearchIndex, patterns: Sequence[re.Pattern[str]], query: str, *more: str) -> set[int]:
+    """The skills whose names the patterns find."""
+    candidates = set(more)
+    for pattern in patterns:
         for found in pattern.finditer(query):
             candidates |= {group.strip().casefold() for group in found.groups() or (found[0],) if group}
-    numbers = {number for candidate in candidates if candidate not in STOP_WORDS for number in index.known.get(candidate, ())}
-    return numbers or set(index.names.get(tuple(words(query)), ()))
+    return {number for candidate in candidates if candidate not in STOP_WORDS for number in index.known.get(candidate, ())}

@@ -12,7 +12,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["STOP_WORDS", "compounds", "runs", "stem", "words"]
+__all__ = ["STOP_WORDS", "compounds", "root", "runs", "stem", "words"]
 
 _WIDE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # A run of letters and digits of one kind: Latin and other alphabets, or characters without spaces between words.
@@ -25,7 +25,7 @@ _LONGEST: Final = 40  # characters of one word; what is longer is data, not lang
 
 _ENGLISH: Final = """
     about across after again all also an and any are as at be been before being between both but by can could did do
-    does doing done during each etc for from had has have having he her here him his how if in into is it its itself
+    does doing done during each etc for from had has have having he help helps her here him his how if in into is it its itself
     just let like may me might more most must my need needs no nor not of off on once only or other our out over own per
     please same shall she should skill skills so some such than that the their them then there these they this those
     through to too under until up upon us use used user users uses using via want wants was we well were what when
@@ -113,3 +113,44 @@ def _singular(word: str) -> str:
 def _undoubled(word: str) -> str:
     doubled = len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouylsz"
     return word[:-1] if doubled else word
+
+
+# Endings that make one word of another (`simulator`, `simulation`), with what stays and the least syllables before.
+_DERIVED: Final = (
+    ("ization", "iz", 1), ("isation", "iz", 1), ("ational", "at", 1), ("ation", "at", 1), ("ator", "at", 1), ("ality", "al", 1),
+    ("ivity", "iv", 1), ("bility", "bl", 1), ("ment", "", 1), ("ness", "", 1), ("ition", "it", 1), ("sion", "s", 1),
+    ("tion", "t", 1), ("ance", "", 1), ("ence", "", 1), ("anc", "", 1), ("enc", "", 1), ("able", "", 1), ("ible", "", 1),
+    ("abl", "", 1), ("ibl", "", 1), ("ical", "ic", 1), ("ally", "al", 1), ("ously", "ous", 1), ("ively", "iv", 1),
+    ("ful", "", 1), ("ous", "", 1), ("ly", "", 1), ("er", "", 1), ("or", "", 1), ("iz", "", 2),
+    ("at", "", 2), ("iv", "", 2), ("al", "", 2),
+    ("ic", "", 2), ("y", "i", 1),
+)  # fmt: skip
+_SYLLABLE: Final = re.compile(r"[aeiouy]+[^aeiouy]+")
+
+
+@lru_cache(maxsize=1 << 17)
+def root(word: str) -> str:
+    """The stem `word` without the endings that make nouns and adjectives of verbs: `simulat` and `simulation` meet."""
+    if len(word) < 5 or not word.isascii():
+        return word
+    for _ in range(3):
+        shorter = _underived(word)
+        if shorter == word:
+            break
+        word = shorter
+    doubled = len(word) > 4 and word[-1] == word[-2] and word[-1] in "lnrtgpmbd"
+    return word[:-1] if doubled else word
+
+
+_DERIVED_ENDINGS: Final = tuple(ending for ending, _, _ in _DERIVED)
+
+
+def _underived(word: str) -> str:
+    if not word.endswith(_DERIVED_ENDINGS):
+        return word
+    for ending, rest, syllables in _DERIVED:
+        if word.endswith(ending):
+            before = word[: -len(ending)]
+            if len(before) >= 3 and len(_SYLLABLE.findall(before)) >= syllables:
+                return before + rest
+    return word

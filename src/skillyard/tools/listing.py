@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import SkillyardError
-from skillyard.prompt import build_index
+from skillyard.prompt import build_index, describe_skill, disclosure_stage
 from skillyard.search import search_skills
 from skillyard.text import shorten, single_line
 from skillyard.tools.arguments import Parameter
@@ -17,6 +17,7 @@ from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, refusal
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
+    from skillyard.search import Match
     from skillyard.tools.arguments import Arguments
 
 __all__ = ["SEARCH_SKILLS", "SKILLS_LIST"]
@@ -24,6 +25,8 @@ __all__ = ["SEARCH_SKILLS", "SKILLS_LIST"]
 _LISTED: Final = 200
 _FEW: Final = 10
 _MOST: Final = 50
+_ONE: Final = 200  # characters of a description
+_FARTHEST: Final = 1000
 
 
 def _define_list(context: ToolContext) -> ToolDefinition:
@@ -65,23 +68,41 @@ def _define_search(context: ToolContext) -> ToolDefinition:
     words = context.wording
     query = Parameter("query", "string", words.search_skills_query, required=True)
     limit = Parameter("limit", "integer", words.search_skills_limit, minimum=1, maximum=_MOST)
-    return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit))
+    offset = Parameter("offset", "integer", words.search_skills_offset, minimum=0, maximum=_FARTHEST)
+    return ToolDefinition("search_skills", "Search skills", words.search_skills, (query, limit, offset))
 
 
 async def _search(context: ToolContext, arguments: Arguments, caller: Caller) -> ToolResult:
     query, limit = arguments.text("query"), arguments.number("limit", _FEW)
     index = await asyncio.to_thread(context.index)
-    matches = await asyncio.to_thread(search_skills, index, query, limit=limit)
-    data = {"matches": [match.to_dict() for match in matches]}
+    offset = arguments.number("offset", 0)
+    found = await asyncio.to_thread(search_skills, index, query, limit=offset + limit + 1)
+    matches, more = found[offset : offset + limit], len(found) > offset + limit
+    data: dict[str, object] = {"matches": [match.to_dict() for match in matches]} | ({"more": True} if more else {})
+    if not matches and offset:
+        return ToolResult(f"No more than {len(found)} skills fit {single_line(query)!r}.", title="No more skills", data=data)
     if not matches:
         return ToolResult(_nothing(query, len(index)), title="No skill fits", data=data)
-    lines = [
-        f"- {single_line(match.skill.name)} ({match.skill.id}, {match.confidence:.2f}): "
-        f"{shorten(single_line(match.skill.description), 200)}"
-        for match in matches
-    ]
-    text = "\n".join([f"Skills that may fit {single_line(query)!r}, best first:", *lines, "Load one with the skill tool."])
+    lines = await asyncio.to_thread(lambda: [_told(context, match) for match in matches])
+    rest = [f"There are more: search again with offset {offset + limit}."] if more else []
+    head = f"Skills that may fit {single_line(query)!r}, best first:"
+    text = "\n".join([head, *lines, *rest, "Load one with the skill tool."])
     return ToolResult(text, title=f"{len(matches)} skills fit", data=data)
+
+
+def _told(context: ToolContext, match: Match) -> str:
+    """One match; with its parameters when it fits well or that is preferred. Instructions come from the `skill` tool alone."""
+    skill, session, user = match.skill, context.context.get("toolsDisclosure"), context.preferences.get("toolsDisclosure")
+    stage = disclosure_stage(match.confidence, session=_text(session), user=_text(user))
+    line = f"- {single_line(skill.name)} ({skill.id}, {match.confidence:.2f}): {shorten(single_line(skill.description), _ONE)}"
+    if stage == "metadata" or (stage == "brief" and session is None and user is None):
+        return line
+    _, found, parameters = describe_skill(skill, "brief").partition("\nParameters:\n")
+    return line + (f"\n  Parameters:\n  {parameters}".replace("\n-", "\n  -") if found else "")
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _nothing(query: str, count: int) -> str:

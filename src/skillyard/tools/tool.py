@@ -95,7 +95,8 @@ class ToolContext:
 
     def index(self) -> SearchIndex:
         """The offered skills, ready to be searched."""
-        return self._index.of(self.access.offered(), SearchIndex)
+        cache = self.access.catalog.search_directory
+        return self._index.of(self.access.offered(), lambda skills: SearchIndex(skills, cache=cache))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Wording:
     search_skills: str
     search_skills_query: str
     search_skills_limit: str
+    search_skills_offset: str
 
 
 _ENGLISH: Final = Wording(
@@ -66,6 +67,7 @@ _ENGLISH: Final = Wording(
     search_skills="Find the skills that fit a task, best first. Use this when the list you were shown is not complete.",
     search_skills_query="The task in a few words",
     search_skills_limit="How many to give at most (default: 10)",
+    search_skills_offset="How many of the best to pass over, to see further ones (default: 0)",
 )
 
 _CHINESE: Final = Wording(
@@ -87,6 +89,7 @@ _CHINESE: Final = Wording(
     search_skills="查找适合某项任务的技能, 最合适的在前。当展示的技能列表不完整时使用。",
     search_skills_query="用几个词描述任务",
     search_skills_limit="最多返回多少个 (默认: 10)",
+    search_skills_offset="跳过前面多少个, 以查看后面的 (默认: 0)",
 )
 
 WORDINGS: Final[Mapping[Language, Wording]] = {"en": _ENGLISH, "zh": _CHINESE}

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.checking import Checked, check_target, find_targets
+from skillyard.cli.collisions import check_collisions
 from skillyard.cli.failures import FAILURE, OK
 from skillyard.cli.packaged import check_packages
 from skillyard.cli.progress import ScanProgress
@@ -38,12 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--package", action="store_true", help="check each PATH as a package: its structure, its manifest.json, its protocols"
     )
+    parser.add_argument(
+        "--collisions", action="store_true", help="compare all skills: which would a model mix up, and how to tell them apart"
+    )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and fix when asked to; 1 when errors remain or a fix could not be written."""
     screen: Screen = arguments.screen
+    if arguments.collisions:
+        return check_collisions(arguments)
     if arguments.package:
         return check_packages(arguments)
     targets, profile = find_targets(arguments)

@@ -1,0 +1,1 @@
+"""What the benchmarks have in common; nothing here runs by itself."""

@@ -1,0 +1,1 @@
+"""How well and how fast skills are found for requests; see benchmarks/README.md."""

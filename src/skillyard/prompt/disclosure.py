@@ -1,0 +1,94 @@
+"""Three-stage disclosure: how much of a skill is told, by how surely it fits (section 2.2 of document 000).
+
+========== =============================================== ================================
+stage      what is told                                    confidence
+========== =============================================== ================================
+metadata   name and description                            below 0.15, or none known
+brief      and its parameters                              from 0.15
+full       and its instructions                            from 0.7
+========== =============================================== ================================
+
+What the session wants goes before what the user prefers, and that before the confidence. Nothing is kept for hours: a skill is
+read when it is told of, so that an edit is seen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.text import sanitize, shorten, single_line
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+
+__all__ = ["Stage", "describe_skill", "disclosure_stage"]
+
+Stage = Literal["metadata", "brief", "full"]
+"""How much of a skill is told."""
+
+_BRIEF_FROM: Final = 0.15
+_FULL_FROM: Final = 0.7
+_DESCRIPTION: Final = 1024  # characters
+_PARAMETERS: Final = 40
+_PARAMETER: Final = 200  # characters of what is said of one
+
+
+def disclosure_stage(confidence: float, *, session: str | None = None, user: str | None = None) -> Stage:
+    """The stage for a skill that fits with `confidence`; a preference of the session, else of the user, decides instead.
+
+    Raises:
+        InvalidInput: a preference that is no stage.
+    """
+    for preferred in (session, user):
+        if preferred is not None:
+            return _stage(preferred)
+    if confidence >= _FULL_FROM:
+        return "full"
+    return "brief" if confidence >= _BRIEF_FROM else "metadata"
+
+
+def describe_skill(skill: Skill, stage: Stage) -> str:
+    """What is told of `skill` at `stage`, without anything invisible; one that cannot be read is told by its metadata.
+
+    Raises:
+        InvalidInput: no such stage.
+    """
+    told = [f"{single_line(skill.name)} ({skill.id}): {shorten(single_line(skill.description), _DESCRIPTION)}"]
+    if _stage(stage) == "metadata":
+        return told[0]
+    try:
+        document = skill.document()
+    except (OSError, SkillyardError):
+        return told[0]
+    if parameters := _parameters(document.metadata.input_schema):
+        told += ["Parameters:", *parameters]
+    if stage == "full" and (body := sanitize(document.body).strip()):
+        told += ["", body]
+    return "\n".join(told)
+
+
+def _stage(text: str) -> Stage:
+    for stage in get_args(Stage):
+        if text == stage:
+            return stage  # type: ignore[no-any-return] # one of the literals
+    raise InvalidInput(f"no disclosure stage {text!r}", hint=f"choose one of: {', '.join(get_args(Stage))}")
+
+
+def _parameters(schema: Mapping[str, object] | None) -> list[str]:
+    """One line for each parameter that the input schema names."""
+    properties = (schema or {}).get("properties")
+    required = (schema or {}).get("required")
+    if not isinstance(properties, Mapping):
+        return []
+    needed = set(map(str, required)) if isinstance(required, list) else set()
+    return [_parameter(str(name), declared, str(name) in needed) for name, declared in list(properties.items())[:_PARAMETERS]]
+
+
+def _parameter(name: str, declared: object, needed: bool) -> str:
+    details: Mapping[str, object] = declared if isinstance(declared, Mapping) else {}
+    kind = single_line(str(details.get("type", "any")))
+    says = shorten(single_line(str(details.get("description", ""))), _PARAMETER)
+    line = f"- {single_line(name)} ({kind}{', required' if needed else ''})"
+    return f"{line}: {says}" if says else line

@@ -1,0 +1,206 @@
+"""Posting lists: for each word, the skills that have it and how strongly, as arrays.
+
+The strength of a word in a skill is BM25 in each field, with fixed usual lengths, so that adding a skill changes nothing about
+the others. Two strengths are kept: that in the description, and that in all other fields together (each with its weight). For
+the skills at the top of a search there are also the words of their names, and the pairs of words that follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from skillyard.search.pages import FIELDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skillyard.search.pages import Page
+
+__all__ = ["STEP", "Postings", "build", "collected", "merged", "pairs_of"]
+
+STEP: Final = 1 / 24  # what one step of a stored strength is worth
+# weight, k1, b, usual length in words
+_SCALES: Final = {
+    "name": (0.6, 1.2, 0.75, 4.0),
+    "description": (3.5, 1.2, 0.75, 25.0),
+    "keywords": (0.4, 1.2, 0.75, 10.0),
+    "headings": (0.1, 1.2, 0.75, 40.0),
+    "body": (1.2, 1.5, 0.9, 700.0),
+    "files": (4.0, 1.2, 0.75, 8.0),
+}
+_MIX: Final = np.uint32(0x9E3779B1)
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The words of some skills, numbered from 0: sorted words, and for each a slice of the lists.
+
+    `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `plain` (strength outside the description) and `told`
+    (in it; at least one step for a word of the name). Of skill `n`, `names[name_starts[n]:…]` are the words of the name and
+    `pairs[pair_starts[n]:…]` the pairs, sorted.
+    """
+
+    words: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    skills: NDArray[np.int32]
+    plain: NDArray[np.uint8]
+    told: NDArray[np.uint8]
+    names: NDArray[np.uint32]
+    name_starts: NDArray[np.int64]
+    pairs: NDArray[np.uint32]
+    pair_starts: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+
+    @property
+    def count(self) -> int:
+        """How many skills there are."""
+        return len(self.lengths)
+
+
+def build(pages: Sequence[Page]) -> Postings:
+    """The postings of `pages`, in their order."""
+    count = len(pages)
+    columns = [_column(pages, at) for at in range(len(FIELDS))]
+    keys: list[NDArray[np.uint64]] = []
+    plain: list[NDArray[np.float32]] = []
+    told: list[NDArray[np.float32]] = []
+    for field, (owners, found, lengths) in zip(FIELDS, columns, strict=True):
+        key, strength = _strengths(field, owners, found, lengths)
+        in_description = field == "description"
+        keys.append(key)
+        plain.append(np.zeros_like(strength) if in_description else strength)
+        told.append(strength if in_description else np.full_like(strength, STEP if field == "name" else 0))
+    key, plain_sum, told_sum = _summed(np.concatenate(keys), np.concatenate(plain), np.concatenate(told))
+    owners, found, name_lengths = columns[0]
+    pairs, pair_starts = _pair_lists(columns, count)
+    return _inverted(
+        (key >> np.uint64(32)).astype(np.int32),
+        (key & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        _steps(plain_sum),
+        _steps(told_sum),
+        names=found,
+        name_starts=_starts(name_lengths),
+        pairs=pairs,
+        pair_starts=pair_starts,
+        lengths=columns[4][2].astype(np.int32),
+    )
+
+
+def collected(parts: Sequence[Postings]) -> Postings:
+    """The postings of all parts as one, their skills numbered one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(part.count for part in parts)])
+    return _inverted(
+        np.concatenate([part.skills + np.int32(first) for part, first in zip(parts, before, strict=False)]),
+        np.concatenate([np.repeat(part.words, np.diff(part.starts)) for part in parts]),
+        np.concatenate([part.plain for part in parts]),
+        np.concatenate([part.told for part in parts]),
+        names=np.concatenate([part.names for part in parts]),
+        name_starts=_starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
+        pairs=np.concatenate([part.pairs for part in parts]),
+        pair_starts=_starts(np.concatenate([np.diff(part.pair_starts) for part in parts])),
+        lengths=np.concatenate([part.lengths for part in parts]),
+    )
+
+
+def merged(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
+    """The skills of `old` that are to be kept, renumbered in their order, then those of `new`."""
+    renumbered = (np.cumsum(keep) - 1).astype(np.int32)
+    stays = keep[old.skills]
+    words = np.repeat(old.words, np.diff(old.starts))[stays]
+    kept = int(keep.sum())
+    names, name_starts = _joined((old.names, old.name_starts), keep, (new.names, new.name_starts))
+    pairs, pair_starts = _joined((old.pairs, old.pair_starts), keep, (new.pairs, new.pair_starts))
+    return _inverted(
+        np.concatenate([renumbered[old.skills[stays]], new.skills + np.int32(kept)]),
+        np.concatenate([words, np.repeat(new.words, np.diff(new.starts))]),
+        np.concatenate([old.plain[stays], new.plain]),
+        np.concatenate([old.told[stays], new.told]),
+        names=names,
+        name_starts=name_starts,
+        pairs=pairs,
+        pair_starts=pair_starts,
+        lengths=np.concatenate([old.lengths[keep], new.lengths]),
+    )
+
+
+def pairs_of(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """A number for each word with the one before it."""
+    return words[:-1] * _MIX + words[1:]
+
+
+def _column(pages: Sequence[Page], at: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
+    """One field of all pages: the owner of each word, the words, and how many each page has."""
+    lengths = np.array([len(page[at]) // 4 for page in pages], dtype=np.int64)
+    found = np.frombuffer(b"".join([page[at] for page in pages]), dtype=np.uint32)
+    return np.repeat(np.arange(len(pages), dtype=np.uint64), lengths), found, lengths
+
+
+def _strengths(
+    field: str, owners: NDArray[np.uint64], found: NDArray[np.uint32], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+    """What each word of each page is worth in one field (BM25), by page and word."""
+    weight, k1, b, usual = _SCALES[field]
+    key, counts = np.unique(owners << np.uint64(32) | found, return_counts=True)
+    held_back = k1 * (1 - b + b * lengths / usual)
+    strength = weight * counts * (k1 + 1) / (counts + held_back[key >> np.uint64(32)])
+    return key, strength.astype(np.float32)
+
+
+def _summed(
+    key: NDArray[np.uint64], plain: NDArray[np.float32], told: NDArray[np.float32]
+) -> tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]:
+    order = np.argsort(key)
+    key = key[order]
+    if not len(key):
+        return key, plain, told
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    return key[first], np.add.reduceat(plain[order], first), np.add.reduceat(told[order], first)
+
+
+def _steps(strength: NDArray[np.float32]) -> NDArray[np.uint8]:
+    steps: NDArray[np.uint8] = np.clip(np.rint(strength / STEP), 0, 255).astype(np.uint8)
+    return steps
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def _pair_lists(columns: Sequence[Any], count: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """The pairs of words in description and body of each page, each once and sorted."""
+    keys = []
+    for at in (0, 1, 4):
+        owners, found, _ = columns[at]
+        same = owners[1:] == owners[:-1]
+        keys.append((owners[1:] << np.uint64(32) | pairs_of(found))[same] if len(found) else np.zeros(0, np.uint64))
+    key = np.unique(np.concatenate(keys))
+    per_page = np.bincount((key >> np.uint64(32)).astype(np.int64), minlength=count)
+    return (key & np.uint64(0xFFFFFFFF)).astype(np.uint32), _starts(per_page.astype(np.int64))
+
+
+def _joined(
+    old: tuple[NDArray[np.uint32], NDArray[np.int64]],
+    keep: NDArray[np.bool_],
+    new: tuple[NDArray[np.uint32], NDArray[np.int64]],
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    lengths = np.diff(old[1])
+    values = np.concatenate([old[0][np.repeat(keep, lengths)], new[0]])
+    return values, _starts(np.concatenate([lengths[keep], np.diff(new[1])]))
+
+
+def _inverted(
+    skills: NDArray[np.int32], words: NDArray[np.uint32], plain: NDArray[np.uint8], told: NDArray[np.uint8], **rest: Any
+) -> Postings:
+    """The postings sorted by word, then by skill."""
+    order = np.argsort(words.astype(np.uint64) << np.uint64(32) | skills.astype(np.uint64))
+    words = words[order]
+    changes = np.concatenate([[True], words[1:] != words[:-1]]) if len(words) else np.zeros(0, np.bool_)
+    first = np.flatnonzero(changes)
+    starts = np.concatenate([first, [len(words)]]).astype(np.int64)
+    return Postings(words[first], starts, skills[order], plain[order], told[order], **rest)

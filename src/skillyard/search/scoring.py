@@ -1,0 +1,250 @@
+"""Scores: how well each skill of an index fits the words of a request.
+
+Two steps. First every skill that has a word of the request gets a sum over those words: their strength in it by BM25, each word
+weighted by how rare it is, and the share of the request's weight that the skill has at all. Then the best of them are looked at
+closely: how much of the skill's name the request says, and which words of the request follow each other in the skill as well.
+The weights were chosen on the sets that docs/search.md tells of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from skillyard.search.pages import word_number
+from skillyard.search.postings import STEP, pairs_of
+from skillyard.search.scores import Scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from skillyard.search.index import SearchIndex
+    from skillyard.search.postings import Postings
+
+__all__ = ["has_words", "missing", "score", "shares", "smallest_pairs"]
+
+MOST_WORDS: Final = 48  # words of a request that are looked up, the most telling ones
+CLOSELY: Final = 100  # skills that are looked at closely
+_BACKGROUND: Final = 100  # skills imagined besides the real ones, so that few skills make no word common
+_TELLING: Final = 10  # words of a request that a perfect skill is expected to have
+_FEW: Final = 5  # the most telling words
+_COVERED, _COVERED_FEW = 3.0, 2.0  # for having all words of the request, and all of the most telling ones
+_NAME_SAID, _PAIRS, _LONG = 2.2, 4.0, 0.4
+_USUAL_LENGTH: Final = 150  # words of a body up to which it is not held back
+
+
+class _Terms(NamedTuple):
+    numbers: NDArray[np.uint32]
+    weights: NDArray[np.float64]  # by how many skills have the word at all
+    told: NDArray[np.float64]  # by how many have it in name or description
+
+
+def score(
+    index: SearchIndex,
+    spoken: Sequence[str],
+    extra: Sequence[tuple[str, float]] = (),
+    *,
+    limit: int = 10,
+    only: Callable[[int], bool] | None = None,
+    translated: bool = False,
+) -> Scores:
+    """The best skills for the words `spoken` (in order), at least `limit` of them if there are; `only` decides by number.
+
+    `extra` words count by their factor and need not be found. When some of them are `translated`, words of the request itself
+    that no skill has need not be found either.
+    """
+    counts = Counter(map(word_number, spoken))
+    if not index.skills or not (counts or extra):
+        return Scores()
+    own = np.fromiter(counts, np.uint32, len(counts))
+    terms, more = _terms(index, own, counts, known_only=translated), _extra(index, extra)
+    everything = np.concatenate([terms.numbers, more.numbers])
+    best = np.argsort(-np.concatenate([terms.weights, more.weights]), kind="stable")[:MOST_WORDS]
+    all_terms = _Terms(
+        everything[best],
+        np.concatenate([terms.weights, more.weights])[best],
+        np.concatenate([terms.told, more.told])[best],
+    )
+    ideal = terms if len(own) and not translated else all_terms
+    sums, covered = _summed(index, all_terms, ideal)
+    found = np.flatnonzero((covered > 0) & (index.numbers >= 0))
+    if only:
+        found = found[np.fromiter((only(number) for number in index.numbers[found].tolist()), np.bool_, len(found))]
+    if len(found) > (most := max(CLOSELY, 3 * limit)):
+        found = found[np.argpartition(-sums[found], most - 1)[:most]]
+    values = sums[found] + _closely(index, found, all_terms, spoken, ideal)
+    numbers = index.numbers[found]
+    order = np.lexsort((numbers, -values))
+    share = np.minimum(1.0, covered[found] / max(float(ideal.weights.sum()), 1e-9))
+    return Scores(numbers[order].tolist(), values[order].tolist(), share[order].tolist(), found[order].tolist())
+
+
+def has_words(index: SearchIndex, place: int, asked: Sequence[str]) -> list[str]:
+    """Those of the words that the skill at `place` has in any field."""
+    segment, local = _segment_of(index, place)
+    postings = index.segments[segment].postings
+    begin, end = _slices(postings, np.array([word_number(word) for word in asked], dtype=np.uint32))
+    where = [int(one + np.searchsorted(postings.skills[one:two], local)) for one, two in zip(begin, end, strict=True)]
+    return [word for word, at, two in zip(asked, where, end, strict=True) if at < two and postings.skills[at] == local]
+
+
+def missing(index: SearchIndex, asked: Sequence[str]) -> bool:
+    """Whether one of the words is in no skill."""
+    having, _ = _having(index, np.array([word_number(word) for word in asked], dtype=np.uint32))
+    return not having.all()
+
+
+def shares(index: SearchIndex, spoken: Sequence[str]) -> dict[str, float]:
+    """The share of the request's weight that each of its words has."""
+    counts = Counter(spoken)
+    terms = _terms(index, np.array([word_number(word) for word in counts], dtype=np.uint32), Counter(map(word_number, spoken)))
+    whole = max(float(terms.weights.sum()), 1e-9)
+    return {word: float(weight) / whole for word, weight in zip(counts, terms.weights, strict=True)}
+
+
+def smallest_pairs(index: SearchIndex, place: int, count: int) -> list[int]:
+    """The first of the sorted pairs of the skill at `place`, at most `count`."""
+    segment, local = _segment_of(index, place)
+    postings = index.segments[segment].postings
+    begin = int(postings.pair_starts[local])
+    found: list[int] = postings.pairs[begin : min(begin + count, int(postings.pair_starts[local + 1]))].tolist()
+    return found
+
+
+def _segment_of(index: SearchIndex, place: int) -> tuple[int, int]:
+    """Which segment the skill at `place` is in, and its number there."""
+    for number, segment in enumerate(index.segments):
+        if place < segment.postings.count:
+            return number, place
+        place -= segment.postings.count
+    raise IndexError(place)
+
+
+def _terms(index: SearchIndex, numbers: NDArray[np.uint32], counts: Counter[int], *, known_only: bool = False) -> _Terms:
+    often = np.sqrt(np.array([counts[int(number)] for number in numbers], dtype=np.float64))
+    having, told = _having(index, numbers)
+    if known_only:
+        often = often * (having > 0)
+    return _Terms(numbers, _rarity(index, having) * often, _rarity(index, told) * often)
+
+
+def _extra(index: SearchIndex, extra: Sequence[tuple[str, float]]) -> _Terms:
+    numbers = np.array([word_number(word) for word, _ in extra], dtype=np.uint32)
+    factors = np.array([factor for _, factor in extra], dtype=np.float64)
+    having, told = _having(index, numbers)
+    factors = factors * (having > 0)
+    return _Terms(numbers, _rarity(index, having) * factors, _rarity(index, told) * factors)
+
+
+def _rarity(index: SearchIndex, having: NDArray[np.int64]) -> NDArray[np.float64]:
+    count = len(index.skills) + _BACKGROUND
+    rarity: NDArray[np.float64] = np.log(1 + (np.maximum(count - having, 0) + 0.5) / (having + 0.5))
+    return rarity
+
+
+def _slices(postings: Postings, numbers: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the postings of each word begin and end; nothing for one that is not there."""
+    if not len(postings.words):
+        empty = np.zeros(len(numbers), np.int64)
+        return empty, empty
+    at = np.minimum(np.searchsorted(postings.words, numbers), len(postings.words) - 1)
+    begin = postings.starts[at]
+    return begin, np.where(postings.words[at] == numbers, postings.starts[at + 1], begin)
+
+
+def _having(index: SearchIndex, numbers: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many skills have each word, and how many in name or description."""
+    having, told = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+    for segment in index.segments:
+        begin, end = _slices(segment.postings, numbers)
+        having += end - begin
+        counted = [np.count_nonzero(segment.postings.told[one:two]) for one, two in zip(begin, end, strict=True)]
+        told += np.array(counted, dtype=np.int64)
+    return having, told
+
+
+def _summed(index: SearchIndex, terms: _Terms, ideal: _Terms) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The score of the first step for every skill of every segment, and the weight of the words it has."""
+    top = np.sort(ideal.weights)[::-1]
+    by_plain = terms.weights * STEP / max(float(top[:_TELLING].sum()), 1e-9)
+    by_told = terms.told * STEP / max(float(np.sort(ideal.told)[::-1][:_TELLING].sum()), 1e-9)
+    share = terms.weights / max(float(top.sum()), 1e-9)
+    few = np.where(terms.weights >= top[:_FEW][-1], terms.weights, 0) / max(float(top[:_FEW].sum()), 1e-9)
+    had = _COVERED * share + _COVERED_FEW * few
+    sums, covered = [], []
+    for segment in index.segments:
+        postings = segment.postings
+        begin, end = _slices(postings, terms.numbers)
+        lengths = end - begin
+        chosen = np.repeat(begin - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(int(lengths.sum()))
+        skills, told = postings.skills[chosen], postings.told[chosen]
+        value = postings.plain[chosen] * np.repeat(by_plain, lengths) + np.repeat(had, lengths)
+        value += told * np.repeat(by_told, lengths)
+        total = np.bincount(skills, weights=value, minlength=postings.count)
+        sums.append(total - _LONG * np.log(np.maximum(postings.lengths, _USUAL_LENGTH) / _USUAL_LENGTH))
+        covered.append(np.bincount(skills, weights=np.repeat(terms.weights, lengths), minlength=postings.count))
+    return np.concatenate(sums), np.concatenate(covered)
+
+
+def _closely(
+    index: SearchIndex, found: NDArray[np.int64], terms: _Terms, spoken: Sequence[str], ideal: _Terms
+) -> NDArray[np.float64]:
+    """What the second step adds for each of the skills `found`."""
+    weight_of = dict(zip(terms.numbers.tolist(), terms.weights.tolist(), strict=True))
+    pairs, worth = _asked_pairs(spoken, weight_of)
+    worth = worth * (_PAIRS / max(float(np.sort(ideal.weights)[::-1][:_TELLING].sum()), 1e-9))
+    names: list[NDArray[np.uint32]] = []
+    added = np.zeros(len(found))
+    bounds = np.cumsum([0, *(segment.postings.count for segment in index.segments)])
+    segment_of = np.searchsorted(bounds, found, side="right") - 1
+    for number, segment in enumerate(index.segments):
+        here = np.flatnonzero(segment_of == number)
+        added[here] = _pairs_worth(segment.postings, found[here] - bounds[number], pairs, worth)
+    for place, number in zip(found.tolist(), segment_of.tolist(), strict=True):
+        postings, local = index.segments[number].postings, place - int(bounds[number])
+        names.append(postings.names[postings.name_starts[local] : postings.name_starts[local + 1]])
+    return added + _NAME_SAID * _name_said(index, names, terms)
+
+
+def _pairs_worth(
+    postings: Postings, places: NDArray[np.int64], pairs: NDArray[np.uint32], worth: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What the pairs that each of the skills at `places` has are worth together."""
+    if not len(pairs) or not len(places):
+        return np.zeros(len(places))
+    begin, lengths = postings.pair_starts[places], np.diff(postings.pair_starts)[places]
+    chosen = np.repeat(begin - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(int(lengths.sum()))
+    owners = np.arange(len(places), dtype=np.uint64) << np.uint64(32)
+    has = np.repeat(owners, lengths) | postings.pairs[chosen]  # sorted: by skill, and within one by pair
+    asked = owners[:, None] | pairs[None, :].astype(np.uint64)
+    at = np.minimum(np.searchsorted(has, asked.ravel()), max(len(has) - 1, 0))
+    hits = (has[at] == asked.ravel()).reshape(asked.shape) if len(has) else np.zeros(asked.shape, np.bool_)
+    result: NDArray[np.float64] = hits @ worth
+    return result
+
+
+def _asked_pairs(spoken: Sequence[str], weight_of: dict[int, float]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """The pairs of words that follow each other in the request, and what each is worth."""
+    asked = np.array([word_number(word) for word in spoken], dtype=np.uint32)
+    if len(asked) < 2:
+        return np.zeros(0, np.uint32), np.zeros(0)
+    weights = np.array([weight_of.get(number, 0.0) for number in asked.tolist()])
+    pairs, first = np.unique(pairs_of(asked), return_index=True)
+    return pairs, np.minimum(weights[:-1], weights[1:])[first]
+
+
+def _name_said(index: SearchIndex, names: Sequence[NDArray[np.uint32]], terms: _Terms) -> NDArray[np.float64]:
+    """The share of each name, by the weight of its words, that the request says."""
+    lengths = np.array([len(name) for name in names], dtype=np.int64)
+    words: Any = np.concatenate([*names, np.zeros(0, np.uint32)])
+    unique, back = np.unique(words, return_inverse=True)
+    weights = _rarity(index, _having(index, unique)[1])[back]
+    owners = np.repeat(np.arange(len(names)), lengths)
+    whole = np.bincount(owners, weights=weights, minlength=len(names))
+    said = np.bincount(owners, weights=weights * np.isin(words, terms.numbers), minlength=len(names))
+    share: NDArray[np.float64] = said / np.maximum(whole, 1e-9)
+    return share

@@ -1,0 +1,220 @@
+"""The index on disk: read once, brought up to date skill by skill, and never a reason for a wrong answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard import Catalog
+from skillyard.search import index as index_module
+
+TOPICS = {
+    "ledger": "Keeps accounts of a small shop.",
+    "gallery": "Shows pictures on a wall.",
+    "kitchen": "Plans meals for a week.",
+}
+
+
+@pytest.fixture
+def shelf(skills_root: Path, make_skill: Any) -> Path:
+    for name, description in TOPICS.items():
+        make_skill(skills_root, name, description=description, body=f"# Steps\n\nThis is all about {name} matters.\n")
+    settled(skills_root)
+    return skills_root
+
+
+def settled(root: Path) -> None:
+    """Make the files an hour older: a file that was written a moment ago may change again within the same tick of its clock."""
+    for path in root.glob("*/SKILL.md"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3600))
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the skills whose text was read for search."""
+    seen: list[str] = []
+    real = index_module.read_pages
+
+    def read(sources: Any) -> Any:
+        sources = list(sources)
+        seen.extend(source.name for source in sources)
+        return real(sources)
+
+    monkeypatch.setattr(index_module, "read_pages", read)
+    return seen
+
+
+def best(root: Path, request: str) -> list[str]:
+    return [match.skill.name for match in Catalog.discover(roots=[root]).search(request)]
+
+
+def kept(root: Path) -> Path:
+    folder = Catalog.discover(roots=[root]).search_directory
+    assert folder
+    return next(Path(folder).glob("*.search"))
+
+
+def test_words_of_body_headings_and_files_are_found(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "one", description="Does something.", body="# Zeppelins\n\nAll about helium and hangars.\n")
+    make_skill(skills_root, "two", description="Does something else.", files={"scripts/marmalade.py": "pass\n"})
+    assert best(skills_root, "zeppelin") == ["one"]
+    assert best(skills_root, "helium hangar") == ["one"]
+    assert best(skills_root, "marmalade") == ["two"]
+
+
+def test_a_skill_is_read_for_search_once(shelf: Path, reads: list[str]) -> None:
+    assert best(shelf, "accounts") == ["ledger"]
+    assert best(shelf, "pictures") == ["gallery"]
+    assert sorted(reads) == sorted(TOPICS)
+
+
+def test_only_an_edited_skill_is_read_again_and_its_old_words_are_gone(shelf: Path, reads: list[str], make_skill: Any) -> None:
+    assert best(shelf, "gallery matters")[0] == "gallery"
+    reads.clear()
+    make_skill(shelf, "gallery", description="Shows sculptures.", body="Marble only.\n")
+    assert best(shelf, "sculptures of marble") == ["gallery"]
+    assert best(shelf, "pictures") == []
+    assert set(reads) == {"gallery"}
+
+
+def test_a_deleted_skill_is_gone_and_a_new_one_is_there(shelf: Path, reads: list[str], make_skill: Any) -> None:
+    assert best(shelf, "meals for a week") == ["kitchen"]
+    (shelf / "kitchen" / "SKILL.md").unlink()
+    make_skill(shelf, "cellar", description="Keeps wine.")
+    reads.clear()
+    assert best(shelf, "meals for a week") == []
+    assert best(shelf, "wine") == ["cellar"]
+    assert set(reads) == {"cellar"}
+
+
+def test_a_living_catalog_sees_an_edit_after_it_refreshed(shelf: Path, make_skill: Any) -> None:
+    catalog = Catalog.discover(roots=[shelf])
+    assert not catalog.search("violins")
+    make_skill(shelf, "gallery", description="Tunes violins.")
+    catalog.refresh()
+    assert [match.skill.name for match in catalog.search("violins")] == ["gallery"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"SKYS", b"\0" * 400, b"not an index at all" * 50])
+def test_a_damaged_index_heals(shelf: Path, damage: bytes) -> None:
+    assert best(shelf, "accounts") == ["ledger"]
+    file = kept(shelf)
+    file.write_bytes(damage)
+    assert best(shelf, "accounts") == ["ledger"]
+    assert file.read_bytes() != damage
+
+
+def test_an_index_that_was_cut_off_or_that_others_may_write_is_not_believed(shelf: Path, reads: list[str]) -> None:
+    assert best(shelf, "accounts") == ["ledger"]
+    file = kept(shelf)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    assert best(shelf, "pictures") == ["gallery"]
+    reads.clear()
+    kept(shelf).chmod(0o666)
+    assert best(shelf, "pictures") == ["gallery"]
+    assert sorted(reads) == sorted(TOPICS)
+
+
+def test_a_place_that_cannot_be_written_keeps_nobody_from_searching(shelf: Path) -> None:
+    folder = Catalog.discover(roots=[shelf]).search_directory
+    assert folder
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    Path(folder).write_text("a file where the folder should be")
+    assert best(shelf, "accounts") == ["ledger"]
+
+
+def test_many_small_changes_become_one_index_again(shelf: Path, make_skill: Any) -> None:
+    for number in range(12):
+        make_skill(shelf, f"extra{number}", description=f"Knows secret{number}thing.")
+        assert best(shelf, f"secret{number}thing") == [f"extra{number}"]
+    assert len(Catalog.discover(roots=[shelf])._search_index().segments) <= 9
+    assert best(shelf, "secret3thing") == ["extra3"]
+
+
+SEARCHER = """
+import sys
+from skillyard import Catalog
+root, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+from pathlib import Path
+for number in range(first, last):
+    folder = Path(root) / f"made{number}"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(f"---\\nname: made{number}\\ndescription: Knows token{number}word.\\n---\\nBody.\\n")
+    found = [match.skill.name for match in Catalog.discover(roots=[root]).search(f"token{number}word")]
+    assert found == [f"made{number}"], found
+"""
+
+
+def test_processes_that_write_at_the_same_time_all_get_right_answers(shelf: Path) -> None:
+    command = [sys.executable, "-c", SEARCHER, str(shelf)]
+    running = [
+        subprocess.Popen([*command, str(10 * one), str(10 * one + 8)], env=dict(os.environ), stderr=subprocess.PIPE, text=True)
+        for one in range(4)
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    for number in (0, 17, 37):
+        assert best(shelf, f"token{number}word") == [f"made{number}"]
+
+
+def test_the_same_skill_under_many_names_is_one_match_that_lists_the_others(skills_root: Path, make_skill: Any) -> None:
+    things = "mill barn wagon sack scale rope lamp broom shovel ladder bucket kettle stove hammer saddle bridle"
+    body = "".join(f"{number}. Prepare the {word} and weigh the grain.\n" for number, word in enumerate(things.split()))
+    for name in ("grain-mill", "grain-miller", "milling-grain"):
+        make_skill(skills_root, name, description="Mills grain into flour.", body=body)
+    make_skill(skills_root, "bakery", description="Bakes bread of flour.")
+    matches = Catalog.discover(roots=[skills_root]).search("flour", min_confidence=0)
+    assert len(matches) == 2
+    mill = next(match for match in matches if match.skill.name != "bakery")
+    assert len(mill.duplicates) == 2
+    assert mill.to_dict()["duplicates"] == list(mill.duplicates)
+
+
+def test_only_skills_that_are_wanted_count(shelf: Path, make_skill: Any) -> None:
+    art = "name: gallery\ndescription: Shows pictures on a wall.\ntags: [Art]\ndomain: home"
+    make_skill(shelf, "gallery", front_matter=art)
+    catalog = Catalog.discover(roots=[shelf])
+    everyone = catalog.search("a shop with pictures", min_confidence=0)
+    assert {match.skill.name for match in everyone} >= {"ledger", "gallery"}
+    some = catalog.search("a shop with pictures", min_confidence=0, tag="art")
+    assert [match.skill.name for match in some] == ["gallery"]
+    assert [match.skill.name for match in catalog.search("a shop with pictures", source="config", domain="HOME")] == ["gallery"]
+    assert catalog.search("a shop with pictures", source="user") == []
+    (shelf.parent / ".git").mkdir()
+    (shelf.parent / "skillyard.toml").write_text('[permissions.skills]\n"ledger" = "ask"\n')
+    ruled = Catalog.discover(roots=[shelf], cwd=shelf.parent)
+    asked = ruled.search("a shop with pictures", min_confidence=0, permission="ask")
+    assert [match.skill.name for match in asked] == ["ledger"]
+
+
+def test_a_match_explains_what_each_reason_weighs(shelf: Path) -> None:
+    match = Catalog.discover(roots=[shelf]).search("pictures of gallery matters")[0]
+    reasons = match.explain()
+    assert tuple(f"{reason.field}:{reason.written}" for reason in reasons) == match.matched
+    assert {"name:gallery", "description:pictures", "text:matter"} <= set(match.matched)
+    assert all(0 < reason.weight <= 1 for reason in reasons)
+
+
+@pytest.mark.row("D-16")
+@pytest.mark.parametrize(
+    ("request_text", "right"),
+    [
+        ("帮我把这个表格里的数据做成图表", "xlsx"),
+        ("把网页部署到服务器上", "deploy"),
+        ("提取 PDF 文档里的文字", "pdf"),
+        ("写一封邮件给客户", "mail"),
+    ],
+)
+def test_a_chinese_request_finds_an_english_skill(skills_root: Path, make_skill: Any, request_text: str, right: str) -> None:
+    make_skill(skills_root, "xlsx", description="Create and edit spreadsheets, formulas and charts.")
+    make_skill(skills_root, "deploy", description="Deploy a website to a server.")
+    make_skill(skills_root, "pdf", description="Extract text from PDF documents.")
+    make_skill(skills_root, "mail", description="Write email to customers.")
+    assert best(skills_root, request_text)[0] == right
