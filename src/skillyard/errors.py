@@ -36,6 +36,11 @@
     │   ├── DigestMismatch              digest_mismatch           422   other content than was promised
     │   ├── PackageMissing              package_not_found         404   the store has no such package
     │   └── StoreFailed                 store_failed              503   the store cannot be read or written
+    ├── InstallProblem              install_problem           409   what is installed does not allow it
+    │   ├── ConsentRequired         consent_required          403   carries `changes`: what the new version may do
+    │   ├── LocalEdits              local_edits               409   an installed version was changed by hand
+    │   ├── VersionNotFound         version_not_found         404   carries `candidates`
+    │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── RecordNotFound                  record_not_found          404   no run or memory with that id
     └── ExecutionProblem                execution_failed          500

@@ -194,3 +194,25 @@ def test_who_only_looks_at_skills_loads_no_database(command: list[str]) -> None:
         "sys.exit(code or 'sqlalchemy' in sys.modules or 'alembic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60).returncode == 0
+
+
+def test_many_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\nfrom skillyard.database import Database\n"
+        "for number in range(6):\n"
+        "    children = []\n"
+        "    for _ in range(8):\n"
+        "        child = os.fork()\n"
+        "        if not child:\n"
+        "            try:\n"
+        "                Database.open(f'{sys.argv[1]}/{number}')\n"
+        "            except BaseException as error:\n"
+        "                sys.stderr.write(f'{error}\\n')\n"
+        "                os._exit(1)\n"
+        "            os._exit(0)\n"
+        "        children.append(child)\n"
+        "    if any(os.waitpid(child, 0)[1] for child in children):\n"
+        "        sys.exit(1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

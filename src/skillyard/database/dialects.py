@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -71,9 +73,24 @@ def _prepare(connection: Any, _record: object) -> None:
     """Readers never wait for the writer, rows that others need cannot vanish, and we begin transactions ourselves."""
     connection.isolation_level = None
     cursor = connection.cursor()
-    for setting in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    _use_write_ahead_log(cursor)
+    for setting in ("synchronous=NORMAL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()
+
+
+def _use_write_ahead_log(cursor: Any) -> None:
+    """Choose the write-ahead log; where others open a new file at the same instant, SQLite refuses this one without waiting."""
+    give_up = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _begin(connection: Connection) -> None:

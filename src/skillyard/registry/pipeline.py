@@ -127,11 +127,16 @@ class Pipeline:
 
     def _agreed(self, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
         """For each skill the sentences somebody agreed to."""
-        changes = [change for candidate in candidates if (change := self._change(candidate))]
+        changes = [change for candidate in candidates if (change := self._change_now(candidate))]
         if changes and not (order.consent is not None and order.consent(changes)):
             raise _without_consent(changes, asked=order.consent is not None)
         told = {change.skill_id: frozenset(change.widened) for change in changes}
         return {candidate.skill_id: told.get(candidate.skill_id, frozenset()) for candidate in candidates}
+
+    def _change_now(self, candidate: Candidate) -> PowerChange | None:
+        """The change against the version that serves at this moment; nobody deletes that meanwhile."""
+        with self.versions.locked(candidate.skill_id):
+            return self._change(candidate)
 
     def _change(self, candidate: Candidate) -> PowerChange | None:
         current = self.versions.current(candidate.skill_id)
