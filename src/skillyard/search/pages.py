@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from array import array
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.search.words import compounds, root, words
@@ -32,6 +32,7 @@ BODY_LIMIT: Final = 20_000  # bytes of a file that are read beyond its front mat
 DESCRIPTION_LIMIT: Final = 2_000  # characters of a description that count
 _HEADER_LIMIT: Final = 8_192
 _FILES: Final = 60
+_LOOKED_AT: Final = 2_000  # entries of folders, however many there are
 _SHORT: Final = 16  # bytes
 _HEADING: Final = re.compile(rb"^#{1,4}[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
 _FENCE: Final = re.compile(rb"\n---[ \t]*\r?\n")
@@ -132,7 +133,7 @@ def _files(directory: str) -> list[str]:
     for folder in waiting:
         try:
             with os.scandir(folder) as entries:
-                for entry in entries:
+                for entry in islice(entries, _LOOKED_AT):
                     if entry.name.startswith(".") or entry.name == "node_modules":
                         continue
                     if entry.is_dir(follow_symlinks=False):
