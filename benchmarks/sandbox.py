@@ -123,17 +123,17 @@ def goals(python: dict[str, float], per_second: float | None) -> list[Goal]:
 
 async def main(rounds: int) -> None:
     usable = [backend for backend in backends() if backend.probe().ok]
-    other = await SandboxRuntime.start()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         tree.chmod(0o755)
+        other = await SandboxRuntime.start(tree)
         print(f"{'script':10} {'way':12} {'median ms':>10} {'ratio':>7} {'best ms':>10} {'ratio':>7}")
         found = {entry: await compare(entry, tree, usable, other, rounds) for entry in SCRIPTS}
         rates = {backend.name: await throughput(backend, tree, rounds * 4) for backend in usable}
         for name, rate in rates.items():
             print(f"{name}: {rate:.0f} runs of skill.py a second")
-    if other:
-        await other.close()
+        if other:
+            await other.close()
     print_goals(goals(found["skill.py"], rates.get(OURS)))
 
 

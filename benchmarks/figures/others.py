@@ -19,14 +19,18 @@ class SandboxRuntime:
         self._process = process
 
     @classmethod
-    async def start(cls) -> SandboxRuntime | None:
-        """The library installed in the folder that SRT names; `None` without that, or where it does not start."""
+    async def start(cls, work: Path) -> SandboxRuntime | None:
+        """The library installed in the folder that SRT names; `None` without that, or where it does not start.
+
+        `work` is where it stands: it searches that folder for files to protect.
+        """
         folder, node = os.environ.get("SRT", ""), shutil.which("node")
         if not folder or not node or not Path(folder, _PACKAGE).is_dir():
             return None
         program = Path(__file__).with_name("srt.mjs")
         pipe = asyncio.subprocess.PIPE
-        made = cls(await asyncio.create_subprocess_exec(node, str(program), folder, stdin=pipe, stdout=pipe))
+        command = (node, str(program), str(Path(folder).resolve()))
+        made = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, cwd=work))
         if await made._line() == "ready":
             return made
         await made.close()
