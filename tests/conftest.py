@@ -11,6 +11,14 @@ from types import ModuleType
 from typing import Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "house",  # machines are slow at times, and the fixtures that tests with examples take are not changed by them
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("house")
 
 
 def _beside(name: str) -> ModuleType:

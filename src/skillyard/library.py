@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillyard.engine import LocalEngine, Records
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
     from skillyard.memory import SqlMemoryService
-    from skillyard.permissions import Approver, Gate, Rules
+    from skillyard.permissions import Approvals, Approver, Gate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.registry import Registry
     from skillyard.search import Match, Reranker, SearchIndex
@@ -47,6 +47,7 @@ class Catalog(room.Catalog):
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
     _recorded: Records | None = None
     _engine: LocalEngine | None = None
+    _approvals: Approvals | None = None
 
     @classmethod
     def discover(
@@ -79,9 +80,18 @@ class Catalog(room.Catalog):
 
     def gate(self, approver: Approver | None = None) -> Gate:
         """What stands before each use of a skill: the configured rules, and the one who is asked where they say `ask`."""
-        from skillyard.permissions import Approvals, Gate
+        from skillyard.permissions import Gate
 
-        return Gate(self.rules(), Approvals(approver, workspace=self.project_root))
+        return Gate(self.rules(), self.approvals().asking(approver))
+
+    def approvals(self) -> Approvals:
+        """What was agreed to: for a session as long as this catalog lives, for the workspace until it is taken back."""
+        from skillyard.permissions import Approvals, SqlApprovalStore
+
+        if self._approvals is None:
+            records = self.records()
+            self._approvals = Approvals(store=SqlApprovalStore(lambda: records.database, self.project_root))
+        return self._approvals
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""

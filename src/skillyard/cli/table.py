@@ -47,6 +47,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "test": Command("test", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": Command("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
         "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
+        "approvals": Command("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "db": Command("db", GROUPS[3], "where the records are; bring their tables, or what they say of the disk, up to date"),
         "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),

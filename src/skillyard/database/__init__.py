@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.connection import Database
-from skillyard.database.dialects import with_any_word
+from skillyard.database.dialects import insert_or_update, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
     agent_skills,
@@ -32,6 +32,7 @@ __all__ = [
     "approvals",
     "audit_events",
     "database_url",
+    "insert_or_update",
     "install_logs",
     "memories",
     "memory_tags",

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name, problem in failed:
             screen.line(f"failed {name}: {problem.message}", style="error")
             if problem.hint:
-                screen.note(f"hint: {problem.hint}")
+                screen.hint(problem.hint)
         if not skills:
             screen.note("nothing is installed")
     return FAILURE if failed else OK
