@@ -32,7 +32,7 @@ BROKEN_PIPE: Final = 141  # and after the reader of a pipe went away
 
 _HINT_LIMIT: Final = 5
 _ROOTED: Final = re.compile(
-    r"(?<=`skillyard )(?:list|show|search|prompt|read|check|enable|disable|delete|run|test|scan)(?![\w-])"
+    r"`skillyard (?:list|show|search|prompt|read|check|enable|disable|delete|run|test|scan)(?![\w-])[^`]*"
 )
 
 
