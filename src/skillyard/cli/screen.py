@@ -95,6 +95,10 @@ class Screen:
 
         self.console.print(Padding(Text(text, style=STYLES.get(style, style)), (0, 0, 0, indent), expand=False))
 
+    def flush(self) -> None:
+        """Let what was written be seen now: for a command that goes on for long."""
+        sys.stdout.flush()
+
     def table(
         self,
         rows: Iterable[Sequence[str]],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Insert
     from sqlalchemy.engine import URL
 
-__all__ = ["create_fulltext", "insert_or_update", "make_engine", "one_at_a_time", "with_any_word"]
+__all__ = ["announce", "create_fulltext", "insert_or_update", "make_engine", "one_at_a_time", "with_any_word"]
 
 _BUSY_S: Final = 30
 _CONNECTIONS: Final = 8
@@ -113,6 +113,12 @@ def insert_or_update(connection: Connection, table: Table, row: Mapping[str, obj
     keys = [column.name for column in table.primary_key]
     others = {name: value for name, value in row.items() if name not in keys}
     return insert(table).values(row).on_conflict_do_update(index_elements=keys, set_=others)
+
+
+def announce(connection: Connection, channel: str, message: str) -> None:
+    """Tell who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_notify(:channel, :message)"), {"channel": channel, "message": message})
 
 
 def create_fulltext(connection: Connection) -> None:

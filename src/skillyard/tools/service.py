@@ -348,11 +348,11 @@ def _records(catalog: Catalog) -> Records:
 
 
 def _engine(catalog: Catalog, executor: Executor | None, records: Records | None) -> Engine:
-    from skillyard.engine import LocalEngine  # the sandbox is only loaded by who may run something
+    from skillyard.engine import LocalEngine, PoolEngine  # the sandbox is only loaded by who may run something
     from skillyard.execution import Executor
 
     runner = executor or Executor.from_configuration(catalog.configuration)
-    return LocalEngine(runner, records)
+    return PoolEngine(LocalEngine(runner, records), records)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:
