@@ -39,6 +39,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "check": Command("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
         "pack": Command("pack", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
         "verify": Command("verify", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),
+        "key": Command("key", GROUPS[1], "the keys you sign with: make one, list them"),
+        "sign": Command("sign", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
         "eval": Command("eval", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"),
         "enable": Command("switch", GROUPS[1], "offer a disabled skill to models again"),
         "disable": Command("switch", GROUPS[1], "keep a skill but offer it to no model"),
