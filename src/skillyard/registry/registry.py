@@ -54,8 +54,8 @@ class Registry:
     """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
-    installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and older ones come
-    back.
+    installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
+    comes back.
     """
 
     def __init__(
