@@ -1,8 +1,10 @@
 """Other formats: manifests of three protocols, their conversions, and whether a package is one."""
 
+from skillyard.interop.adoption import FORMS, Form, adopt_skills
 from skillyard.interop.catalogs import CatalogEntry, read_anthropic_manifest, read_catalog
 from skillyard.interop.inference import infer_category, infer_entry, infer_tags
 from skillyard.interop.manifest import MANIFEST_FIELDS, Problem, manifest_problems, manifest_version, validate_manifest
+from skillyard.interop.migration import MigrationReport, MigrationResult, migrate_skills, validate_skills
 from skillyard.interop.protocols import (
     SHARED_FIELDS,
     convert_anthropic_to_codex,
@@ -23,13 +25,18 @@ from skillyard.interop.structure import (
 )
 
 __all__ = [
+    "FORMS",
     "MANIFEST_FIELDS",
     "SHARED_FIELDS",
     "CatalogEntry",
     "Compatibility",
+    "Form",
+    "MigrationReport",
+    "MigrationResult",
     "PackageCheck",
     "Problem",
     "Structure",
+    "adopt_skills",
     "check_package",
     "check_protocol_compatibility",
     "convert_anthropic_to_codex",
@@ -43,9 +50,11 @@ __all__ = [
     "infer_tags",
     "manifest_problems",
     "manifest_version",
+    "migrate_skills",
     "read_anthropic_manifest",
     "read_catalog",
     "report_lines",
     "validate_manifest",
     "validate_package_structure",
+    "validate_skills",
 ]

@@ -1,0 +1,257 @@
+"""From the old form of document 000 to the canonical one: planned in full, checked, then written with SKILL.md last.
+
+Whatever happens before SKILL.md is replaced leaves a skill that works as before; running it again takes up where it was.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from skillyard.document import parse_document
+from skillyard.errors import FileProblem, InvalidInput, PathRefused
+from skillyard.interop.canonical import REQUIRED, canonical_fields, canonical_text, missing_headings
+from skillyard.interop.code_moving import move_code
+from skillyard.interop.legacy import METADATA_FILES, LegacySkill, read_legacy
+from skillyard.paths import is_inside, safe_relative
+
+__all__ = ["FOLDERS", "MigrationReport", "MigrationResult", "migrate_skills", "validate_skills"]
+
+FOLDERS: Final = ("scripts", "references", "assets")
+_SCRIPTED: Final = ("direct", "preprocessor")
+_ENTRIES: Final = ("scripts/execute.ts", "scripts/main.ts", "scripts/index.ts")
+
+Status = Literal["migrated", "validated", "skipped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationResult:
+    """What became of one skill: `issues` are sentences for people, `details` the files that were or would be written."""
+
+    skill_name: str
+    status: Status
+    issues: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    before: str = field(default="", repr=False)
+    after: str = field(default="", repr=False)
+    """SKILL.md before and after, where it changes."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The result in the words of document 000: `{skillName, status, issues?, details?}`."""
+        shape: dict[str, object] = {"skillName": self.skill_name, "status": self.status}
+        if self.issues:
+            shape["issues"] = list(self.issues)
+        if self.details:
+            shape["details"] = list(self.details)
+        return shape
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport:
+    """What became of every skill of a folder (row 000-56)."""
+
+    results: tuple[MigrationResult, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether none failed."""
+        return all(result.status != "failed" for result in self.results)
+
+    def to_dict(self) -> dict[str, object]:
+        """`{total, migrated, validated, skipped, failed, results}`."""
+        counts = {status: sum(result.status == status for result in self.results) for status in _STATUSES}
+        return {"total": len(self.results), **counts, "results": [result.to_dict() for result in self.results]}
+
+
+_STATUSES: Final = ("migrated", "validated", "skipped", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Everything that will be written for one skill; `script` is None when its code is in files already."""
+
+    skill: LegacySkill
+    text: str
+    entry: str | None
+    script: str | None
+    issues: tuple[str, ...]
+
+
+def migrate_skills(folder: str | os.PathLike[str], *, dry_run: bool = False, backup: bool = True) -> MigrationReport:
+    """Bring every skill directly below `folder`, or the one that it is, into the canonical form.
+
+    With `dry_run` nothing is written. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`.
+
+    Raises:
+        InvalidInput: there is no such folder.
+    """
+    return MigrationReport(tuple(_migrated(place, dry_run=dry_run, backup=backup) for place in _skills(folder)))
+
+
+def validate_skills(folder: str | os.PathLike[str]) -> MigrationReport:
+    """Say of every skill directly below `folder`, or of the one that it is, whether it has the canonical form.
+
+    Raises:
+        InvalidInput: there is no such folder.
+    """
+    results = []
+    for place in _skills(folder):
+        issues = tuple(_faults(place))
+        results.append(MigrationResult(place.name, "failed" if issues else "validated", issues))
+    return MigrationReport(tuple(results))
+
+
+def _skills(folder: str | os.PathLike[str]) -> list[Path]:
+    """The folders that hold a SKILL.md: the immediate ones (row 000-47), or the folder itself."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise InvalidInput(f"{place} is not a folder", hint="name the folder that holds your skills: --skill-dir skills")
+    if (place / "SKILL.md").exists():
+        return [Path(os.path.abspath(place))]  # noqa: PTH100 # a link stays what it is called
+    return sorted(below for below in place.iterdir() if (below / "SKILL.md").exists())
+
+
+def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
+    try:
+        if _is_canonical(folder):
+            return MigrationResult(folder.name, "skipped", ("already canonical",))
+        plan = _plan(folder)
+        if problem := _unusable(plan):
+            return MigrationResult(folder.name, "failed", (problem, *plan.issues))
+        details = tuple(_write(plan, backup=backup) if not dry_run else _would(plan, backup=backup))
+    except (FileProblem, OSError) as error:
+        reason = error.message if isinstance(error, FileProblem) else f"{error.strerror}: {error.filename}"
+        return MigrationResult(folder.name, "failed", (reason,))
+    before = plan.skill.original.decode("utf-8-sig", "replace")
+    issues = (*plan.issues, *(() if dry_run else _faults(folder)))
+    return MigrationResult(folder.name, "migrated", issues, details, before, plan.text)
+
+
+def _is_canonical(folder: Path) -> bool:
+    """Whether nothing is to be done (row 000-48)."""
+    if any((folder / name).exists() for name in METADATA_FILES) or not all((folder / name).is_dir() for name in FOLDERS):
+        return False
+    entry = parse_document((folder / "SKILL.md").read_bytes(), directory_name=folder.name).metadata.resources.entry
+    return entry is not None and (folder / entry).is_file()
+
+
+def _plan(folder: Path) -> _Plan:
+    skill = read_legacy(folder)
+    document = parse_document(f"---\n---\n{skill.body}".encode(), directory_name=folder.name)
+    issues = list(skill.doubts)
+    entry, there = _entry(skill, issues)
+    moved = move_code(document.body, document.sections, document.code_blocks, body_line=document.body_line)
+    script, body = None, document.body
+    if moved is not None and (there is None or (folder / there).read_bytes() == moved.code.encode()):
+        entry = there or entry or f"scripts/execute.{moved.ending}"
+        script, body = (None if there else moved.code), moved.body
+        issues += moved.doubts
+    elif there is not None:
+        entry = there
+        issues += [f"{there} is there already: the code in the text stays where it is"] if moved else []
+    else:
+        entry = None
+    fields = canonical_fields(skill.fields, folder=folder.name, entry=entry)
+    if entry is None and fields["type"] in _SCRIPTED:
+        issues.append("it has no code: models read its instructions, and nothing of it runs")
+    sections = parse_document(f"---\n---\n{body}".encode()).sections
+    text = canonical_text(fields, missing_headings(body, sections, fields))
+    return _Plan(skill, text, entry, script, tuple(issues))
+
+
+def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | None]:
+    """The entry that is declared, and the one that is there already."""
+    resources = skill.fields.get("resources")
+    declared = resources.get("entry") if isinstance(resources, dict) else None
+    entry = None
+    if isinstance(declared, str) and declared:
+        try:
+            entry = safe_relative(declared)
+        except PathRefused:
+            issues.append(f"resources.entry {declared!r} leaves the skill and was not taken over")
+    known = [entry] if entry else list(_ENTRIES)
+    there = next(
+        (name for name in known if (skill.folder / name).is_file() and is_inside(skill.folder / name, skill.folder)), None
+    )
+    return entry, there
+
+
+def _unusable(plan: _Plan) -> str | None:
+    """Why the text that would be written could not be used."""
+    document = parse_document(plan.text.encode(), directory_name=plan.skill.folder.name)
+    if document.usable:
+        return None
+    errors = [found.message for found in document.diagnostics if found.severity == "error"]
+    return f"SKILL.md would not be usable: {errors[0] if errors else 'it lacks a name or a description'}"
+
+
+def _would(plan: _Plan, *, backup: bool) -> Iterator[str]:
+    """What `_write` would do, in the same words."""
+    for name in FOLDERS:
+        if not (plan.skill.folder / name).is_dir():
+            yield f"make {name}/"
+    if plan.script is not None:
+        yield f"write {plan.entry}"
+    if backup:
+        yield "keep SKILL.md as SKILL.md.backup"
+    yield "write SKILL.md"
+    if plan.skill.metadata_file:
+        kept = backup or plan.skill.conflicts
+        yield (
+            f"rename {plan.skill.metadata_file} to {plan.skill.metadata_file}.legacy"
+            if kept
+            else f"delete {plan.skill.metadata_file}"
+        )
+
+
+def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
+    """Write everything, SKILL.md last of what counts."""
+    from skillyard.files import replace_file
+
+    folder, steps = plan.skill.folder, list(_would(plan, backup=backup))
+    for name in FOLDERS:
+        (folder / name).mkdir(exist_ok=True)
+    if plan.script is not None and plan.entry is not None:
+        target = folder / plan.entry
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not is_inside(target.parent, folder):
+            raise PathRefused(f"{plan.entry} leads out of the skill", hint="replace the link by a folder")
+        replace_file(target, plan.script.encode(), mode=0o644)
+    if backup:
+        replace_file(folder / f"SKILL.md.backup.{time.time_ns() // 1_000_000}", plan.skill.original, mode=0o644)
+    replace_file(folder / "SKILL.md", plan.text.encode(), mode=0o644)
+    if plan.skill.metadata_file:
+        _put_away(folder / plan.skill.metadata_file, keep=backup or bool(plan.skill.conflicts))
+    yield from steps
+
+
+def _put_away(path: Path, *, keep: bool) -> None:
+    if not keep:
+        path.unlink()
+        return
+    legacy = path.with_name(f"{path.name}.legacy")
+    if legacy.exists():
+        legacy = path.with_name(f"{legacy.name}.{time.time_ns() // 1_000_000}")
+    path.rename(legacy)
+
+
+def _faults(folder: Path) -> Iterator[str]:
+    """What the canonical form of a skill lacks (row 000-55)."""
+    try:
+        document = parse_document((folder / "SKILL.md").read_bytes(), directory_name=folder.name)
+    except OSError as error:
+        yield f"SKILL.md cannot be read: {error.strerror}"
+        return
+    declared = document.metadata.declared
+    yield from (f"{name} is missing" for name in REQUIRED if name not in declared)
+    yield from (found.message for found in document.diagnostics if found.severity == "error")
+    yield from (f"{name}/ is missing" for name in FOLDERS if not (folder / name).is_dir())
+    entry = document.metadata.resources.entry
+    if entry is not None and not (folder / entry).is_file():
+        yield f"resources.entry names {entry}, which is not there"
+    elif entry is None and document.metadata.kind in _SCRIPTED:
+        yield "resources.entry is missing: there is no script that could run"

@@ -1,0 +1,309 @@
+"""Old skills become skills of today that run, and nothing they said is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillyard import Catalog
+from skillyard.document import parse_document, read_front_matter
+from skillyard.errors import InvalidInput
+from skillyard.interop import migrate_skills, validate_skills
+from skillyard.interop.migration import FOLDERS
+
+OLD = """---
+name: greeter
+displayName: 打招呼
+description: 向指定的人打招呼。Use when somebody wants a greeting.
+version: "1.10"
+type: direct
+category: 社交
+keywords: [问候, greet]
+permissions:
+  network: true
+  filesystem: read
+  externalApis: [api.example.com]
+input_schema:
+  type: object
+  properties:
+    who: {type: string, description: 名字}
+abp:
+  kind: action
+  tools: [{name: greet, description: Greets}]
+config: {polite: true}
+house_rule: {depth: {of: [1, 2]}}
+---
+
+# 打招呼
+
+## 代码
+
+```typescript
+const greeting = (who: string): string => `你好，${who}`;
+```
+
+再来：
+
+```ts
+export async function execute(parameters: {who: string}) {
+  return { output: greeting(parameters.who) };
+}
+```
+
+## 示例
+
+```ts
+await execute({ who: "Ada" });
+```
+"""
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Give a function that writes an old skill and returns its folder."""
+
+    def make(text: str = OLD, name: str = "greeter", **files: str) -> Path:
+        folder = tmp_path / "skills" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "SKILL.md").write_text(text, "utf-8")
+        for path, content in files.items():
+            target = folder / path.replace("__", "/").replace("_dot_", ".")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(content, "utf-8")
+        return folder
+
+    return make
+
+
+@pytest.mark.row("000-46", "000-50", "000-3", "D-1", "D-22")
+async def test_a_migrated_skill_runs(write: Write) -> None:
+    folder = write()
+    report = migrate_skills(folder.parent)
+    assert report.to_dict() | {"results": []} == {
+        "total": 1, "migrated": 1, "validated": 0, "skipped": 0, "failed": 0, "results": []
+    }  # fmt: skip
+    code = (folder / "scripts/execute.ts").read_text()
+    assert code.index("const greeting") < code.index("export async function execute")
+    assert "Ada" not in code
+    body = parse_document((folder / "SKILL.md").read_bytes()).body
+    assert "const greeting" not in body
+    assert 'await execute({ who: "Ada" });' in body  # it shows how to use it
+    catalog = Catalog.discover(roots=[folder.parent], cache=False)
+    run = await catalog.run("greeter", {"who": "Ada"}, timeout_ms=20_000)
+    assert (run.error, run.output) == (None, "你好，Ada")
+
+
+@pytest.mark.row("000-49", "000-52", "D-22")
+def test_the_fields_are_in_one_order_with_defaults_and_nothing_is_lost(write: Write) -> None:
+    folder = write()
+    before = read_front_matter(OLD.encode()).values
+    migrate_skills(folder)
+    after = read_front_matter((folder / "SKILL.md").read_bytes())
+    assert list(after.values)[:8] == [
+        "name", "description", "displayName", "version", "type", "domain", "category", "keywords"
+    ]  # fmt: skip
+    assert after.texts["version"] == "1.10"
+    for name in ("abp", "config", "house_rule", "permissions", "input_schema", "keywords", "category"):
+        assert after.values[name] == before[name], name
+    assert after.values["security"] == {
+        "timeout_ms": 3000, "memory_mb": 128, "network": "allowlist", "filesystem": "read-only",
+        "network_allowlist": ["api.example.com"],
+    }  # fmt: skip
+    assert after.values["triggers"] == {"intents": [], "phrases": ["打招呼", "问候", "greet"], "event_types": []}
+    assert after.values["tags"] == after.values["capabilities"] == ["问候", "greet"]
+    assert after.values["resources"] == {"entry": "./scripts/execute.ts"}
+    assert after.values["output_schema"] == {"type": "object", "properties": {}, "additionalProperties": True}
+
+
+@pytest.mark.row("000-51", "000-54", "000-6")
+def test_folders_are_made_and_what_was_there_is_kept(write: Write) -> None:
+    text = "# Greeter\n\n```python\nprint(1)\n```\n"
+    metadata = "name: greeter\ndescription: Greets. Use when greeting.\nversion: 2.0.0\nkeywords: [hi]\n"
+    folder = write(text, METADATA_dot_yml=metadata)
+    report = migrate_skills(folder.parent)
+    assert report.ok
+    assert all((folder / name).is_dir() for name in FOLDERS)
+    (backup,) = folder.glob("SKILL.md.backup.*")
+    assert re.fullmatch(r"SKILL\.md\.backup\.\d{13}", backup.name)
+    assert backup.read_text() == text
+    assert (folder / "METADATA.yml.legacy").read_text() == metadata
+    assert not (folder / "METADATA.yml").exists()
+    assert parse_document((folder / "SKILL.md").read_bytes()).metadata.version == "2.0.0"
+    assert (folder / "scripts/execute.py").read_text() == "print(1)\n"
+
+
+@pytest.mark.row("000-54")
+def test_without_backup_nothing_is_left_behind_but_what_would_be_lost(write: Write) -> None:
+    folder = write(METADATA_dot_yml="name: greeter\ndescription: Something else.\n")
+    (result,) = migrate_skills(folder, backup=False).results
+    assert any("differ" in issue for issue in result.issues)
+    assert not list(folder.glob("SKILL.md.backup*"))
+    assert (folder / "METADATA.yml.legacy").exists()
+    other = write(name="other", METADATA_dot_yml="category: 社交\n")
+    migrate_skills(other, backup=False)
+    assert (
+        sorted(path.name for path in other.iterdir()) == ["SKILL.md", *sorted(FOLDERS)] or not (other / "METADATA.yml").exists()
+    )
+
+
+@pytest.mark.row("000-48")
+def test_what_has_the_form_of_today_is_skipped_and_twice_is_once(write: Write) -> None:
+    folder = write()
+    migrate_skills(folder)
+    text = (folder / "SKILL.md").read_bytes()
+    (result,) = migrate_skills(folder).results
+    assert (result.status, result.issues) == ("skipped", ("already canonical",))
+    assert (folder / "SKILL.md").read_bytes() == text
+    assert len(list(folder.glob("SKILL.md.backup.*"))) == 1
+
+
+@pytest.mark.row("000-46", "000-56")
+def test_a_dry_run_writes_nothing_and_says_everything(write: Write) -> None:
+    folder = write(METADATA_dot_yml="domain: social\n")
+    before = sorted((path.relative_to(folder), path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+    (result,) = migrate_skills(folder, dry_run=True).results
+    assert sorted((path.relative_to(folder), path.read_bytes()) for path in folder.rglob("*") if path.is_file()) == before
+    assert result.status == "migrated"
+    assert "write scripts/execute.ts" in result.details
+    assert "rename METADATA.yml to METADATA.yml.legacy" in result.details
+    assert "domain: social" in result.after
+    (done,) = migrate_skills(folder).results
+    assert (done.details, done.after) == (result.details, result.after)
+
+
+@pytest.mark.row("000-53", "D-22")
+def test_headings_are_added_where_there_are_none_and_in_the_language_of_the_text(write: Write) -> None:
+    folder = write()
+    migrate_skills(folder)
+    text = (folder / "SKILL.md").read_text()
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# 打招呼", "## 代码", "## 示例", "## 描述", "## 输入", "## 输出", "## 执行步骤",
+    ]  # fmt: skip
+    assert "- `who` (string): 名字" in text
+    english = write(
+        "---\nname: a\ndescription: Says 输入 in passing. Use when testing.\n---\nThe words ## Input in a line.\n", "a"
+    )
+    migrate_skills(english)
+    assert "## 输入" in (english / "SKILL.md").read_text()
+
+
+@pytest.mark.row("000-55")
+def test_validation_names_everything_that_is_missing(write: Write) -> None:
+    folder = write("---\nname: bare\ndescription: Bare. Use when testing.\n---\nDo it.\n", "bare")
+    (result,) = validate_skills(folder.parent).results
+    assert result.status == "failed"
+    assert {"domain is missing", "triggers is missing", "references/ is missing"} <= set(result.issues)
+    write()
+    migrate_skills(folder.parent / "greeter")
+    results = {result.skill_name: result for result in validate_skills(folder.parent).results}
+    assert (results["greeter"].status, results["greeter"].issues) == ("validated", ())
+
+
+@pytest.mark.row("000-47")
+def test_only_folders_directly_below_are_looked_at(write: Write, tmp_path: Path) -> None:
+    folder = write()
+    nested = folder / "examples" / "inner"
+    nested.mkdir(parents=True)
+    (nested / "SKILL.md").write_text(OLD)
+    (folder.parent / "notes").mkdir()
+    assert [result.skill_name for result in migrate_skills(folder.parent).results] == ["greeter"]
+    with pytest.raises(InvalidInput):
+        migrate_skills(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"---\n- a list\n---\nx", "cannot be read"),
+        (b"---\nname: a\n---\n\xff\xfe", "UTF-8"),
+        (b"no front matter\n", "not be usable"),
+        (b"---\nname: a\n---\nno description\n", "not be usable"),
+    ],
+)
+def test_what_cannot_be_migrated_fails_alone_and_stays_as_it_is(write: Write, data: bytes, why: str) -> None:
+    good, bad = write(), write(name="bad")
+    (bad / "SKILL.md").write_bytes(data)
+    report = migrate_skills(good.parent)
+    assert not report.ok
+    results = {result.skill_name: result for result in report.results}
+    assert (results["greeter"].status, results["bad"].status) == ("migrated", "failed")
+    assert why in results["bad"].issues[0]
+    assert [path.name for path in bad.iterdir()] == ["SKILL.md"]
+    assert (bad / "SKILL.md").read_bytes() == data
+
+
+def test_marks_and_line_ends_of_windows_are_read(write: Write) -> None:
+    folder = write()
+    (folder / "SKILL.md").write_bytes(b"\xef\xbb\xbf" + OLD.replace("\n", "\r\n").encode())
+    assert migrate_skills(folder).ok
+    assert (folder / "scripts/execute.ts").is_file()
+
+
+def test_an_entry_that_is_there_is_kept_and_so_is_the_code_in_the_text(write: Write) -> None:
+    folder = write(scripts__main_dot_ts="export async function execute() { return { output: 1 }; }\n")
+    (result,) = migrate_skills(folder).results
+    assert any("stays where it is" in issue for issue in result.issues)
+    assert "const greeting" in (folder / "SKILL.md").read_text()
+    assert parse_document((folder / "SKILL.md").read_bytes()).metadata.resources.entry == "scripts/main.ts"
+
+
+def test_a_skill_that_was_cut_off_between_script_and_text_is_finished(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(METADATA_dot_yml="domain: social\n")
+    real = os.replace
+
+    def cut(source: Any, target: Any) -> None:
+        if str(target).endswith("SKILL.md"):
+            raise OSError(5, "cut off", str(target))
+        real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", cut)
+        assert not migrate_skills(folder).ok
+    assert (folder / "SKILL.md").read_text() == OLD
+    assert migrate_skills(folder).ok
+    assert "const greeting" not in (folder / "SKILL.md").read_text()
+    assert (folder / "METADATA.yml.legacy").exists()
+
+
+def test_a_script_never_lands_outside(write: Write, tmp_path: Path) -> None:
+    folder = write(OLD.replace("config:", "resources: {entry: ../../evil.ts}\nconfig:"))
+    (result,) = migrate_skills(folder).results
+    assert any("leaves the skill" in issue for issue in result.issues)
+    assert not (tmp_path / "evil.ts").exists()
+    linked = write(name="linked")
+    (tmp_path / "outside").mkdir()
+    (linked / "scripts").symlink_to(tmp_path / "outside")
+    assert not migrate_skills(linked).ok
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+_NAMES = st.from_regex(r"x_[a-z]{1,8}", fullmatch=True)
+_VALUES = st.recursive(
+    st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=20) | st.integers(-9, 9) | st.booleans(),
+    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(_NAMES, inner, min_size=1, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=40)
+@given(fields=st.dictionaries(_NAMES, _VALUES, max_size=5))
+def test_no_field_of_anybodys_own_is_lost(tmp_path_factory: pytest.TempPathFactory, fields: dict[str, object]) -> None:
+    from skillyard.document import new_document
+
+    folder = tmp_path_factory.mktemp("one")
+    text = new_document("one", "One. Use when testing.", "Do it.\n", extra=fields)
+    (folder / "SKILL.md").write_text(text, "utf-8")
+    before = read_front_matter(text.encode()).values
+    assert migrate_skills(folder).ok
+    after = read_front_matter((folder / "SKILL.md").read_bytes()).values
+    assert {name: after.get(name) for name in before if before[name] not in (None, "")} == {
+        name: value for name, value in before.items() if value not in (None, "")
+    }
