@@ -28,6 +28,7 @@ class FindingShape(TypedDict):
     fix: str
     allowed: str | None
     expired: str | None
+    claimed: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,11 @@ class Finding:
     evidence: str
     fix: str
     allowed: str | None = None
-    """Why the operator allows it, and until when; an allowed finding fails nothing."""
+    """Why the operator suppressed it, until when, and in which file; it fails nothing, and is counted."""
     expired: str | None = None
-    """What is said about an allowance that would have covered it and has run out."""
+    """What is said about a suppression that would have covered it and has run out."""
+    claimed: str | None = None
+    """What the skill's own files say in defence of it; it counts all the same."""
 
     def to_dict(self) -> FindingShape:
         """The finding as plain data."""
@@ -62,6 +65,7 @@ class Finding:
             "fix": self.fix,
             "allowed": self.allowed,
             "expired": self.expired,
+            "claimed": self.claimed,
         }
 
 
@@ -89,7 +93,7 @@ class Report:
 
     @property
     def open(self) -> tuple[Finding, ...]:
-        """The findings that no allowance covers."""
+        """The findings that nobody suppressed."""
         return tuple(finding for finding in self.findings if finding.allowed is None)
 
     @property

@@ -1,0 +1,118 @@
+"""From the bytes of a file to the texts in it: prose, examples and comments of a document, or one script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from skillyard.document import DOCUMENT_LIMIT
+from skillyard.document.sections import CodeBlock, read_body
+from skillyard.scanner.source import Language, Source
+
+__all__ = ["decoded", "language_of", "split", "without_comments"]
+
+_ENDINGS: Final[dict[str, Language]] = {
+    ".py": "python", ".pyw": "python", ".pyi": "python",
+    ".sh": "shell", ".bash": "shell", ".zsh": "shell", ".fish": "shell", ".command": "shell",
+    ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".ts": "javascript", ".mts": "javascript", ".cts": "javascript",
+    ".tsx": "javascript", ".jsx": "javascript",
+    ".ps1": "powershell", ".psm1": "powershell", ".bat": "powershell", ".cmd": "powershell",
+    ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".mdc": "markdown",
+    ".html": "html", ".htm": "html", ".svg": "html", ".xml": "html", ".xhtml": "html",
+    ".json": "data", ".yaml": "data", ".yml": "data", ".toml": "data", ".ini": "data", ".cfg": "data", ".env": "data", ".jsonl": "data",
+}  # fmt: skip
+_FENCES: Final[dict[str, Language]] = {
+    "python": "python", "py": "python", "python3": "python",
+    "bash": "shell", "sh": "shell", "shell": "shell", "zsh": "shell", "console": "shell", "terminal": "shell", "shell-session": "shell",
+    "js": "javascript", "javascript": "javascript", "ts": "javascript", "typescript": "javascript", "jsx": "javascript",
+    "tsx": "javascript", "mjs": "javascript",
+    "powershell": "powershell", "ps1": "powershell", "pwsh": "powershell", "cmd": "powershell", "batch": "powershell",
+    "json": "data", "yaml": "data", "yml": "data", "toml": "data", "ini": "data", "jsonc": "data", "dotenv": "data", "env": "data",
+    "html": "html", "xml": "html", "svg": "html",
+}  # fmt: skip
+_SHEBANGS: Final[tuple[tuple[str, Language], ...]] = (
+    ("python", "python"), ("node", "javascript"), ("deno", "javascript"), ("bun", "javascript"), ("sh", "shell"),
+)  # fmt: skip
+_LINE_BREAKS: Final = re.compile("\r\n?")
+_OTHER_BREAKS: Final = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_COMMENT_LINE: Final[dict[Language, re.Pattern[str]]] = {
+    "python": re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
+    "shell": re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
+    "powershell": re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
+    "javascript": re.compile(r"^[ \t]*(?://|\*(?!\S))[^\n]*", re.MULTILINE),
+}
+
+
+def decoded(data: bytes) -> str | None:
+    """The bytes as text with `\\n` as the only line break, None when they are no text."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = data.decode("utf-16", "replace")
+    elif b"\0" in data[:8192]:
+        return None
+    else:
+        text = data.decode("utf-8", "replace")
+        if text.count("\ufffd", 0, 8192) > len(text[:8192]) // 10:
+            return None
+    return _OTHER_BREAKS.sub(" ", _LINE_BREAKS.sub("\n", text))
+
+
+def language_of(name: str, text: str) -> Language:
+    """The language of a file, by the ending of its name, else by its first line."""
+    base = name.lower().rpartition("/")[2]
+    ending = base[base.rfind(".") :] if "." in base else ""
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    if text.startswith("#!"):
+        first = text[:200].partition("\n")[0]
+        return next((language for word, language in _SHEBANGS if word in first), "text")
+    return "shell" if base in ("makefile", "dockerfile", "justfile") else "text"
+
+
+def split(name: str, text: str) -> Iterator[Source]:
+    """The texts in a file, each in one language; the first is the file itself, or what is prose in it."""
+    language = language_of(name, text)
+    if language == "markdown":
+        yield from _markdown(name, text)
+    elif language == "html":
+        yield Source(name, text, "html", "data")
+        yield from _hidden_comments(name, text)
+    elif language in ("data", "text"):
+        yield Source(name, text, language, "data" if language == "data" else "prose")
+    else:
+        yield Source(name, text, language, "script")
+
+
+def without_comments(source: Source) -> str:
+    """The text with lines that are comments made empty; every other character stays at its offset."""
+    expression = _COMMENT_LINE.get(source.language)
+    if expression is None or (source.language == "shell" and source.role == "example" and "$ " in source.text):
+        return source.text
+    return expression.sub(lambda found: " " * len(found[0]), source.text)
+
+
+def _markdown(name: str, text: str) -> Iterator[Source]:
+    _, blocks = read_body(text[: 16 * DOCUMENT_LIMIT])
+    lines = text.splitlines(keepends=True)
+    for block in blocks:
+        for number in range(block.line - 1, min(block.line + len(block.text.splitlines()) + 1, len(lines))):
+            lines[number] = "\n" if lines[number].endswith("\n") else ""
+    prose = "".join(lines)
+    yield Source(name, prose, "markdown", "prose")
+    yield from _hidden_comments(name, prose)
+    yield from (_example(name, block) for block in blocks)
+
+
+def _example(name: str, block: CodeBlock) -> Source:
+    language = _FENCES.get(block.language) or ("shell" if not block.language else "text")
+    return Source(name, block.text, language, "example", block.line + 1)
+
+
+def _hidden_comments(name: str, text: str) -> Iterator[Source]:
+    """The comments of a page, which no reader of the rendered page sees."""
+    at = text.find("<!--")
+    while at >= 0:
+        end = text.find("-->", at + 4)
+        end = len(text) if end < 0 else end
+        yield Source(name, text[at + 4 : end], "html", "comment", text.count("\n", 0, at) + 1)
+        at = text.find("<!--", end)
