@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillyard.document import DOCUMENT_LIMIT
-from skillyard.document.sections import CodeBlock, read_body
+from skillyard.document.sections import read_body
 from skillyard.scanner.source import Language, Source
 
 __all__ = ["decoded", "language_of", "split", "without_comments"]
@@ -34,6 +33,7 @@ _FENCES: Final[dict[str, Language]] = {
 _SHEBANGS: Final[tuple[tuple[str, Language], ...]] = (
     ("python", "python"), ("node", "javascript"), ("deno", "javascript"), ("bun", "javascript"), ("sh", "shell"),
 )  # fmt: skip
+_MOST_PARSED: Final = 60  # examples in Python of one document that are parsed; the others are only searched
 _LINE_BREAKS: Final = re.compile("\r\n?")
 _OTHER_BREAKS: Final = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _COMMENT_LINE: Final[dict[Language, re.Pattern[str]]] = {
@@ -92,27 +92,35 @@ def without_comments(source: Source) -> str:
 
 
 def _markdown(name: str, text: str) -> Iterator[Source]:
-    _, blocks = read_body(text[: 16 * DOCUMENT_LIMIT])
+    """Prose, the comments in it, and the examples of each language as one text: all keep their lines."""
+    _, blocks = read_body(text)
     lines = text.splitlines(keepends=True)
-    for block in blocks:
-        for number in range(block.line - 1, min(block.line + len(block.text.splitlines()) + 1, len(lines))):
-            lines[number] = "\n" if lines[number].endswith("\n") else ""
+    examples: dict[Language, list[str]] = {}
+    reached: dict[Language, int] = {}
+    for number, block in enumerate(blocks):
+        height = block.text.count("\n")
+        lines[block.line - 1 : block.line + height + 1] = ["\n"] * len(lines[block.line - 1 : block.line + height + 1])
+        language = _FENCES.get(block.language) or ("shell" if not block.language else "text")
+        if language == "python" and number < _MOST_PARSED:
+            yield Source(name, block.text, language, "example", block.line + 1)
+        else:
+            pieces = examples.setdefault(language, [])
+            pieces += ("\n" * (block.line - reached.get(language, 0)), block.text)
+            reached[language] = block.line + height
     prose = "".join(lines)
     yield Source(name, prose, "markdown", "prose")
     yield from _hidden_comments(name, prose)
-    yield from (_example(name, block) for block in blocks)
-
-
-def _example(name: str, block: CodeBlock) -> Source:
-    language = _FENCES.get(block.language) or ("shell" if not block.language else "text")
-    return Source(name, block.text, language, "example", block.line + 1)
+    for language, pieces in examples.items():
+        yield Source(name, "".join(pieces), language, "example")
 
 
 def _hidden_comments(name: str, text: str) -> Iterator[Source]:
-    """The comments of a page, which no reader of the rendered page sees."""
-    at = text.find("<!--")
+    """The comments of a page, which no reader of the rendered page sees, as one text that keeps its lines."""
+    pieces, at, done = [], text.find("<!--"), 0
     while at >= 0:
         end = text.find("-->", at + 4)
         end = len(text) if end < 0 else end
-        yield Source(name, text[at + 4 : end], "html", "comment", text.count("\n", 0, at) + 1)
-        at = text.find("<!--", end)
+        pieces += ("\n" * text.count("\n", done, at), text[at + 4 : end])
+        at, done = text.find("<!--", end), end
+    if pieces:
+        yield Source(name, "".join(pieces), "html", "comment")
