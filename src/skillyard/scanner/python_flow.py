@@ -17,13 +17,14 @@ from skillyard.scanner.python_source import PythonFile, constant_text, root_of
 
 __all__ = ["Flow", "Label", "Scope"]
 
-Label = Literal["environment", "key", "credential-path", "credential", "decoded", "network", "input", "client"]
+Label = Literal["environment", "key", "credential-path", "credential", "decoded", "network", "input", "client", "read"]
 """What a value may hold: all variables, one secret variable, the path of a secret file, its content, text that was encoded,
-what came from the network, what somebody typed, or a thing that sends."""
+what came from the network, what somebody typed, or a thing that sends; `read` stands inside one expression only."""
 
 _Labels = frozenset[Label]
 _NOTHING: Final[_Labels] = frozenset()
 _ROUNDS: Final = 4
+_MOST_LOOKS: Final = 3_000_000  # at nodes; what is built to need more is only known in part
 _ANYWHERE: Final = "*"
 
 _DECODERS: Final = frozenset((
@@ -43,6 +44,11 @@ _HARMLESS: Final = frozenset((
     "len", "bool", "isinstance", "type", "hash", "id", "callable", "os.path.exists", "os.path.isfile", "os.path.isdir", "exists", "is_file", "is_dir",
     "startswith", "endswith", "isdigit", "stat", "count", "index", "find", "print", "hasattr", "range", "sorted_keys",
 ))  # fmt: skip
+_ORDINARY: Final = frozenset((
+    "get", "read", "load", "loads", "dump", "dumps", "json", "items", "keys", "values", "format", "join", "split", "strip", "encode", "decode", "run",
+    "main", "open", "close", "replace", "lower", "upper", "execute", "call", "parse", "post", "send", "write", "exists",
+))  # fmt: skip
+"""Names that methods of everything have: that a skill's own function is called so says nothing about the others."""
 _ADDS: Final = frozenset(("append", "extend", "update", "add", "insert", "setdefault", "write", "writelines", "writestr"))
 
 
@@ -69,7 +75,7 @@ class Flow:
         self._holds: dict[str, dict[str, _Labels]] = defaultdict(dict)
         self._returns: dict[str, _Labels] = {}
         self._attributes: dict[str, _Labels] = {}
-        self._changed = True
+        self._changed, self._left = True, _MOST_LOOKS
         for _ in range(_ROUNDS):
             if self._changed:
                 self._changed = False
@@ -80,13 +86,18 @@ class Flow:
         """What an expression may hold."""
         found: set[Label] = set()
         todo = [node] if node is not None else []
-        while todo:
+        while todo and self._left > 0:
             here = todo.pop()
+            self._left -= 1
             if isinstance(here, ast.Compare | ast.Lambda):
                 continue
             own, below = self._own(here, scope)
             found |= own
             todo += below
+        if "read" in found:
+            found.discard("read")
+            if "credential-path" in found:
+                found.add("credential")
         return frozenset(found)
 
     def _own(self, node: ast.AST, scope: Scope) -> tuple[Iterable[Label], list[ast.AST]]:
@@ -118,13 +129,14 @@ class Flow:
         below: list[ast.AST] = [*call.args, *(word.value for word in call.keywords if word.arg not in ("env", "timeout"))]
         if isinstance(call.func, ast.Attribute):
             below.append(call.func.value)
-        own: set[Label] = set(self._returns.get(last.rpartition(".")[2], _NOTHING))
+        own: set[Label] = set(self._returned(last.rpartition(".")[2]))
         own |= _by_name(name)
-        if (last in _READERS or name in _READERS) and any("credential-path" in self.labels(node, scope) for node in below):
-            own.add("credential")
-        if "subprocess" in name and any("security find-" in (constant_text(node) or "") for node in ast.walk(call)):
-            own.add("credential")
+        if last in _READERS or name in _READERS:
+            own.add("read")
         return own, below
+
+    def _returned(self, name: str) -> _Labels:
+        return _NOTHING if name in _ORDINARY else self._returns.get(name, _NOTHING)
 
     def _named(self, scope: Scope, name: str) -> _Labels:
         inner = self._holds[_key(scope)].get(name, _NOTHING)
