@@ -10,7 +10,7 @@ from skillyard.scanner.matching import find, pattern
 from skillyard.scanner.rule import Rule
 from skillyard.scanner.source import Hit, Source
 
-__all__ = ["CREDENTIAL_PATH", "CREDENTIAL_RULES", "SECRET_NAME", "look_for_credentials", "look_for_secrets"]
+__all__ = ["CREDENTIAL_FILES", "CREDENTIAL_PATH", "CREDENTIAL_RULES", "SECRET_NAME", "look_for_credentials", "look_for_secrets"]
 
 CREDENTIAL_RULES: Final = (
     Rule("credential-files", "credentials", "a file is named that holds keys, passwords or sessions",
@@ -30,14 +30,14 @@ CREDENTIAL_RULES: Final = (
          "It hands out the credentials of the machine to whoever asks.", "give the skill a key of its own", "high", "low"),
 )  # fmt: skip
 
-_FILES: Final = (
+CREDENTIAL_FILES: Final = (
     r"\.ssh/(?:id_\w+|identity|\*|config\b)|\.aws/(?:credentials|config\b)|\.netrc\b|\.kube/config\b|\.docker/config\.json|\.config/gcloud\b|\.azure/\w+"
     r"|\.pypirc\b|\.git-credentials\b|\.gnupg\b|\.config/gh/hosts|\.claude/\.credentials|\.codex/auth\.json|\.cargo/credentials"
     r"|\.(?:bash|zsh)_history\b|/etc/(?:shadow|sudoers|master\.passwd)\b|\.password-store\b|\.electrum\b|\.bitcoin/wallet|wallet\.dat\b"
     r"|(?:Chrome|Chromium|Firefox|Brave-Browser)[\w/ .\\-]{0,60}(?:Login Data|Cookies|logins\.json|key4\.db)|cookies\.sqlite\b|\.vault-token\b"
     r"|\.terraform\.d/credentials|\.npmrc\b(?=[^\n]{0,40}(?:token|auth|cat|read))|/proc/(?:self|\d+|\*)/environ\b"
 )
-CREDENTIAL_PATH: Final = re.compile(_FILES + r"|\.ssh/?$|\.aws/?$", re.IGNORECASE)
+CREDENTIAL_PATH: Final = re.compile(CREDENTIAL_FILES + r"|\.ssh/?$|\.aws/?$", re.IGNORECASE)
 """A path that holds secrets."""
 SECRET_NAME: Final = re.compile(
     r"(?:api_?key|secret|token|passw(?:or)?d|credential|private_?key|access_?key|auth)", re.IGNORECASE
@@ -50,7 +50,7 @@ _WORDS: Final = (
     "environ",
 )  # fmt: skip
 _ANYWHERE: Final = (
-    pattern("credential-files", rf"(?<![\w.])(?:~|\$HOME|\$\{{HOME\}}|%USERPROFILE%|/home/[\w*]+|/root|/Users/[\w*]+)?[/\\]?(?:{_FILES})", *_WORDS),
+    pattern("credential-files", rf"(?<![\w.])(?:~|\$HOME|\$\{{HOME\}}|%USERPROFILE%|/home/[\w*]+|/root|/Users/[\w*]+)?[/\\]?(?:{CREDENTIAL_FILES})", *_WORDS),
     pattern("credential-store", r"\bsecurity (?:find-(?:generic|internet)-password|dump-keychain|unlock-keychain)\b", "security "),
     pattern("credential-store", r"\b(?:secret-tool (?:lookup|search)|gnome-keyring-\w+ |kwallet-query|op item get --reveal|lpass show|bw list items|cmdkey /list|vaultcmd /list)", "secret-tool", "keyring", "kwallet", "op item", "lpass", "bw list", "cmdkey", "vaultcmd"),
     pattern("environment-dump", r"(?:^|[;&|(`]\s{0,3})(?:env|printenv|export -p|set)\s{0,3}(?:\|(?! {0,3}(?:sort|less|head)\b)|>>?|&&)", "env", "export -p", "set"),

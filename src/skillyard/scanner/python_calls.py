@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from skillyard.scanner.python_flow import NETWORK_MODULES, Flow, Label, Scope
-from skillyard.scanner.python_source import PythonFile, constant_text, root_of
+from skillyard.scanner.python_source import PythonFile, constant_text, root_of, walk_some
 from skillyard.scanner.source import Hit
 
 __all__ = ["look_into_python", "sends", "starts_programs"]
@@ -28,6 +28,7 @@ _METHODS: Final = frozenset(("post", "put", "patch", "get", "request", "send", "
 _SPLIT_OK: Final = frozenset(("headers", "auth", "timeout", "verify", "proxies", "cert", "cookies", "params"))
 _SQL: Final = ("select ", "insert ", "update ", "delete ", "drop ", "create ", "alter ", "replace into")
 _LARGE: Final = 10**7
+_NEAR: Final = 3_000  # statements of a function in which a query is looked for
 _YAML_SAFE: Final = ("SafeLoader", "CSafeLoader", "BaseLoader", "FullLoader")
 
 
@@ -108,7 +109,7 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
 
 
 def _names_a_sender(call: ast.Call) -> bool:
-    return any(word in (constant_text(node) or "") for node in ast.walk(call) for word in ("curl", "wget", "nc ", "scp ", "sendmail"))
+    return any(word in (constant_text(node) or "") for node in walk_some(call) for word in ("curl", "wget", "nc ", "scp ", "sendmail"))
 
 
 def _is_true(node: ast.expr) -> bool:
@@ -119,7 +120,7 @@ def _is_fixed(node: ast.expr) -> bool:
     """Whether it is a constant, or constants joined."""
     if isinstance(node, ast.JoinedStr):
         return not any(isinstance(value, ast.FormattedValue) for value in node.values)
-    return all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in ast.walk(node))
+    return all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(node))
 
 
 def _unpickling(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
@@ -129,7 +130,7 @@ def _unpickling(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         message = f"`{name}` reads what came from the network" if fetched else f"`{name}` can run anything that its input says"
         yield Hit("unpickles-from-network" if fetched else "unpickles", scope.file.offset(call), message)
     elif name in ("yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load"):
-        loader = ast.dump(call) if len(list(zip(ast.walk(call), range(60), strict=False))) < 60 else ""
+        loader = ast.dump(call) if len(list(walk_some(call))) < 60 else ""
         if "unsafe" in name or (name.startswith("yaml.load") and not any(safe in loader for safe in _YAML_SAFE)):
             yield Hit("unpickles", scope.file.offset(call), f"`{name}` can make any object its input names")
     elif name == "torch.load" and any(word.arg == "weights_only" and not _is_true(word.value) for word in call.keywords):
@@ -142,7 +143,7 @@ def _sql(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         return
     query = call.args[0]
     if isinstance(query, ast.Name):
-        assigned = (node for node in scope.nodes if isinstance(node, ast.Assign))
+        assigned = (node for node in scope.nodes[:_NEAR] if isinstance(node, ast.Assign))
         query = next((node.value for node in assigned if any(isinstance(one, ast.Name) and one.id == query.id for one in node.targets)), query)
     made = isinstance(query, ast.JoinedStr | ast.BinOp) or (
         isinstance(query, ast.Call) and isinstance(query.func, ast.Attribute) and query.func.attr == "format"
@@ -152,7 +153,7 @@ def _sql(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
 
 
 def _is_query(node: ast.AST) -> bool:
-    texts = (constant_text(part) for part in ast.walk(node))
+    texts = (constant_text(part) for part in walk_some(node))
     return any(text.lstrip().lower().startswith(_SQL) for text in texts if text)
 
 
@@ -186,7 +187,7 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         wanted = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
         if "decoded" in flow.labels(wanted, scope):
             yield Hit("decoded-code", scope.file.offset(call), f"`{name}` takes a name that was decoded")
-        elif isinstance(wanted, ast.BinOp) and all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in ast.walk(wanted)):
+        elif isinstance(wanted, ast.BinOp) and all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(wanted)):
             yield Hit("built-name", scope.file.offset(call), f"`{name}` takes a name that was cut into pieces")
         elif name == "getattr" and scope.file.name_of(call.args[0]) in ("__builtins__", "builtins") and constant_text(wanted) != "__dict__":
             yield Hit("built-name", scope.file.offset(call), "a builtin is taken by its name as text")

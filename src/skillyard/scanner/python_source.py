@@ -6,14 +6,16 @@ import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from skillyard.scanner.source import Source
 
-__all__ = ["PythonFile", "calls_in", "constant_text", "parse_python", "root_of"]
+__all__ = ["PythonFile", "constant_text", "parse_python", "root_of", "walk_some"]
 
 _MOST_NODES: Final = 150_000
 _DEEPEST_NAME: Final = 12
+_MOST_LOOKED_AT: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ def parse_python(source: Source) -> PythonFile | None:
     return PythonFile(source, tree, module, _names(tree))
 
 
-def calls_in(tree: ast.AST) -> Iterator[ast.Call]:
-    """Every call below a node."""
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+def walk_some(node: ast.AST) -> Iterator[ast.AST]:
+    """The first nodes of a tree, enough for anything that a person writes."""
+    return islice(ast.walk(node), _MOST_LOOKED_AT)
 
 
 def constant_text(node: ast.AST | None) -> str | None:
