@@ -74,9 +74,9 @@ _PLACEHOLDER: Final = re.compile(
 _MANY_KINDS: Final = 10  # different characters: fewer is a row of x, not a key
 
 
-def look_for_credentials(source: Source, code: str) -> Iterator[Hit]:
-    """Places where secrets are kept, named in code or text; `code` is the text without its comments."""
-    yield from find(source, _ANYWHERE, code)
+def look_for_credentials(source: Source) -> Iterator[Hit]:
+    """Places where secrets are kept, named in code or text."""
+    yield from find(source, _ANYWHERE)
 
 
 def look_for_secrets(source: Source) -> Iterator[Hit]:

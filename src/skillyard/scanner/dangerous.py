@@ -45,6 +45,6 @@ _POWERSHELL: Final = (pattern("runs-text-as-code", r"\b(?:Invoke-Expression|iex)
 _BY_LANGUAGE: Final = {"javascript": _JAVASCRIPT, "shell": _SHELL, "powershell": _POWERSHELL}
 
 
-def look_for_dangerous_calls(source: Source, code: str) -> Iterator[Hit]:
-    """Calls in a script or an example; `code` is the text without its comments."""
-    yield from find(source, _BY_LANGUAGE.get(source.language, ()), code)
+def look_for_dangerous_calls(source: Source) -> Iterator[Hit]:
+    """Calls in a script or an example."""
+    yield from find(source, _BY_LANGUAGE.get(source.language, ()))

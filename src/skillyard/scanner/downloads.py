@@ -60,10 +60,10 @@ DOWNLOAD_RULES: Final = (
     ),
 )
 
-_FETCH: Final = r"\b(?:curl|wget|fetch|aria2c|http|lwp-download)\b"
+_FETCH: Final = r"\b(?:curl|wget|aria2c|lwp-download)\b"
 _INTERPRETER: Final = r"(?:(?:/usr)?/bin/(?:env )?)?(?:ba|z|da|k|fi|c)?sh\b|python[0-9.]*\b(?! -m json)|node\b|perl\b|ruby\b|php\b|osascript\b|iex\b|xargs (?:ba|z)?sh\b"
 _SHELL: Final = (
-    pattern("download-and-run", rf"{_FETCH}[^\n|]{{1,300}}\|(?:[^\n|;]{{0,60}}\|){{0,2}}\s{{0,3}}(?:sudo (?:-\w+ )?)?(?:{_INTERPRETER})(?! -c)", "curl", "wget", "fetch", "aria2c", "http "),
+    pattern("download-and-run", rf"{_FETCH}[^\n|]{{1,300}}\|(?:[^\n|;]{{0,60}}\|){{0,2}}\s{{0,3}}(?:sudo (?:-\w+ )?)?(?:{_INTERPRETER})(?! -c)", "curl", "wget", "aria2c", "lwp-download"),
     pattern("download-and-run", r"\b(?:(?:ba|z|da|k)?sh|source|python[0-9.]*|\.) {0,3}(?:-\w )?<\( {0,3}(?:curl|wget|fetch)\b", "<(curl", "<( curl", "<(wget", "<( wget", "<(fetch"),
     pattern("download-and-run", r"\b(?:eval|(?:ba|z|da|k)?sh -\w{0,3}c|python[0-9.]* -c|node -e) {0,3}[\"']?(?:\$\(|`) {0,3}(?:curl|wget|fetch)\b", "curl", "wget", "fetch"),
     pattern("download-and-run", r"\b(?:iex|Invoke-Expression)\b[^\n]{0,80}?(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod|curl)\b", "iex", "invoke-expression"),
@@ -81,17 +81,19 @@ _KNOWN: Final = re.compile(
     r"|raw\.githubusercontent\.com/(?:Homebrew|nvm-sh|ohmyzsh|helm|pyenv|k3d-io|aquasecurity|anchore|golangci)/|get\.helm\.sh|pixi\.sh|foundry\.paradigm\.xyz"
     r"|deb\.nodesource\.com|get\.k3s\.io|ollama\.(?:com|ai)/install|tailscale\.com/install|get\.volta\.sh|fly\.io/install|cli\.github\.com|aka\.ms/)"
 )
-_SAVED: Final = re.compile(r"\b(?:curl|wget)\b[^\n]{0,200}?(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})")
+_SAVED: Final = re.compile(
+    r"\b(?:curl|wget)\b[^\n]{0,200}?(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})"
+)
 _MOST: Final = 10
 
 
-def look_for_downloads(source: Source, code: str) -> Iterator[Hit]:
-    """Fetching and running in shell, in any text that holds commands; `code` is the text without its comments."""
-    for hit in find(source, _SHELL, code):
-        line = code[hit.offset : hit.offset + 400].partition("\n")[0]
+def look_for_downloads(source: Source) -> Iterator[Hit]:
+    """Fetching and running in shell, in any text that holds commands."""
+    for hit in find(source, _SHELL):
+        line = source.text[hit.offset : hit.offset + 400].partition("\n")[0]
         yield Hit("known-installer", hit.offset) if hit.rule == "download-and-run" and _KNOWN.search(line) else hit
     if "curl" in source.lower or "wget" in source.lower:
-        yield from _saved_and_run(code)
+        yield from _saved_and_run(source.text)
 
 
 def _saved_and_run(code: str) -> Iterator[Hit]:
@@ -105,5 +107,7 @@ def _saved_and_run(code: str) -> Iterator[Hit]:
         escaped = re.escape(name)
         runs = rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}|\bsource [\"']?{escaped}"
         after = code[saved.end() : saved.end() + 3000]
-        if re.search(runs + rf"|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)", after, re.MULTILINE) and not re.search(r"sha\d+sum|gpg --verify|cosign", after):
+        if re.search(runs + rf"|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)", after, re.MULTILINE) and not re.search(
+            r"sha\d+sum|gpg --verify|cosign", after
+        ):
             yield Hit("download-then-run", saved.start(), f"{name[:60]} is fetched and then run")

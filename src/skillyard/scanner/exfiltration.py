@@ -34,14 +34,16 @@ _SHELL: Final = (
 )  # fmt: skip
 
 _ASSIGNS_SHELL: Final = re.compile(
-    rf"(?:^|[;&]\s{{0,3}}|\b(?:export|local|readonly)\s)\s{{0,20}}([A-Za-z_]\w{{0,60}})=[\"']?(?:\$\(|`)([^\n]{{0,300}})", re.MULTILINE
+    r"(?:^|[;&]\s{0,3}|\b(?:export|local|readonly)\s)\s{0,20}([A-Za-z_]\w{0,60})=[\"']?(?:\$\(|`)([^\n]{0,300})",
+    re.MULTILINE,
 )
 _SECRET_SHELL: Final = re.compile(rf"{CREDENTIAL_FILES}|^\s{{0,3}}{_DUMP}\s{{0,3}}(?:[|)`]|$)|\bsecurity find-", re.IGNORECASE)
 _SENDS_SHELL: Final = re.compile(rf"{_SENDER}[^\n]{{0,400}}")
 _JS_NAME: Final = r"(?:const|let|var)\s{1,3}\{?\s{0,3}([A-Za-z_$][\w$]{0,60})\s{0,3}\}?\s{0,3}(?::\s{0,3}[\w<>\[\], ]{1,60})?=\s{0,3}([^\n;]{0,400})"
 _ASSIGNS_JS: Final = re.compile(_JS_NAME)
 _SECRET_JS: Final = re.compile(
-    rf"process\.env(?![.\[\w])|readFile(?:Sync)?\([^\n]{{0,160}}?(?:{CREDENTIAL_FILES})|Deno\.env\.toObject\(|keytar\.getPassword\(", re.IGNORECASE
+    rf"process\.env(?![.\[\w])|readFile(?:Sync)?\([^\n]{{0,160}}?(?:{CREDENTIAL_FILES})|Deno\.env\.toObject\(|keytar\.getPassword\(",
+    re.IGNORECASE,
 )
 _SENDS_JS: Final = re.compile(
     r"(?:\bfetch\(|\baxios(?:\.\w{1,10})?\(|\bgot(?:\.\w{1,10})?\(|\b(?:https?|req|request|client|socket|ws|sock)\.(?:request|write|send|post|put|end)\(|\bsendBeacon\()"
@@ -51,33 +53,34 @@ _MOST: Final = 60
 _ROUNDS: Final = 3
 
 
-def look_for_flows(source: Source, code: str) -> Iterator[Hit]:
-    """Secrets that reach the network in shell commands or JavaScript; `code` is the text without its comments."""
+def look_for_flows(source: Source) -> Iterator[Hit]:
+    """Secrets that reach the network in shell commands or JavaScript."""
     if source.language in ("shell", "powershell", "markdown", "text"):
-        yield from find(source, _SHELL, code)
-        if "$" in code:
-            yield from _followed(code, _ASSIGNS_SHELL, _SECRET_SHELL, _SENDS_SHELL, r"\$\{?")
+        yield from find(source, _SHELL)
+        if "$" in source.text:
+            yield from _followed(source.text, _ASSIGNS_SHELL, _SECRET_SHELL, _SENDS_SHELL, r"\$\{?")
     elif source.language == "javascript":
-        yield from _followed(code, _ASSIGNS_JS, _SECRET_JS, _SENDS_JS, r"(?<![\w$.'\"])")
+        yield from _followed(source.text, _ASSIGNS_JS, _SECRET_JS, _SENDS_JS, r"(?<![\w$.'\"])")
 
 
-def _followed(code: str, assigns: re.Pattern[str], secret: re.Pattern[str], sends: re.Pattern[str], prefix: str) -> Iterator[Hit]:
+def _followed(
+    code: str, assigns: re.Pattern[str], secret: re.Pattern[str], sends: re.Pattern[str], prefix: str
+) -> Iterator[Hit]:
     """Calls that send what a variable holds that got a secret, or got it from another such variable."""
     if not secret.search(code):
         return
     assigned = [(found[1], found[2]) for _, found in zip(range(1000), assigns.finditer(code), strict=False)]
     held = {name for name, value in assigned if secret.search(value)}
     for _ in range(_ROUNDS):
-        if not held or len(held) > _MOST:
-            break
-        uses = _uses(held, prefix)
-        held |= {name for name, value in assigned if uses.search(value)}
+        if held and len(held) <= _MOST:
+            known = _uses(held, prefix)
+            held |= {name for name, value in assigned if known.search(value)}
     uses = _uses(held, prefix) if held and len(held) <= _MOST else None
     for number, call in enumerate(sends.finditer(code)):
         if number == _MOST:
             return
         given = code[call.start() : call.start() + _WINDOW]
-        if (uses and uses.search(given)) or (sends is _SENDS_JS and secret.search(given)):
+        if (uses is not None and uses.search(given)) or (sends is _SENDS_JS and secret.search(given)):
             yield Hit("secret-to-network", call.start())
             return
 

@@ -9,7 +9,7 @@ from typing import Final
 from skillyard.scanner.rule import Rule
 from skillyard.scanner.source import Hit, Source
 
-__all__ = ["HIDDEN_RULES", "look_for_hidden_text", "smuggled", "visible"]
+__all__ = ["HIDDEN_RULES", "look_for_hidden_text", "misleading_name", "smuggled", "visible"]
 
 HIDDEN_RULES: Final = (
     Rule(
@@ -89,8 +89,6 @@ _CONFUSABLE_SETS: Final = re.compile("[\u0370-\u03ff\u0400-\u052f]")
 def look_for_hidden_text(source: Source) -> Iterator[Hit]:
     """Characters in the text that are there to mislead; a text without any is passed over at once."""
     text = source.text
-    if text.isascii() and not _CONTROL.search(text):
-        return
     if not _ANY.search(text):
         return
     yield from _tags(text)
@@ -99,6 +97,13 @@ def look_for_hidden_text(source: Source) -> Iterator[Hit]:
     yield from _zero_width(text)
     yield from _first(text, _CONTROL, "terminal-controls")
     yield from _look_alikes(text)
+
+
+def misleading_name(name: str) -> Hit | None:
+    """A file's name with characters in it that nobody sees, or that turn its direction."""
+    if _TAGS.search(name) or _BIDI.search(name) or _CONTROL.search(name) or re.search("[\u200b\u2060-\u2064\ufeff]", name):
+        return Hit("misleading-name", 0, "", visible(name))
+    return None
 
 
 def smuggled(text: str) -> Iterator[tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from skillyard.scanner.matching import find, pattern
@@ -89,7 +90,7 @@ INJECTION_RULES: Final = (
 
 _BEFORE: Final = r"(?:previous|prior|above|earlier|preceding|existing|foregoing|original|system|safety|other|initial|default)"
 _ORDERS: Final = r"(?:instructions?|directives?|guidelines?|rules|prompts?|constraints|restrictions|commands|programming)\b"
-_SECRET: Final = (
+_VALUABLES: Final = (
     r"(?:api[ _-]?keys?|(?:access|auth|session|bearer)[ _-]?tokens?|tokens?|passwords?|credentials?|secrets?"
     r"|private[ _-]keys?|ssh[ _-]keys?|authorization header|environment variables|env vars|system prompt|session cookies?"
     r"|~/\.\w+(?:/\w+)?|\.env\b)"
@@ -151,18 +152,18 @@ _PROSE: Final = (
     pattern("hide-from-user", r"(?:不要|切勿|别|不得)(?:告诉|告知|通知|让|提醒)用户", "用户"),
     pattern(
         "send-away",
-        rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_SECRET}|{_TALK})[^\n]{{0,50}}?\b(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
+        rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
         "send", "upload", "post", "forward", "transmit", "exfiltrate", "leak", "mail", "deliver",
     ),
     pattern("send-away", r"\bexfiltrate (?:to|via|it|them|the (?:data|files?|contents?|secrets?|result))\b", "exfiltrate"),
     pattern(
         "send-away",
-        rf"\b(?:read|collect|gather|harvest|steal|extract|grab)\b[^\n.]{{0,30}}?(?:{_SECRET})[^\n]{{0,60}}?\b(?:and|then)\b[^\n]{{0,20}}?\b(?:send|upload|post|forward|transmit|exfiltrate)\b",
+        rf"\b(?:read|collect|gather|harvest|steal|extract|grab)\b[^\n.]{{0,30}}?(?:{_VALUABLES})[^\n]{{0,60}}?\b(?:and|then)\b[^\n]{{0,20}}?\b(?:send|upload|post|forward|transmit|exfiltrate)\b",
         "read", "collect", "gather", "harvest", "steal", "extract", "grab",
     ),
     pattern(
         "reveal-secrets",
-        rf"\b(?:echo|print|output|repeat|include|reveal|return|show|paste|write)\b[^\n.]{{0,40}}?\b{_SECRET}[^\n.]{{0,50}}?\bin (?:your|the|every|each) (?:next |final |first )?(?:response|reply|answer|output|message)",
+        rf"\b(?:echo|print|output|repeat|include|reveal|return|show|paste|write)\b[^\n.]{{0,40}}?\b{_VALUABLES}[^\n.]{{0,50}}?\bin (?:your|the|every|each) (?:next |final |first )?(?:response|reply|answer|output|message)",
         "echo", "print", "output", "repeat", "include", "reveal", "return", "show", "paste", "write",
     ),
     pattern(
@@ -199,12 +200,13 @@ _NEGATABLE: Final = frozenset(
 def look_for_injection(source: Source) -> Iterator[Hit]:
     """Orders to the model in what it reads: prose, comments, descriptions, decoded text."""
     text = _unwrapped(source.text)
-    for hit in find(source, _PROSE, text):
+    unwrapped = replace(source, text=text)
+    for hit in find(unwrapped, _PROSE):
         if hit.rule in _NEGATABLE and _REFUSES.search(text[max(0, hit.offset - 60) : hit.offset]):
             continue
-        yield Hit(hit.rule, hit.offset, hit.message, relief=2 if _is_quoted(text, hit.offset) else 0)
+        yield Hit(hit.rule, hit.offset, hit.message, relief=_relief(text, hit.offset))
     if source.role == "comment" and source.language in ("markdown", "html"):
-        yield from find(source, _COMMENT, text)
+        yield from find(unwrapped, _COMMENT)
 
 
 def _unwrapped(text: str) -> str:
@@ -212,9 +214,11 @@ def _unwrapped(text: str) -> str:
     return re.sub(r"(?<=[\w,])\n(?=[a-z(])", " ", text)
 
 
-def _is_quoted(text: str, offset: int) -> bool:
-    """Whether a place is in quotes or a table, in a text that is about attacks."""
-    start = text.rfind("\n", max(0, offset - 300), offset) + 1
-    return any(mark in text[start or max(0, offset - 300) : offset] for mark in _QUOTES) and bool(
-        _TOPIC.search(text[max(0, offset - 1500) : offset + 500])
-    )
+def _relief(text: str, offset: int) -> int:
+    """How much less a place weighs that is quoted: more so in a text that is about attacks."""
+    start = max(text.rfind("\n", max(0, offset - 300), offset) + 1, offset - 300, 0)
+    if not any(mark in text[start:offset] for mark in _QUOTES):
+        return 0
+    if _TOPIC.search(text[max(0, offset - 1500) : offset + 500]):
+        return 2
+    return 1 if text[max(0, offset - 1) : offset] in _QUOTES else 0

@@ -1,7 +1,7 @@
-"""Patterns over text: each names its rule and a word without which it is not tried.
+"""Patterns over text: each names its rule and the words without one of which it is not tried.
 
-Every pattern is linear in practice: what it skips over is bounded in length and never crosses a line, and it begins with a
-literal word. The expressions are tried against inputs made of their own words in `tests/scanner`.
+A pattern is tried only on lines that hold one of its words, and on long lines only near them. What it skips over is bounded in
+length, so that it is linear: `tests/scanner` tries them all on texts made of their own words.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from skillyard.scanner.source import Hit, Source
@@ -16,11 +17,12 @@ from skillyard.scanner.source import Hit, Source
 __all__ = ["Pattern", "find", "pattern"]
 
 _MOST: Final = 20  # hits of one pattern in one text: more say nothing new
+_REACH: Final = 1_000  # characters before and behind a word that a pattern may need
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """An expression for a rule, tried only where one of `words` (lower case) occurs."""
+    """An expression for a rule, tried only near where one of `words` (lower case) occurs."""
 
     rule: str
     expression: re.Pattern[str]
@@ -29,21 +31,41 @@ class Pattern:
 
 
 def pattern(rule: str, expression: str, *words: str, message: str = "", case: bool = False) -> Pattern:
-    """Make a pattern; case counts only when asked for."""
-    return Pattern(rule, re.compile(expression, 0 if case else re.IGNORECASE), words, message)
+    """Make a pattern; case counts only when asked for, `^` and `$` are those of a line."""
+    flags = re.MULTILINE if case else re.MULTILINE | re.IGNORECASE
+    return Pattern(rule, re.compile(expression, flags), words, message)
 
 
-def find(source: Source, patterns: Iterable[Pattern], text: str | None = None) -> Iterator[Hit]:
-    """The places where the patterns match, in the source's own text or in `text`, which must be as long."""
-    looked_at = source.text if text is None else text
-    lower = source.lower if text is None else text.lower()
+def find(source: Source, patterns: Iterable[Pattern]) -> Iterator[Hit]:
+    """The places in a source where the patterns match, for each pattern the first ones."""
     for one in patterns:
-        if any(word in lower for word in one.words):
-            yield from _matches(one, looked_at)
+        yield from islice(_matches(one, source), _MOST)
 
 
-def _matches(one: Pattern, text: str) -> Iterator[Hit]:
-    for number, match in enumerate(one.expression.finditer(text)):
-        if number == _MOST:
-            return
-        yield Hit(one.rule, match.start(), one.message)
+def _matches(one: Pattern, source: Source) -> Iterator[Hit]:
+    text = source.text
+    for start, end in _windows(text, source.lower, one.words):
+        for match in one.expression.finditer(text, start, end):
+            yield Hit(one.rule, match.start(), one.message)
+
+
+def _windows(text: str, lower: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """The lines that hold one of the words, each once, in order; of long lines what is near."""
+    spots = [spot for word in words for spot in _around(text, lower, word)]
+    spots.sort()
+    reached = 0
+    for start, end in spots:
+        if end > reached:
+            yield max(start, reached), end
+            reached = end
+
+
+def _around(text: str, lower: str, word: str) -> Iterator[tuple[int, int]]:
+    at = lower.find(word)
+    while at >= 0:
+        far = max(0, at - _REACH)
+        start = max(text.rfind("\n", far, at) + 1, far)
+        end = text.find("\n", at, at + _REACH)
+        end = min(at + _REACH, len(text)) if end < 0 else end
+        yield start, end
+        at = lower.find(word, max(end, at + 1))

@@ -50,25 +50,28 @@ _USE: Final = {
     "javascript": re.compile(r"(?<![\w.])fetch\(|\baxios\b\s{0,2}[.(]|\bhttps?\.(?:request|get)\(|\bnew WebSocket\(|\brequire\([\"'](?:node:)?(?:https?|net|dgram|tls|axios|got|node-fetch|ws)[\"']\)"),
     "powershell": re.compile(r"\b(?:Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Net\.WebClient|Start-BitsTransfer)\b", re.IGNORECASE),
 }  # fmt: skip
-_NO_HOSTS: Final = re.compile(r"(?:^|\.)(?:localhost|local|test|invalid|example|example\.(?:com|org|net)|w3\.org|schemas\.\w+\.\w+|json-schema\.org|xmlsoap\.org|openxmlformats\.org|purl\.org)$", re.IGNORECASE)
+_NO_HOSTS: Final = re.compile(
+    r"(?:^|\.)(?:localhost|local|test|invalid|example|example\.(?:com|org|net)|w3\.org|schemas\.\w+\.\w+|json-schema\.org|xmlsoap\.org|openxmlformats\.org|purl\.org)$",
+    re.IGNORECASE,
+)
 
 
-def look_for_network_traps(source: Source, code: str) -> Iterator[Hit]:
-    """Addresses and connections that have no good use in a skill; `code` is the text without its comments."""
-    yield from find(source, _PATTERNS, code)
+def look_for_network_traps(source: Source) -> Iterator[Hit]:
+    """Addresses and connections that have no good use in a skill."""
+    yield from find(source, _PATTERNS)
 
 
-def network_use(source: Source, code: str) -> int | None:
+def network_use(source: Source) -> int | None:
     """Where a script in shell or JavaScript first uses the network; None when it does not."""
     expression = _USE.get(source.language)
-    found = expression.search(code) if expression else None
+    found = expression.search(source.text) if expression else None
     return found.start() if found else None
 
 
-def hosts_in(code: str) -> Iterable[tuple[str, int]]:
-    """Every host that addresses in the code name, with the offset of the first; names of schemas do not count."""
+def hosts_in(text: str) -> Iterable[tuple[str, int]]:
+    """Every host that addresses in a script name, with the offset of the first; names of schemas do not count."""
     seen: dict[str, int] = {}
-    for found in _HOST.finditer(code):
+    for found in _HOST.finditer(text):
         host = found[1].lower().rstrip(".")
         if not _NO_HOSTS.search(host):
             seen.setdefault(host, found.start())

@@ -60,9 +60,9 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
 )
 
 
-def look_for_obfuscation(source: Source, code: str) -> Iterator[Hit]:
-    """Code that decodes itself or was made unreadable; `code` is the text without its comments."""
-    yield from find(source, _PATTERNS, code)
+def look_for_obfuscation(source: Source) -> Iterator[Hit]:
+    """Code that decodes itself or was made unreadable."""
+    yield from find(source, _PATTERNS)
 
 
 def payloads(source: Source) -> Iterator[Source]:

@@ -28,7 +28,9 @@ PERSISTENCE_RULES: Final = (
          "Whoever has the other half of the key can come back at any time.", _FIX, "high", "medium"),
 )  # fmt: skip
 
-_WRITES: Final = r"(?:>>?|\btee (?:-a )?|\bcp [^\n]{1,80}|\bmv [^\n]{1,80}|\bln -\w+ [^\n]{1,80}|\binstall [^\n]{1,80})\s{0,3}[\"']?"
+_WRITES: Final = (
+    r"(?:>>?|\btee (?:-a )?|\bcp [^\n]{1,80}|\bmv [^\n]{1,80}|\bln -\w+ [^\n]{1,80}|\binstall [^\n]{1,80})\s{0,3}[\"']?"
+)
 _HOME: Final = r"(?:~|\$HOME|\$\{HOME\}|/home/\w+|/root|/Users/\w+)"
 _RC: Final = r"\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv|bash_login|bash_logout|config/fish/config\.fish)\b"
 _AGENT: Final = (
@@ -52,6 +54,6 @@ _PATTERNS: Final = (
 )  # fmt: skip
 
 
-def look_for_persistence(source: Source, code: str) -> Iterator[Hit]:
-    """Commands that change what starts by itself; `code` is the text without its comments."""
-    yield from find(source, _PATTERNS, code)
+def look_for_persistence(source: Source) -> Iterator[Hit]:
+    """Commands that change what starts by itself."""
+    yield from find(source, _PATTERNS)

@@ -12,19 +12,65 @@ from skillyard.scanner.source import Hit
 
 __all__ = ["look_into_python", "sends", "starts_programs"]
 
-_RUNS_CODE: Final = frozenset(("eval", "exec", "builtins.eval", "builtins.exec", "__builtins__.exec", "__builtins__.eval", "code.interact"))
-_RUNS_SHELL: Final = frozenset(("os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "commands.getoutput", "asyncio.create_subprocess_shell"))
+_RUNS_CODE: Final = frozenset(
+    ("eval", "exec", "builtins.eval", "builtins.exec", "__builtins__.exec", "__builtins__.eval", "code.interact")
+)
+_RUNS_SHELL: Final = frozenset(
+    (
+        "os.system",
+        "os.popen",
+        "subprocess.getoutput",
+        "subprocess.getstatusoutput",
+        "commands.getoutput",
+        "asyncio.create_subprocess_shell",
+    )
+)
 _RUNS: Final = frozenset((
     "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "os.execv", "os.execvp", "os.execl",
     "os.spawnv", "pty.spawn", "asyncio.create_subprocess_exec",
 ))  # fmt: skip
-_UNPICKLES: Final = frozenset(("pickle.load", "pickle.loads", "pickle.Unpickler", "cPickle.load", "cPickle.loads", "_pickle.loads", "dill.load", "dill.loads", "cloudpickle.load", "cloudpickle.loads", "marshal.load", "marshal.loads", "shelve.open", "jsonpickle.decode"))
+_UNPICKLES: Final = frozenset(
+    (
+        "pickle.load",
+        "pickle.loads",
+        "pickle.Unpickler",
+        "cPickle.load",
+        "cPickle.loads",
+        "_pickle.loads",
+        "dill.load",
+        "dill.loads",
+        "cloudpickle.load",
+        "cloudpickle.loads",
+        "marshal.load",
+        "marshal.loads",
+        "shelve.open",
+        "jsonpickle.decode",
+    )
+)
 _SENDS: Final = frozenset((
     "requests.post", "requests.put", "requests.patch", "requests.get", "requests.request", "requests.head", "httpx.post", "httpx.put", "httpx.patch",
     "httpx.get", "httpx.request", "urllib.request.urlopen", "urllib.request.Request", "urllib3.request", "socket.gethostbyname", "socket.getaddrinfo",
     "webbrowser.open",
 ))  # fmt: skip
-_METHODS: Final = frozenset(("post", "put", "patch", "get", "request", "send", "sendall", "sendto", "sendmail", "send_message", "send_json", "storbinary", "storlines", "resolve", "query"))
+_METHODS: Final = frozenset(
+    (
+        "post",
+        "put",
+        "patch",
+        "get",
+        "request",
+        "send",
+        "sendall",
+        "sendto",
+        "sendmail",
+        "send_message",
+        "send_json",
+        "storbinary",
+        "storlines",
+        "resolve",
+        "query",
+    )
+)
 _SPLIT_OK: Final = frozenset(("headers", "auth", "timeout", "verify", "proxies", "cert", "cookies", "params"))
 _SQL: Final = ("select ", "insert ", "update ", "delete ", "drop ", "create ", "alter ", "replace into")
 _LARGE: Final = 10**7
@@ -47,14 +93,21 @@ def look_into_python(file: PythonFile, flow: Flow) -> Iterator[Hit]:
 
 def sends(file: PythonFile) -> ast.Call | None:
     """The first call that uses the network, None when there is none."""
-    found = [node for node in ast.walk(file.tree) if isinstance(node, ast.Call) and _is_network(file.name_of(node.func))]
+    local = "AF_UNIX" in file.source.text and "AF_INET" not in file.source.text
+    found = [
+        node
+        for node in file.nodes
+        if isinstance(node, ast.Call)
+        and _is_network(name := file.name_of(node.func))
+        and not (local and name.startswith("socket."))
+    ]
     return min(found, key=lambda node: node.lineno, default=None)
 
 
 def starts_programs(file: PythonFile) -> ast.Call | None:
     """The first call that starts another program."""
     known = _RUNS | _RUNS_SHELL
-    found = [node for node in ast.walk(file.tree) if isinstance(node, ast.Call) and file.name_of(node.func) in known]
+    found = [node for node in file.nodes if isinstance(node, ast.Call) and file.name_of(node.func) in known]
     return min(found, key=lambda node: node.lineno, default=None)
 
 
@@ -92,7 +145,9 @@ def _limited(call: ast.Call) -> bool:
 def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """A shell that is given text which is not fixed."""
     name = scope.file.name_of(call.func)
-    shell = name in _RUNS_SHELL or (name in _RUNS and any(word.arg == "shell" and _is_true(word.value) for word in call.keywords))
+    shell = name in _RUNS_SHELL or (
+        name in _RUNS and any(word.arg == "shell" and _is_true(word.value) for word in call.keywords)
+    )
     if not call.args or not (shell or name in _RUNS):
         return
     at, command = scope.file.offset(call), call.args[0]
@@ -109,7 +164,9 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
 
 
 def _names_a_sender(call: ast.Call) -> bool:
-    return any(word in (constant_text(node) or "") for node in walk_some(call) for word in ("curl", "wget", "nc ", "scp ", "sendmail"))
+    return any(
+        word in (constant_text(node) or "") for node in walk_some(call) for word in ("curl", "wget", "nc ", "scp ", "sendmail")
+    )
 
 
 def _is_true(node: ast.expr) -> bool:
@@ -139,12 +196,19 @@ def _unpickling(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
 
 def _sql(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     """A query with values written into its text."""
-    if not (isinstance(call.func, ast.Attribute) and call.func.attr in ("execute", "executemany", "executescript", "raw") and call.args):
+    if not (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("execute", "executemany", "executescript", "raw")
+        and call.args
+    ):
         return
     query = call.args[0]
     if isinstance(query, ast.Name):
         assigned = (node for node in scope.nodes[:_NEAR] if isinstance(node, ast.Assign))
-        query = next((node.value for node in assigned if any(isinstance(one, ast.Name) and one.id == query.id for one in node.targets)), query)
+        query = next(
+            (node.value for node in assigned if any(isinstance(one, ast.Name) and one.id == query.id for one in node.targets)),
+            query,
+        )
     made = isinstance(query, ast.JoinedStr | ast.BinOp) or (
         isinstance(query, ast.Call) and isinstance(query.func, ast.Attribute) and query.func.attr == "format"
     )
@@ -187,16 +251,23 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         wanted = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
         if "decoded" in flow.labels(wanted, scope):
             yield Hit("decoded-code", scope.file.offset(call), f"`{name}` takes a name that was decoded")
-        elif isinstance(wanted, ast.BinOp) and all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(wanted)):
+        elif isinstance(wanted, ast.BinOp) and all(
+            isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(wanted)
+        ):
             yield Hit("built-name", scope.file.offset(call), f"`{name}` takes a name that was cut into pieces")
-        elif name == "getattr" and scope.file.name_of(call.args[0]) in ("__builtins__", "builtins") and constant_text(wanted) != "__dict__":
+        elif (
+            name == "getattr"
+            and scope.file.name_of(call.args[0]) in ("__builtins__", "builtins")
+            and constant_text(wanted) != "__dict__"
+        ):
             yield Hit("built-name", scope.file.offset(call), "a builtin is taken by its name as text")
 
 
 def _endless(file: PythonFile) -> Iterator[Hit]:
-    """`while True` that nothing leaves and that never waits."""
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value and not _leaves(node):
+    """`while True` that nothing leaves and that never waits; inside `try` an error may be what leaves it."""
+    tried = {id(inner) for node in file.nodes if isinstance(node, ast.Try) for part in node.body for inner in walk_some(part)}
+    for node in file.nodes:
+        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value and not _leaves(node) and id(node) not in tried:
             yield Hit("endless-loop", file.offset(node))
 
 
@@ -204,7 +275,9 @@ def _leaves(loop: ast.While) -> bool:
     todo: list[tuple[ast.AST, bool]] = [(child, False) for child in loop.body]
     while todo:
         node, inner = todo.pop()
-        if isinstance(node, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom | ast.Await) or (isinstance(node, ast.Break) and not inner):
+        if isinstance(node, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom | ast.Await) or (
+            isinstance(node, ast.Break) and not inner
+        ):
             return True
         if isinstance(node, ast.Call) and _waits(node):
             return True
@@ -227,7 +300,7 @@ def _waits(call: ast.Call) -> bool:
 
 def _huge(file: PythonFile) -> Iterator[Hit]:
     """`[0] * 10**9`, `range` of it made a list, `bytearray` of it."""
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             pair = (node.left, node.right)
             repeated = any(isinstance(side, ast.List) or isinstance(constant_text(side), str) for side in pair)
@@ -256,4 +329,11 @@ def _size(node: ast.AST, depth: int = 0) -> int:
     return 0
 
 
-_LOOKS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (_code, _commands, _unpickling, _sql, _sending, _dynamic)
+_LOOKS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
+    _code,
+    _commands,
+    _unpickling,
+    _sql,
+    _sending,
+    _dynamic,
+)

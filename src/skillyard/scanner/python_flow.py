@@ -23,6 +23,8 @@ what came from the network, what somebody typed, or a thing that sends; `read` s
 
 _Labels = frozenset[Label]
 _NOTHING: Final[_Labels] = frozenset()
+_PATH: Final[_Labels] = frozenset(("credential-path",))
+_INPUT: Final[_Labels] = frozenset(("input",))
 _ROUNDS: Final = 4
 _MOST_LOOKS: Final = 3_000_000  # at nodes; what is built to need more is only known in part
 _ANYWHERE: Final = "*"
@@ -33,9 +35,27 @@ _DECODERS: Final = frozenset((
     "codecs.decode", "zlib.decompress", "lzma.decompress", "bz2.decompress", "gzip.decompress", "marshal.loads",
 ))  # fmt: skip
 _READERS: Final = frozenset(("open", "io.open", "codecs.open", "read_text", "read_bytes", "read", "readlines", "open_text"))
-_STORES: Final = frozenset(("keyring.get_password", "keyring.get_credential", "browser_cookie3.chrome", "browser_cookie3.load", "browser_cookie3.firefox"))
+_STORES: Final = frozenset(
+    (
+        "keyring.get_password",
+        "keyring.get_credential",
+        "browser_cookie3.chrome",
+        "browser_cookie3.load",
+        "browser_cookie3.firefox",
+    )
+)
 _TYPED: Final = frozenset(("input", "sys.argv", "sys.stdin.read", "sys.stdin.readline"))
-_FETCHERS: Final = frozenset(("requests.get", "requests.post", "requests.request", "urllib.request.urlopen", "httpx.get", "httpx.post", "urllib.request.urlretrieve"))
+_FETCHERS: Final = frozenset(
+    (
+        "requests.get",
+        "requests.post",
+        "requests.request",
+        "urllib.request.urlopen",
+        "httpx.get",
+        "httpx.post",
+        "urllib.request.urlretrieve",
+    )
+)
 NETWORK_MODULES: Final = frozenset((
     "requests", "httpx", "aiohttp", "urllib3", "socket", "smtplib", "websocket", "websockets", "ftplib", "paramiko", "http", "telnetlib", "dns", "pycurl",
 ))  # fmt: skip
@@ -92,7 +112,7 @@ class Flow:
             if isinstance(here, ast.Compare | ast.Lambda):
                 continue
             own, below = self._own(here, scope)
-            found |= own
+            found.update(own)
             todo += below
         if "read" in found:
             found.discard("read")
@@ -106,13 +126,12 @@ class Flow:
             return self._named(scope, node.id), []
         if isinstance(node, ast.Constant):
             text = constant_text(node)
-            return (("credential-path",) if text and len(text) < 500 and CREDENTIAL_PATH.search(text) else ()), []
+            return _PATH if text and len(text) < 500 and CREDENTIAL_PATH.search(text) else _NOTHING, []
         if isinstance(node, ast.Attribute):
             name = scope.file.name_of(node)
             if name in ("os.environ", "os.environb"):
                 return ("environment",), []
-            own = ("input",) if name in _TYPED else self._attributes.get(node.attr, _NOTHING)
-            return own, [node.value]
+            return _INPUT if name in _TYPED else self._attributes.get(node.attr, _NOTHING), [node.value]
         if isinstance(node, ast.Subscript) and scope.file.name_of(node.value) in ("os.environ", "os.environb"):
             return _variable(node.slice), []
         if isinstance(node, ast.Call):

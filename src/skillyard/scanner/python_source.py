@@ -20,11 +20,12 @@ _MOST_LOOKED_AT: Final = 1_000
 
 @dataclass(frozen=True)
 class PythonFile:
-    """A parsed source, `module` the name other files import it by."""
+    """A parsed source."""
 
     source: Source
     tree: ast.Module
-    module: str
+    nodes: tuple[ast.AST, ...]
+    """Every node of the tree, those further up first."""
     names: dict[str, str] = field(default_factory=dict)
     """What a name in the file stands for: an imported module or function, or a builtin that was given another name."""
 
@@ -58,10 +59,8 @@ def parse_python(source: Source) -> PythonFile | None:
             tree = ast.parse(source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    if sum(1 for _ in zip(ast.walk(tree), range(_MOST_NODES + 1), strict=False)) > _MOST_NODES:
-        return None
-    module = source.file.rpartition("/")[2].rpartition(".")[0]
-    return PythonFile(source, tree, module, _names(tree))
+    nodes = tuple(islice(ast.walk(tree), _MOST_NODES + 1))
+    return PythonFile(source, tree, nodes, _names(nodes)) if len(nodes) <= _MOST_NODES else None
 
 
 def walk_some(node: ast.AST) -> Iterator[ast.AST]:
@@ -93,9 +92,9 @@ def _imported_by(call: ast.Call) -> str | None:
     return constant_text(call.args[0]) if known and call.args else None
 
 
-def _names(tree: ast.Module) -> dict[str, str]:
+def _names(nodes: tuple[ast.AST, ...]) -> dict[str, str]:
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom):

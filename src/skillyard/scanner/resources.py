@@ -34,6 +34,6 @@ _PATTERNS: Final = (
 )  # fmt: skip
 
 
-def look_for_resource_abuse(source: Source, code: str) -> Iterator[Hit]:
-    """Commands that eat or wipe a machine; `code` is the text without its comments."""
-    yield from find(source, _PATTERNS, code)
+def look_for_resource_abuse(source: Source) -> Iterator[Hit]:
+    """Commands that eat or wipe a machine."""
+    yield from find(source, _PATTERNS)

@@ -53,8 +53,11 @@ class Source:
 
     @cached_property
     def lower(self) -> str:
-        """The text in lower case, for quick looks at whether a word occurs at all."""
-        return self.text.lower()
+        """The text in lower case, each character where it was, for quick looks at where a word occurs."""
+        low = self.text.lower()
+        return (
+            low if len(low) == len(self.text) else "".join(one if len(one.lower()) != 1 else one.lower() for one in self.text)
+        )
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -81,6 +84,15 @@ class Source:
         end = self.text.find("\n", offset)
         end = len(self.text) if end < 0 else end
         return self.text[max(start, offset - _EVIDENCE // 2) if end - start > _EVIDENCE else start : min(end, offset + 400)]
+
+    def lines_near(self, offset: int) -> tuple[str, str]:
+        """The line around an offset and the one before it, each cut to its beginning when it is long."""
+        start = self.text.rfind("\n", 0, offset) + 1
+        before = self.text.rfind("\n", 0, max(start - 1, 0)) + 1
+        end = self.text.find("\n", offset)
+        return self.text[start : min(end if end >= 0 else len(self.text), start + 2000)], self.text[
+            before : min(start, before + 2000)
+        ]
 
 
 def evidence_of(text: str) -> str:

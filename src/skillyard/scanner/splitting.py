@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from skillyard.document.sections import read_body
@@ -18,7 +19,7 @@ _ENDINGS: Final[dict[str, Language]] = {
     ".tsx": "javascript", ".jsx": "javascript",
     ".ps1": "powershell", ".psm1": "powershell", ".bat": "powershell", ".cmd": "powershell",
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".mdc": "markdown",
-    ".html": "html", ".htm": "html", ".svg": "html", ".xml": "html", ".xhtml": "html",
+    ".html": "html", ".htm": "html", ".svg": "html", ".xml": "html", ".xhtml": "html", ".xsd": "html", ".xsl": "html",
     ".json": "data", ".yaml": "data", ".yml": "data", ".toml": "data", ".ini": "data", ".cfg": "data", ".env": "data", ".jsonl": "data",
 }  # fmt: skip
 _FENCES: Final[dict[str, Language]] = {
@@ -45,7 +46,7 @@ _COMMENT_LINE: Final[dict[Language, re.Pattern[str]]] = {
 
 
 def decoded(data: bytes) -> str | None:
-    """The bytes as text with `\\n` as the only line break, None when they are no text."""
+    """The bytes as text whose only line break is the line feed, None when they are no text."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = data.decode("utf-16", "replace")
     elif b"\0" in data[:8192]:
@@ -83,12 +84,17 @@ def split(name: str, text: str) -> Iterator[Source]:
         yield Source(name, text, language, "script")
 
 
-def without_comments(source: Source) -> str:
-    """The text with lines that are comments made empty; every other character stays at its offset."""
+def without_comments(source: Source) -> Source:
+    """The source with lines that are comments made empty and broken commands joined; every other character stays at its offset."""
+    text = source.text
     expression = _COMMENT_LINE.get(source.language)
-    if expression is None or (source.language == "shell" and source.role == "example" and "$ " in source.text):
-        return source.text
-    return expression.sub(lambda found: " " * len(found[0]), source.text)
+    if expression is not None and not (
+        source.language == "shell" and source.role == "example" and "# " in text and "$ " in text
+    ):
+        text = expression.sub(lambda found: " " * len(found[0]), text)
+    if "\\\n" in text and source.language != "python":
+        text = text.replace("\\\n", "  ")
+    return source if text is source.text else replace(source, text=text)
 
 
 def _markdown(name: str, text: str) -> Iterator[Source]:
@@ -116,7 +122,8 @@ def _markdown(name: str, text: str) -> Iterator[Source]:
 
 def _hidden_comments(name: str, text: str) -> Iterator[Source]:
     """The comments of a page, which no reader of the rendered page sees, as one text that keeps its lines."""
-    pieces, at, done = [], text.find("<!--"), 0
+    pieces: list[str] = []
+    at, done = text.find("<!--"), 0
     while at >= 0:
         end = text.find("-->", at + 4)
         end = len(text) if end < 0 else end
