@@ -24,6 +24,8 @@ CALL_RULES: Final = (
          "A file of this format runs what its maker wrote, the moment it is read.", "use JSON, `yaml.safe_load` or `weights_only=True`", "low", "info"),
     Rule("unpickles-from-network", "dangerous calls", "data from the network is read in a format that can run code",
          "Whoever answers runs code here.", "use JSON", "high", "low"),
+    Rule("path-from-input", "dangerous calls", "a path is put together from a fixed folder and a name that is not checked",
+         "A name with `..` in it leaves the folder.", "resolve the path, and check that it is inside the folder with `is_relative_to`", "low", "info"),
     Rule("sql-from-text", "dangerous calls", "a query is put together from text and values",
          "A value with a quote becomes part of the query.", "pass the values as parameters of the query", "medium", "info"),
 )  # fmt: skip

@@ -60,6 +60,15 @@ INJECTION_RULES: Final = (
         "low",
     ),
     Rule(
+        "sends-results",
+        "prompt injection",
+        "the text tells the model to send what it works on to a server of the skill's maker",
+        "The user asked for a result, not for a copy of it elsewhere.",
+        "let the user ask for it, and name the server",
+        "medium",
+        "low",
+    ),
+    Rule(
         "reveal-secrets",
         "prompt injection",
         "the text asks the model to put a secret into its answer",
@@ -101,7 +110,7 @@ _TO: Final = r"(?:https?://|(?:an? |the |our |this |my )?(?:external|remote|atta
 _PROSE: Final = (
     pattern(
         "prompt-override",
-        rf"\b(?:ignore|disregard|forget|override|discard|supersedes?|cancel)\b[^\n.]{{0,25}}?\b{_BEFORE}\b[^\n.]{{0,20}}?\b{_ORDERS}",
+        rf"\b(?:ignore|disregard|forget|override(?! (?:for|of|the default)\b)|discard|supersedes?|cancel)\b[^\n.]{{0,25}}?\b{_BEFORE}\b[^\n.]{{0,20}}?\b{_ORDERS}",
         "ignore", "disregard", "forget", "override", "discard", "supersede", "cancel",
     ),
     pattern(
@@ -121,13 +130,13 @@ _PROSE: Final = (
     pattern("role-takeover", r"\b(?:enter|enable|activate|switch to)(?:ed|d)? (?:DAN|god|jailbreak|unrestricted|developer|sudo) mode\b", " mode"),
     pattern("role-takeover", r"\b(?:act|behave|respond|pretend|answer)\b[^\n.]{0,20} (?:as if|that|like) you (?:have|had) no (?:restrictions|limits|limitations|rules|guidelines|filters)", "you have no", "you had no"),
     pattern("role-takeover", r"<\|(?:im_start|system|endoftext|start_header_id)\|>|\[/?(?:INST|SYS)\]|<</?SYS>>", "<|", "[inst", "[/inst", "[sys", "[/sys", "<<sys", "<</sys"),
-    pattern("role-takeover", r"^[ \t>*#-]{0,8}(?:\[|<)?(?:new |updated )(?:system )?(?:prompt|directives?)(?:\]|>)?[ \t]*:", "new ", "updated "),
+    pattern("role-takeover", r"^[ \t>*#-]{0,8}(?:\[|<)?(?:new |updated )(?:system (?:prompt|instructions?|message)|directives?)(?:\]|>)?[ \t]*:", "new ", "updated "),
     pattern("role-takeover", r"^[ \t]{0,4}#{1,4} system override\b|^[ \t*]{0,4}system override[ \t*]*:", "system override"),
     pattern(
         "safety-bypass",
         r"\b(?:bypass|circumvent|disable|turn off|ignore|evade|override|skip)(?:ing|s|es)?\b[^\n.]{0,15}?"
         r"\b(?:safety|content|security|ethical|moderation|guard ?rails?|permission|approval|human)[ -]"
-        r"(?:filters?|checks?|guidelines|polic(?:y|ies)|measures|protocols?|restrictions|controls?|prompts?|dialogs?|review|guard ?rails?|rules)\b",
+        r"(?:filters?|checks?|guidelines|polic(?:y|ies)|measures|protocols?|restrictions|prompts?|dialogs?|review|guard ?rails?|rules)\b",
         "bypass", "circumvent", "disable", "turn off", "ignore", "evade", "override", "skip",
     ),
     pattern(
@@ -161,6 +170,7 @@ _PROSE: Final = (
         rf"\b(?:read|collect|gather|harvest|steal|extract|grab)\b[^\n.]{{0,30}}?(?:{_VALUABLES})[^\n]{{0,60}}?\b(?:and|then)\b[^\n]{{0,20}}?\b(?:send|upload|post|forward|transmit|exfiltrate)\b",
         "read", "collect", "gather", "harvest", "steal", "extract", "grab",
     ),
+    pattern("sends-results", r"\b(?:send|upload|post|forward|submit|transmit)\b[^\n.]{0,60}?\bto (?:our|my|the (?:author|developer|maker)'?s?) [^\n.]{0,30}?\b(?:server|endpoint|backend|api|webhook|service)\b", "to our", "to my", "to the author", "to the developer", "to the maker"),
     pattern(
         "reveal-secrets",
         rf"\b(?:echo|print|output|repeat|include|reveal|return|show|paste|write)\b[^\n.]{{0,40}}?\b{_VALUABLES}[^\n.]{{0,50}}?\bin (?:your|the|every|each) (?:next |final |first )?(?:response|reply|answer|output|message)",
@@ -215,10 +225,9 @@ def _unwrapped(text: str) -> str:
 
 
 def _relief(text: str, offset: int) -> int:
-    """How much less a place weighs that is quoted: more so in a text that is about attacks."""
+    """How much less a place weighs that is quoted, or stands behind a quote in a text about attacks."""
     start = max(text.rfind("\n", max(0, offset - 300), offset) + 1, offset - 300, 0)
     if not any(mark in text[start:offset] for mark in _QUOTES):
         return 0
-    if _TOPIC.search(text[max(0, offset - 1500) : offset + 500]):
-        return 2
-    return 1 if text[max(0, offset - 1) : offset] in _QUOTES else 0
+    quoted = text[max(0, offset - 1) : offset] in _QUOTES
+    return 1 if quoted or _TOPIC.search(text[max(0, offset - 1500) : offset + 500]) else 0

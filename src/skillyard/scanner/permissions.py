@@ -32,6 +32,8 @@ PERMISSION_RULES: Final = (
          "What is allowed without need is there for whoever changes the skill.", "remove the declaration", "info"),
     Rule("undeclared-variable", "permissions", "a script reads a secret that SKILL.md never names",
          "Who installs the skill does not know what it will be given.", "name the variable in `security.environment` or in the text", "low"),
+    Rule("undeclared-key-sent", "permissions", "a key that SKILL.md never names is sent in an address or a body",
+         "The user does not know that it is taken, nor where it goes.", "name the variable and the service in SKILL.md, and send the key in a header", "medium", "low"),
     Rule("skips-permissions", "permissions", "an agent is started without its permission checks",
          "What it does then nobody is asked about.", "start it with the permissions it needs", "medium", "low"),
     Rule("raises-privilege", "permissions", "a script takes the rights of the administrator, or gives everybody all of them",
@@ -66,6 +68,7 @@ class Facts:
     commands: list[tuple[Source, int]] = field(default_factory=list)
     hosts: list[tuple[Source, int, str]] = field(default_factory=list)
     variables: list[tuple[Source, int, str]] = field(default_factory=list)
+    sent_keys: list[tuple[Source, int]] = field(default_factory=list)
 
 
 def look_for_privileges(source: Source) -> Iterator[Hit]:
@@ -87,9 +90,12 @@ def look_at_declarations(document: Document, skill_md: Source, facts: Facts) -> 
         yield skill_md, hit
     yield from _tools(document, facts)
     yield from _network(document, facts)
-    for source, offset, name in facts.variables:
-        if name not in document.text:
-            yield source, Hit("undeclared-variable", offset, f"a script reads {name}, which SKILL.md never names")
+    unnamed = [(source, offset, name) for source, offset, name in facts.variables if name not in document.text]
+    for sender, at in facts.sent_keys:
+        if any(source is sender for source, _, _ in unnamed):
+            yield sender, Hit("undeclared-key-sent", at)
+    for source, offset, name in unnamed:
+        yield source, Hit("undeclared-variable", offset, f"a script reads {name}, which SKILL.md never names")
 
 
 def _declared(document: Document, skill_md: Source, *, used: bool) -> Iterator[Hit]:

@@ -204,16 +204,63 @@ def _sql(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         return
     query = call.args[0]
     if isinstance(query, ast.Name):
-        assigned = (node for node in scope.nodes[:_NEAR] if isinstance(node, ast.Assign))
-        query = next(
-            (node.value for node in assigned if any(isinstance(one, ast.Name) and one.id == query.id for one in node.targets)),
-            query,
-        )
+        query = _assigned(query.id, scope.nodes[:_NEAR]) or query
     made = isinstance(query, ast.JoinedStr | ast.BinOp) or (
         isinstance(query, ast.Call) and isinstance(query.func, ast.Attribute) and query.func.attr == "format"
     )
     if made and not _is_fixed(query) and _is_query(query):
         yield Hit("sql-from-text", scope.file.offset(call))
+
+
+_CHECKS: Final = frozenset(
+    (
+        "resolve",
+        "is_relative_to",
+        "commonpath",
+        "realpath",
+        "basename",
+        "secure_filename",
+        "startswith",
+        "abspath",
+        "relative_to",
+        "name",
+    )
+)
+
+
+def _opened(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+    """A file in a fixed folder, by a name that is a parameter and that nothing in the function checks."""
+    if scope.file.name_of(call.func) != "open" or not call.args or not scope.parameters:
+        return
+    path, near = call.args[0], scope.nodes[:_NEAR]
+    if isinstance(path, ast.Name):
+        path = _assigned(path.id, near) or path
+    if not _joined(path, scope, near):
+        return
+    called = {node.func.attr for node in near if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    if not called & _CHECKS:
+        yield Hit("path-from-input", scope.file.offset(call))
+
+
+def _joined(path: ast.AST, scope: Scope, near: tuple[ast.AST, ...]) -> bool:
+    """Whether a path is a fixed folder and a parameter: with `os.path.join`, or in one text."""
+    if isinstance(path, ast.JoinedStr) and len(path.values) > 1:
+        base, name = constant_text(path.values[0]), path.values[1]
+        value = name.value if isinstance(name, ast.FormattedValue) else None
+        return bool(base and base.endswith("/")) and isinstance(value, ast.Name) and value.id in scope.parameters
+    if isinstance(path, ast.Call) and scope.file.name_of(path.func) == "os.path.join" and len(path.args) == 2:
+        first, last = path.args
+        fixed = _assigned(first.id, near) if isinstance(first, ast.Name) else first
+        return constant_text(fixed) is not None and isinstance(last, ast.Name) and last.id in scope.parameters
+    return False
+
+
+def _assigned(name: str, near: tuple[ast.AST, ...]) -> ast.expr | None:
+    """What a name is first set to in these statements."""
+    for node in near:
+        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in node.targets):
+            return node.value
+    return None
 
 
 def _is_query(node: ast.AST) -> bool:
@@ -267,7 +314,13 @@ def _endless(file: PythonFile) -> Iterator[Hit]:
     """`while True` that nothing leaves and that never waits; inside `try` an error may be what leaves it."""
     tried = {id(inner) for node in file.nodes if isinstance(node, ast.Try) for part in node.body for inner in walk_some(part)}
     for node in file.nodes:
-        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value and not _leaves(node) and id(node) not in tried:
+        if (
+            isinstance(node, ast.While)
+            and isinstance(node.test, ast.Constant)
+            and node.test.value
+            and not _leaves(node)
+            and id(node) not in tried
+        ):
             yield Hit("endless-loop", file.offset(node))
 
 
@@ -336,4 +389,5 @@ _LOOKS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
     _sql,
     _sending,
     _dynamic,
+    _opened,
 )

@@ -25,7 +25,7 @@ _Labels = frozenset[Label]
 _NOTHING: Final[_Labels] = frozenset()
 _PATH: Final[_Labels] = frozenset(("credential-path",))
 _INPUT: Final[_Labels] = frozenset(("input",))
-_ROUNDS: Final = 4
+_ROUNDS: Final = 10
 _MOST_LOOKS: Final = 3_000_000  # at nodes; what is built to need more is only known in part
 _ANYWHERE: Final = "*"
 
@@ -80,7 +80,7 @@ class Scope:
     name: str
     parameters: tuple[str, ...]
     nodes: tuple[ast.AST, ...]
-    """Assignments, loops, returns and calls, in no certain order."""
+    """Assignments, loops, returns and calls, in the order of the source."""
 
 
 class Flow:
@@ -255,7 +255,8 @@ _KEPT: Final = (
 
 
 def _statements(top: ast.AST, functions: list[ast.FunctionDef | ast.AsyncFunctionDef]) -> Iterator[ast.AST]:
-    todo = list(ast.iter_child_nodes(top))
+    """What counts below a node, in the order of the source; functions join `functions`."""
+    todo = list(ast.iter_child_nodes(top))[::-1]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -263,4 +264,4 @@ def _statements(top: ast.AST, functions: list[ast.FunctionDef | ast.AsyncFunctio
             continue
         if isinstance(node, _KEPT):
             yield node
-        todo += ast.iter_child_nodes(node)
+        todo += list(ast.iter_child_nodes(node))[::-1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from skillyard.scanner.matching import find, pattern
@@ -24,6 +26,8 @@ RESOURCE_RULES: Final = (
          "It sells the user's electricity to somebody else.", "leave it out", "high", "low"),
 )  # fmt: skip
 
+_REFUSED: Final = re.compile(r"block|den[iy]|forbid|danger|refuse", re.IGNORECASE)
+"""Words of a line that only names what must not be done."""
 _PATTERNS: Final = (
     pattern("fork-bomb", r"([\w:]{1,20})\s{0,3}\(\)\s{0,3}\{\s{0,3}\1\s{0,3}\|\s{0,3}\1\s{0,3}&\s{0,3}\}\s{0,3};\s{0,3}\1", "()"),
     pattern("fork-bomb", r"\bwhile (?:true|:|\[ 1 \])\s{0,3};?\s{0,3}do\b[^\n]{0,60}?\$0[^\n]{0,10}&", "while"),
@@ -36,4 +40,5 @@ _PATTERNS: Final = (
 
 def look_for_resource_abuse(source: Source) -> Iterator[Hit]:
     """Commands that eat or wipe a machine."""
-    yield from find(source, _PATTERNS)
+    for hit in find(source, _PATTERNS):
+        yield replace(hit, relief=1) if _REFUSED.search(source.line_at(hit.offset)) else hit

@@ -160,7 +160,9 @@ class _Scan:
         """What only shows when all files are known."""
         flow = Flow(self.python)
         for file in self.python:
-            self.note(file.source, *look_into_python(file, flow))
+            hits = list(look_into_python(file, flow))
+            self.note(file.source, *hits)
+            self.facts.sent_keys += [(file.source, hit.offset) for hit in hits if hit.rule == "key-in-body"]
             if call := sends(file):
                 self.facts.network.append((file.source, file.offset(call)))
             if call := starts_programs(file):
