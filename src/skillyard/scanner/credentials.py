@@ -15,10 +15,10 @@ __all__ = ["CREDENTIAL_FILES", "CREDENTIAL_PATH", "CREDENTIAL_RULES", "SECRET_NA
 CREDENTIAL_RULES: Final = (
     Rule("credential-files", "credentials", "a file is named that holds keys, passwords or sessions",
          "Whoever reads it can act as the user elsewhere.", "ask the user for the one value that is needed, by the name of a variable",
-         "high", "low"),
+         "medium", "low"),
     Rule("credential-store", "credentials", "the keychain or password store of the machine is asked",
          "It holds every password of the user, not just the one the skill needs.", "ask the user for the one value that is needed",
-         "high", "low"),
+         "medium", "low"),
     Rule("environment-dump", "credentials", "the whole environment is written out or searched for secrets",
          "Every key that was ever exported is in it.", "read the one variable that is needed, by its name", "medium", "low"),
     Rule("hard-coded-secret", "credentials", "a key or token stands in the file",
@@ -27,7 +27,7 @@ CREDENTIAL_RULES: Final = (
     Rule("hard-coded-password", "credentials", "a password stands in the file",
          "Everyone who has the skill has the password.", "read it from a variable", "low", "info"),
     Rule("cloud-metadata", "credentials", "the metadata service of the cloud is asked",
-         "It hands out the credentials of the machine to whoever asks.", "give the skill a key of its own", "high", "low"),
+         "It hands out the credentials of the machine to whoever asks.", "give the skill a key of its own", "medium", "low"),
 )  # fmt: skip
 
 CREDENTIAL_FILES: Final = (

@@ -136,7 +136,8 @@ def _bidi(text: str) -> Iterator[Hit]:
         start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
         line = text[max(start, found.start() - 300) : min(end if end >= 0 else len(text), found.end() + 300)]
         foreign = bool(_RIGHT_TO_LEFT.search(line)) and found[0] not in _OVERRIDE
-        yield Hit("bidirectional-controls", found.start(), "", _around(text, found.start()), relief=2 if foreign else 0)
+        relief = 2 if foreign else int("U+20" in line)
+        yield Hit("bidirectional-controls", found.start(), "", _around(text, found.start()), relief=relief)
         return
 
 

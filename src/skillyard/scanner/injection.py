@@ -127,14 +127,14 @@ _PROSE: Final = (
         r"|admin(?:istrator)? mode|unrestricted|unfiltered|jailbroken|uncensored|restrictions?|bound by|evil|root access)\b",
         "you are now", "you are no longer",
     ),
-    pattern("role-takeover", r"\b(?:enter|enable|activate|switch to)(?:ed|d)? (?:DAN|god|jailbreak|unrestricted|developer|sudo) mode\b", " mode"),
+    pattern("role-takeover", r"\b(?:enter|enable|activate|switch to)(?:ed|d)? (?:DAN|god|jailbreak|unrestricted) mode\b", " mode"),
     pattern("role-takeover", r"\b(?:act|behave|respond|pretend|answer)\b[^\n.]{0,20} (?:as if|that|like) you (?:have|had) no (?:restrictions|limits|limitations|rules|guidelines|filters)", "you have no", "you had no"),
     pattern("role-takeover", r"<\|(?:im_start|system|endoftext|start_header_id)\|>|\[/?(?:INST|SYS)\]|<</?SYS>>", "<|", "[inst", "[/inst", "[sys", "[/sys", "<<sys", "<</sys"),
     pattern("role-takeover", r"^[ \t>*#-]{0,8}(?:\[|<)?(?:new |updated )(?:system (?:prompt|instructions?|message)|directives?)(?:\]|>)?[ \t]*:", "new ", "updated "),
     pattern("role-takeover", r"^[ \t]{0,4}#{1,4} system override\b|^[ \t*]{0,4}system override[ \t*]*:", "system override"),
     pattern(
         "safety-bypass",
-        r"\b(?:bypass|circumvent|disable|turn off|ignore|evade|override|skip)(?:ing|s|es)?\b[^\n.]{0,15}?"
+        r"\b(?:bypass|circumvent|disable|turn off|ignore|evade|override|skip(?! (?:all )?(?:permission|approval)))(?:ing|s|es)?\b[^\n.]{0,15}?"
         r"\b(?:safety|content|security|ethical|moderation|guard ?rails?|permission|approval|human)[ -]"
         r"(?:filters?|checks?|guidelines|polic(?:y|ies)|measures|protocols?|restrictions|prompts?|dialogs?|review|guard ?rails?|rules)\b",
         "bypass", "circumvent", "disable", "turn off", "ignore", "evade", "override", "skip",
@@ -151,7 +151,7 @@ _PROSE: Final = (
         r"|what you (?:did|do|are doing)|your actions)\b[^\n.]{0,20}?\bto (?:the |any |your )?(?:users?|anyone|human)\b",
         "mention", "reveal", "disclose", "report", "show", "admit",
     ),
-    pattern("hide-from-user", r"\bwithout (?:the )?(?:users?(?:'s)?|their|anyone(?:'s)?) (?:\w+ )?(?:knowledge|knowing|noticing|awareness|realizing|being aware|seeing)\b", "without"),
+    pattern("hide-from-user", r"\bwithout (?:the )?(?:users?(?:'s)?|their|anyone(?:'s)?) (?:\w+ )?(?:knowledge|knowing|noticing|realizing|being aware)\b", "without"),
     pattern(
         "hide-from-user",
         r"\b(?:silently|secretly|covertly|quietly|stealthily)\b[^\n.]{0,12}?\b(?:send|upload|copy|exfiltrate|forward|transmit|collect|install|execute|record|post|harvest)(?:s|es|ing)?\b",
@@ -198,13 +198,13 @@ _TOPIC: Final = re.compile(
     r"inject|jailbreak|attack|malicious|adversar|detect|red[- ]?team|threat|exploit|vulnerab|untrusted|scanner|suspicious|攻击|注入", re.IGNORECASE
 )  # fmt: skip
 _REFUSES: Final = re.compile(
-    r"(?:\b(?:never|do not|don'?t|must not|cannot|can'?t|should not|refuse to|not to|no one may|avoid|without|attempts? to|tr(?:y|ies|ying) to)\b|不要|不得)[^\n.:]{0,25}$",
+    r"(?:\b(?:never|do not|don'?t|must not|cannot|can'?t|should not|refuse to|not to|no one may|avoid|without|only|models?|attackers?|inputs that|attempts? to|tr(?:y|ies|ying) to)\b|不要|不得)[^\n.:]{0,25}$",
     re.IGNORECASE,
 )
 _QUOTES: Final = "\"'`“”‘’「」|"
-_NEGATABLE: Final = frozenset(
-    {"prompt-override", "safety-bypass", "send-away", "reveal-secrets", "unverified-execution", "role-takeover"}
-)
+_REFUSING: Final = re.compile(r"do not|don'?t|never|must not|不要|切勿|别|不得", re.IGNORECASE)
+"""A match that refuses by itself: what stands before it turns nothing round."""
+_LISTED: Final = re.compile(r"[ \t>]*(?:[-*+•|]|\d{1,3}[.)])")
 
 
 def look_for_injection(source: Source) -> Iterator[Hit]:
@@ -212,9 +212,9 @@ def look_for_injection(source: Source) -> Iterator[Hit]:
     text = _unwrapped(source.text)
     unwrapped = replace(source, text=text)
     for hit in find(unwrapped, _PROSE):
-        if hit.rule in _NEGATABLE and _REFUSES.search(text[max(0, hit.offset - 60) : hit.offset]):
+        if not _REFUSING.match(text, hit.offset) and _REFUSES.search(text[max(0, hit.offset - 60) : hit.offset]):
             continue
-        yield Hit(hit.rule, hit.offset, hit.message, relief=_relief(text, hit.offset))
+        yield Hit(hit.rule, hit.offset, hit.message, relief=_relief(text, hit.offset) + (source.role == "script"))
     if source.role == "comment" and source.language in ("markdown", "html"):
         yield from find(unwrapped, _COMMENT)
 
@@ -227,7 +227,7 @@ def _unwrapped(text: str) -> str:
 def _relief(text: str, offset: int) -> int:
     """How much less a place weighs that is quoted, or stands behind a quote in a text about attacks."""
     start = max(text.rfind("\n", max(0, offset - 300), offset) + 1, offset - 300, 0)
-    if not any(mark in text[start:offset] for mark in _QUOTES):
+    if not any(mark in text[start:offset] for mark in _QUOTES) and not _LISTED.match(text, start):
         return 0
     quoted = text[max(0, offset - 1) : offset] in _QUOTES
     return 1 if quoted or _TOPIC.search(text[max(0, offset - 1500) : offset + 500]) else 0

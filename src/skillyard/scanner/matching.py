@@ -17,6 +17,13 @@ from skillyard.scanner.source import Hit, Source
 __all__ = ["Pattern", "find", "pattern"]
 
 _MOST: Final = 20  # hits of one pattern in one text: more say nothing new
+_PRINTS: Final = re.compile(
+    r"[ \t]{0,200}(?:echo|printf|print|console\.(?:log|error|warn)|logger\.\w{1,10}|log|info|warn|die|fail)\b[ (]",
+    re.IGNORECASE,
+)
+_RUNS_IT: Final = re.compile(r"[\"']\s{0,3}(?:\||>)|\$\(|`|;\s{0,3}eval")
+_EXPRESSION: Final = re.compile(r"(?:^|[\s(\[{,:=])(?:r[\"']|/(?=[^/\s][^/\n]{0,200}\\[bsdw]))")
+_CALLS: Final = re.compile(r"system|popen|run|call|exec|spawn|shell|eval", re.IGNORECASE)
 _REACH: Final = 1_000  # characters before and behind a word that a pattern may need
 
 
@@ -46,7 +53,22 @@ def _matches(one: Pattern, source: Source) -> Iterator[Hit]:
     text = source.text
     for start, end in _windows(text, source.lower, one.words):
         for match in one.expression.finditer(text, start, end):
-            yield Hit(one.rule, match.start(), one.message)
+            yield Hit(one.rule, match.start(), one.message, relief=_relief(source, match.start()))
+
+
+def _relief(source: Source, offset: int) -> int:
+    """How much less a command weighs that a script only prints, or only looks for with an expression of its own."""
+    if source.role != "script":
+        return 0
+    line, column = source.whole_line(offset)
+    if (shown := _PRINTS.match(line)) and _inside_quotes(line, shown.end(), column) and not _RUNS_IT.search(line, column):
+        return 2
+    return 2 if _EXPRESSION.search(line, 0, column) and not _CALLS.search(line) else 0
+
+
+def _inside_quotes(line: str, start: int, column: int) -> bool:
+    before = line[start:column].replace('\\"', "").replace("\\'", "")
+    return any(before.count(mark) % 2 for mark in "\"'`")
 
 
 def _windows(text: str, lower: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:

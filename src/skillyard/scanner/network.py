@@ -26,6 +26,8 @@ NETWORK_RULES: Final = (
          "An address without a name says nothing about who answers.", "reach the service by its name", "medium", "low"),
     Rule("reverse-shell", "network", "a shell is connected to another machine",
          "Somebody elsewhere types commands here.", "leave it out", "high", "medium"),
+    Rule("tunnel-address", "network", "a service behind a tunnel is reached",
+         "Who opened the tunnel reads everything; nobody can say who that is.", "use the address of the service itself", "medium", "medium"),
     Rule("tunnel", "network", "a tunnel opens this machine to the network",
          "What listens behind it is reachable by everybody.", "let the user open it", "medium", "info"),
 )  # fmt: skip
@@ -42,6 +44,7 @@ _PATTERNS: Final = (
     pattern("reverse-shell", r"\bsocat\b[^\n]{0,120}?\bEXEC:", "socat"),
     pattern("reverse-shell", r"\bos\.dup2\([^\n]{0,60}?fileno\(\)", "os.dup2"),
     pattern("reverse-shell", r"\bNew-Object\s{1,3}(?:System\.)?Net\.Sockets\.TCPClient\(", "tcpclient"),
+    pattern("tunnel-address", r"://[\w.-]{1,80}\.(?:ngrok(?:-free)?\.(?:io|app|dev)|trycloudflare\.com|serveo\.net|localhost\.run|loca\.lt|lhr\.life|pagekite\.me)\b", "ngrok", "trycloudflare", "serveo", "localhost.run", "loca.lt", "lhr.life", "pagekite"),
     pattern("tunnel", r"(?:^|[;&|$`]\s{0,3})(?:ngrok (?:http|tcp)|cloudflared tunnel|bore local|lt --port|localtunnel)\b|\bssh\b[^\n]{0,60}?\s-R\s{0,2}\d", "ngrok", "cloudflared", "bore ", "lt --port", "localtunnel", "ssh"),
 )  # fmt: skip
 _HOST: Final = re.compile(r"\bhttps?://([A-Za-z0-9][A-Za-z0-9.-]{0,252}\.[A-Za-z]{2,24})(?=[:/?#\"'`\s)>\]]|$)")

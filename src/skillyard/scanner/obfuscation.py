@@ -31,8 +31,8 @@ OBFUSCATION_RULES: Final = (
          "It does nothing, and every virus scanner stops the skill.", "leave it out", "high"),
 )  # fmt: skip
 
-_TO_SHELL: Final = r"\|\s{0,3}(?:sudo\s{1,3})?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k)?sh|python[0-9.]*|perl|node|ruby|php)\b"
-_DECODES: Final = r"(?:base64\s{1,3}(?:-d|-D|--decode|-di)|xxd\s{1,3}-r\b|openssl\s{1,3}(?:enc|base64)\b[^\n|]{0,60}-d|uudecode|rev\b|tr\s{1,3}['\"]?[A-Za-z]-)"
+_TO_SHELL: Final = r"\|\s{0,3}(?:sudo\s{1,3})?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k)?sh\b|(?:python[0-9.]*|perl|node|ruby|php)\b(?!\s{1,3}-[cemnp]))"
+_DECODES: Final = r"\b(?:base64\s{1,3}(?:-d|-D|--decode|-di)|xxd\s{1,3}-r\b|openssl\s{1,3}(?:enc|base64)\b[^\n|]{0,60}-d|uudecode|rev\b|tr\s{1,3}['\"]?[A-Za-z]-)"
 _PATTERNS: Final = (
     pattern("decoded-code", rf"{_DECODES}[^\n|]{{0,200}}(?:\|[^\n|]{{0,100}}){{0,2}}{_TO_SHELL}", "base64", "xxd", "openssl", "uudecode", "rev", "tr "),
     pattern("decoded-code", rf"\b(?:eval|(?:ba|z)?sh -c|source)\s{{1,3}}[\"']?(?:<\(|\$\(|`)[^\n]{{0,300}}?{_DECODES}", "base64", "xxd", "openssl", "uudecode"),

@@ -15,15 +15,17 @@ _FIX: Final = "leave it out, or describe it and let the user do it"
 
 PERSISTENCE_RULES: Final = (
     Rule("scheduled-job", "persistence", "a job is scheduled that runs again and again",
-         "It goes on when the conversation is over and nobody looks any more.", _FIX, "high", "low"),
+         "It goes on when the conversation is over and nobody looks any more.", _FIX, "medium", "low"),
+    Rule("scheduled-download", "persistence", "a scheduled job fetches something, or connects to somebody",
+         "It goes on when nobody looks, and does what the other side says that day.", _FIX, "high", "low"),
     Rule("shell-startup", "persistence", "a file that every new shell reads is changed",
-         "Whatever is written there runs in every terminal from then on.", _FIX, "high", "low"),
+         "Whatever is written there runs in every terminal from then on.", _FIX, "medium", "low"),
     Rule("background-service", "persistence", "a service is installed that starts with the machine or the login",
-         "It outlives the skill and restarts when it is stopped.", _FIX, "high", "low"),
+         "It outlives the skill and restarts when it is stopped.", _FIX, "medium", "low"),
     Rule("git-hooks", "persistence", "hooks are put into a repository or into git's settings",
          "They run with every commit, as the user, wherever the repository is used.", _FIX, "medium", "low"),
     Rule("agent-settings", "persistence", "the settings or the standing instructions of an agent are changed",
-         "They hold for every later conversation: hooks run commands, instructions steer the model.", _FIX, "high", "low"),
+         "They hold for every later conversation: hooks run commands, instructions steer the model.", _FIX, "medium", "low"),
     Rule("login-keys", "persistence", "a key is added to those that may log in",
          "Whoever has the other half of the key can come back at any time.", _FIX, "high", "medium"),
 )  # fmt: skip
@@ -38,7 +40,8 @@ _AGENT: Final = (
     r"|\.codex/config\.toml|\.gemini/settings\.json|\.mcp\.json|claude_desktop_config\.json|\.vscode/(?:tasks|settings)\.json|copilot-instructions\.md|SOUL\.md|MEMORY\.md)"
 )
 _PATTERNS: Final = (
-    pattern("scheduled-job", r"(?:\|\s{0,3}|[;&]\s{0,3}|^\s{0,20}|\bsudo )crontab (?:-u \w+ )?(?:-(?!l\b)|[/~$\w.])", "crontab"),
+    pattern("scheduled-job", r"(?:\|\s{0,3}|[;&]\s{0,3}|^\s{0,20}|\bsudo )crontab (?:-u \w+ )?(?:-(?!l\b)|[/~$\w.])", "crontab", case=True),
+    pattern("scheduled-download", r"(?:[*\d/,-]{1,12} ){4}[*\d/,-]{1,12} [^\n]{0,120}?\b(?:curl|wget|nc|ncat)\b", "curl", "wget", "nc"),
     pattern("scheduled-job", rf"{_WRITES}/(?:etc|var/spool)/cron", "/cron"),
     pattern("scheduled-job", r"\bschtasks\b[^\n]{0,60}?/create\b|\bRegister-ScheduledTask\b", "schtasks", "register-scheduledtask"),
     pattern("shell-startup", rf"{_WRITES}{_HOME}?/?{_RC}", ".bashrc", ".zshrc", "profile", ".zshenv", "config.fish", ".bash_log"),

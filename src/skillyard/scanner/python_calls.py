@@ -151,7 +151,7 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     if not call.args or not (shell or name in _RUNS):
         return
     at, command = scope.file.offset(call), call.args[0]
-    labels = flow.labels(command, scope)
+    labels = flow.labels(_program(command), scope)
     if "decoded" in labels:
         yield Hit("decoded-code", at, f"`{name}` runs what was decoded a moment before")
     elif shell and labels & {"network", "client"}:
@@ -159,8 +159,16 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     elif shell and not _is_fixed(command):
         typed = "input" in labels
         yield Hit("shell-from-input" if typed else "shell-from-data", at)
-    if labels & {"environment", "credential"} and _names_a_sender(call):
+    if flow.labels(command, scope) & {"environment", "credential"} and _names_a_sender(call):
         yield Hit("secret-to-network", at, "a command that sends is given secrets")
+
+
+def _program(command: ast.expr) -> ast.expr:
+    """What decides what runs: of a list its first part, or all of it where an interpreter is given code."""
+    if isinstance(command, ast.List) and command.elts:
+        given = {constant_text(part) for part in command.elts[:6]}
+        return command if given & {"-c", "-e", "-Command", "-EncodedCommand"} else command.elts[0]
+    return command
 
 
 def _names_a_sender(call: ast.Call) -> bool:

@@ -85,6 +85,12 @@ class Source:
         end = len(self.text) if end < 0 else end
         return self.text[max(start, offset - _EVIDENCE // 2) if end - start > _EVIDENCE else start : min(end, offset + 400)]
 
+    def whole_line(self, offset: int) -> tuple[str, int]:
+        """The line around an offset, of a long one a part, and where in it the offset is."""
+        start = max(self.text.rfind("\n", 0, offset) + 1, offset - 600)
+        end = self.text.find("\n", offset, offset + 600)
+        return self.text[start : end if end >= 0 else offset + 600], offset - start
+
     def lines_near(self, offset: int) -> tuple[str, str]:
         """The line around an offset and the one before it, each cut to its beginning when it is long."""
         start = self.text.rfind("\n", 0, offset) + 1
