@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "yank": Command("mark", GROUPS[4], "mark a version as one that nobody may install or go back to"),
         "new": Command("new", GROUPS[1], "make a skill that `check` finds fine"),
         "check": Command("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
+        "scan": Command("scan", GROUPS[1], "look for harm in skills: findings with file, line, reason and fix; advice only"),
         "pack": Command("pack", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
         "verify": Command("verify", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),
         "eval": Command("eval", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"),

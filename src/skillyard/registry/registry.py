@@ -88,10 +88,11 @@ class Registry:
         return cls(home or home_directory(), url or os.environ.get("SKILLYARD_DATABASE_URL") or None)
 
     @classmethod
-    def of(cls, catalog: Catalog) -> Self:
-        """The registry that a catalog's configuration names."""
+    def of(cls, catalog: Catalog, *, scanner: Scanner | None = None) -> Self:
+        """The registry that a catalog's configuration names; `scanner` as above."""
         configuration = catalog.configuration
-        return cls(catalog.data_directory, configuration.database_url, servers=tuple(configuration.servers))
+        servers = tuple(configuration.servers)
+        return cls(catalog.data_directory, configuration.database_url, scanner=scanner, servers=servers)
 
     @property
     def root(self) -> Path:

@@ -17,13 +17,14 @@ from skillyard.scanner.source import Hit, Source
 __all__ = ["Pattern", "find", "pattern"]
 
 _MOST: Final = 20  # hits of one pattern in one text: more say nothing new
+# What a line only prints, or only searches other texts for, runs nothing: it weighs less, unless the line also starts something.
 _PRINTS: Final = re.compile(
     r"[ \t]{0,200}(?:echo|printf|print|console\.(?:log|error|warn)|logger\.\w{1,10}|log|info|warn|die|fail)\b[ (]",
     re.IGNORECASE,
 )
 _RUNS_IT: Final = re.compile(r"[\"']\s{0,3}(?:\||>)|\$\(|`|;\s{0,3}eval")
 _EXPRESSION: Final = re.compile(r"(?:^|[\s(\[{,:=])(?:r[\"']|/(?=[^/\s][^/\n]{0,200}\\[bsdw]))")
-_CALLS: Final = re.compile(r"system|popen|run|call|exec|spawn|shell|eval", re.IGNORECASE)
+_CALLS: Final = re.compile(r"(?:system|popen|run|call|exec\w{0,12}|spawn\w{0,8}|eval|check_output|output)\(", re.IGNORECASE)
 _REACH: Final = 1_000  # characters before and behind a word that a pattern may need
 
 
@@ -61,9 +62,12 @@ def _relief(source: Source, offset: int) -> int:
     if source.role != "script":
         return 0
     line, column = source.whole_line(offset)
-    if (shown := _PRINTS.match(line)) and _inside_quotes(line, shown.end(), column) and not _RUNS_IT.search(line, column):
+    if _CALLS.search(line):
+        return 0
+    shown = _PRINTS.match(line)
+    if shown and _inside_quotes(line, shown.end(), column) and not _RUNS_IT.search(line):
         return 2
-    return 2 if _EXPRESSION.search(line, 0, column) and not _CALLS.search(line) else 0
+    return 2 if _EXPRESSION.search(line, 0, column) else 0
 
 
 def _inside_quotes(line: str, start: int, column: int) -> bool:

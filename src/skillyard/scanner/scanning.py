@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
+from skillyard.document import parse_document
 from skillyard.scanner.credentials import look_for_credentials, look_for_secrets
 from skillyard.scanner.dangerous import look_for_dangerous_calls
 from skillyard.scanner.downloads import look_for_downloads
@@ -50,8 +51,8 @@ def scan_skill(
     """Look for harm in the skill in `directory`: advice, nothing is run and nothing is changed.
 
     Files are read up to 1 MiB each and 32 MiB together; links are not followed. What was left out is in `skipped`.
-    `suppressions` name what the operator lets pass until a day; `today` is that of the clock when it is not given, `name` is
-    the folder's.
+    `suppressions` name what the operator lets pass until a day, by the skill's `name`, which is that of SKILL.md when it is not
+    given; `today` is that of the clock.
 
     Raises:
         OSError: the folder itself cannot be read.
@@ -61,13 +62,13 @@ def scan_skill(
     scan = _Scan()
     for file in read_files(folder, scan.skipped):
         scan.look(file)
-    scan.finish(name or folder.resolve().name)
+    called = scan.finish(folder.resolve().name)
     found = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
     judged = suppressed(
         found[:_MOST_FINDINGS],
         suppressions,
         folder=str(folder),
-        skill=name or folder.resolve().name,
+        skill=name or called,
         today=today or datetime.now(UTC).date(),
     )
     if len(found) > _MOST_FINDINGS:
@@ -156,8 +157,8 @@ class _Scan:
                 self.note(source, Hit("encoded-payload", 0, f"encoded text hides this: {title}", evidence))
             self.note(source, *grave)
 
-    def finish(self, name: str) -> None:
-        """What only shows when all files are known."""
+    def finish(self, folder_name: str) -> str:
+        """What only shows when all files are known; the name SKILL.md gives, else the folder's."""
         flow = Flow(self.python)
         for file in self.python:
             hits = list(look_into_python(file, flow))
@@ -167,12 +168,12 @@ class _Scan:
                 self.facts.network.append((file.source, file.offset(call)))
             if call := starts_programs(file):
                 self.facts.commands.append((file.source, file.offset(call)))
-        if self.skill_md is not None:
-            from skillyard.document import parse_document
-
-            document = parse_document(self.skill_md.text.encode("utf-8", "surrogatepass"), directory_name=name)
-            for source, hit in look_at_declarations(document, self.skill_md, self.facts):
-                self.note(source, hit)
+        if self.skill_md is None:
+            return folder_name
+        document = parse_document(self.skill_md.text.encode("utf-8", "surrogatepass"), directory_name=folder_name)
+        for source, hit in look_at_declarations(document, self.skill_md, self.facts):
+            self.note(source, hit)
+        return document.metadata.name or folder_name
 
     def note(self, source: Source, *hits: Hit) -> None:
         """Keep hits as findings, one for each rule and line: the gravest."""
