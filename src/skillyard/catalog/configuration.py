@@ -41,9 +41,9 @@ class Configuration(NamedTuple):
 
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
-    keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any.
-    `scan` and `user_scan` say which findings of the scanner are suppressed, in the file nearest and in the user's own; the scanner
-    room knows their keys. `database_url` is the user's own: a project may not say where records go. `file` is None when no project file was found.
+    keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `scan` and
+    `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room knows their keys.
+    `database_url` is the user's own: a project may not say where records go. `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ from skillyard.text import shorten, single_line
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
-    from skillyard.registry import Result
+    from skillyard.registry import Result, Scanner
     from skillyard.scanner import Finding
 
 __all__ = ["draw_advice", "scanner_of"]
@@ -21,7 +21,7 @@ _WORST: Final = 3
 _KEPT: Final = 100
 
 
-def scanner_of(catalog: Catalog) -> Callable[[Path], Sequence[Finding]]:
+def scanner_of(catalog: Catalog) -> Scanner:
     """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred."""
 
     def scan(directory: Path) -> Sequence[Finding]:

@@ -11,7 +11,7 @@ from skillyard.scanner.matching import find, pattern
 from skillyard.scanner.rule import Rule
 from skillyard.scanner.source import Hit, Source
 
-__all__ = ["FLOW_RULES", "look_for_flows"]
+__all__ = ["FLOW_RULES", "look_for_flows", "look_into_unparsed"]
 
 FLOW_RULES: Final = (
     Rule("secret-to-network", "data flow", "secrets go to the network",
@@ -33,6 +33,11 @@ _SHELL: Final = (
     pattern("secret-to-network", rf"{_SENDER}[^\n;|]{{0,240}}?(?:\$\(|`)\s{{0,3}}{_DUMP}\b", "curl", "wget", "nc ", "http"),
 )  # fmt: skip
 
+_UNPARSED: Final = (
+    pattern("secret-to-network", r"\b(?:requests|httpx)\.(?:post|put|get)\([^\n]{0,240}?\bos\.environ(?![.\[]\w{0,4}[(\"'])", "os.environ"),
+    pattern("download-and-run", r"\b(?:exec|eval)\([^\n]{0,120}?\b(?:requests\.get|urlopen|httpx\.get)\(", "exec(", "eval("),
+    pattern("runs-text-as-code", r"(?<![\w.])(?:exec|eval)\((?!\s{0,3}[\"'])", "exec(", "eval("),
+)  # fmt: skip
 _ASSIGNS_SHELL: Final = re.compile(
     r"(?:^|[;&]\s{0,3}|\b(?:export|local|readonly)\s)\s{0,20}([A-Za-z_]\w{0,60})=[\"']?(?:\$\(|`)([^\n]{0,300})",
     re.MULTILINE,
@@ -51,6 +56,11 @@ _SENDS_JS: Final = re.compile(
 _WINDOW: Final = 400  # characters behind a call that are taken for its arguments
 _MOST: Final = 60
 _ROUNDS: Final = 3
+
+
+def look_into_unparsed(source: Source) -> Iterator[Hit]:
+    """Python that has no tree: what a single line shows of it."""
+    yield from find(source, _UNPARSED)
 
 
 def look_for_flows(source: Source) -> Iterator[Hit]:

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypedDict, get_args
 
-__all__ = ["SEVERITIES", "Finding", "FindingShape", "Report", "Severity", "Skipped", "at_least", "lowered"]
+__all__ = ["NOT_TEXT", "SEVERITIES", "Finding", "FindingShape", "Report", "Severity", "Skipped", "at_least", "lowered"]
 
 Severity = Literal["high", "medium", "low", "info"]
 """`high`: harm whoever wrote it; `medium`: harm unless there is a good reason; `low`: worth a look; `info`: a note."""
 
+NOT_TEXT: Final = "it holds no text"
+"""Why pictures, fonts and the like are not looked into."""
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 

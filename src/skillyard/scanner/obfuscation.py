@@ -27,6 +27,10 @@ OBFUSCATION_RULES: Final = (
          "Nobody can see what it does.", "ship its source, or name the program as a requirement", "medium"),
     Rule("compiled-code", "obfuscation", "the file is compiled Python or Java",
          "It can do something else than the source beside it.", "leave it out: it is made again from the source", "medium"),
+    Rule("not-all-read", "obfuscation", "a part of the skill was not looked into",
+         "Harm can be put where nobody looks any more.", "keep large data out of the skill, or look at that part yourself", "medium"),
+    Rule("not-parsed", "obfuscation", "a script cannot be read as Python, and was only searched",
+         "What is found by following values is not found here.", "mend its syntax, or look at it yourself", "low"),
     Rule("known-test-virus", "obfuscation", "the file holds the test text that virus scanners know",
          "It does nothing, and every virus scanner stops the skill.", "leave it out", "high"),
 )  # fmt: skip

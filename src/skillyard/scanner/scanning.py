@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.document import parse_document
+from skillyard.packages import sniff
 from skillyard.scanner.credentials import look_for_credentials, look_for_secrets
 from skillyard.scanner.dangerous import look_for_dangerous_calls
 from skillyard.scanner.downloads import look_for_downloads
-from skillyard.scanner.exfiltration import look_for_flows
-from skillyard.scanner.finding import SEVERITIES, Finding, Report, Skipped, lowered
+from skillyard.scanner.exfiltration import look_for_flows, look_into_unparsed
+from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lowered
 from skillyard.scanner.hidden import look_for_hidden_text, misleading_name, smuggled
 from skillyard.scanner.injection import look_for_injection
 from skillyard.scanner.network import hosts_in, look_for_network_traps, network_use
@@ -29,7 +30,7 @@ from skillyard.scanner.rules import RULES
 from skillyard.scanner.source import Hit, Source, evidence_of
 from skillyard.scanner.splitting import decoded, language_of, split, without_comments
 from skillyard.scanner.suppressing import Suppression, claim_on, suppressed
-from skillyard.scanner.walking import LARGEST_TEXT, ScannedFile, read_files
+from skillyard.scanner.walking import LARGEST_TEXT, TOO_LARGE, ScannedFile, read_files
 
 __all__ = ["scan_skill"]
 
@@ -50,7 +51,7 @@ def scan_skill(
 ) -> Report:
     """Look for harm in the skill in `directory`: advice, nothing is run and nothing is changed.
 
-    Files are read up to 1 MiB each and 32 MiB together; links are not followed. What was left out is in `skipped`.
+    Files are read up to 1 MiB each and 8 MiB of text together, scripts first; links are not followed. What was left out is in `skipped`.
     `suppressions` name what the operator lets pass until a day, by the skill's `name`, which is that of SKILL.md when it is not
     given; `today` is that of the clock.
 
@@ -62,6 +63,7 @@ def scan_skill(
     scan = _Scan()
     for file in read_files(folder, scan.skipped):
         scan.look(file)
+    scan.note_unread()
     called = scan.finish(folder.resolve().name)
     found = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
     judged = suppressed(
@@ -97,12 +99,15 @@ class _Scan:
             if hit := program_in(file.name, file.data):
                 self.note(Source(file.name, "", "text", "data"), hit)
             else:
-                self.skipped.append(Skipped(file.name, "not text"))
+                inner = sniff(file.data[:512]) is not None
+                self.skipped.append(Skipped(file.name, "an archive, which is not opened" if inner else NOT_TEXT))
             return
-        if not file.whole:
-            self.skipped.append(Skipped(file.name, f"what lies behind its first {LARGEST_TEXT} bytes"))
         language = language_of(file.name, text)
         whole = Source(file.name, text, "text", "script" if language in _CODE else "data")
+        if not file.whole:
+            self.skipped.append(Skipped(file.name, f"what lies behind its first {LARGEST_TEXT} bytes"))
+            if language in (*_CODE, "markdown"):
+                self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were looked into"))
         if file.name == "SKILL.md":
             self.skill_md = whole
         self.note(whole, *look_for_hidden_text(whole), *look_for_secrets(whole))
@@ -126,7 +131,7 @@ class _Scan:
         file = parse_python(source)
         if file is None:
             if source.role == "script":
-                self.skipped.append(Skipped(source.file, "not read as Python, only searched: it has an error, or is too deep"))
+                self.note(source, Hit("not-parsed", 0), *look_into_unparsed(source))
         elif source.role == "script":
             self.python.append(file)
         else:
@@ -156,6 +161,14 @@ class _Scan:
                 evidence = f"says: {evidence_of(source.text)}"
                 self.note(source, Hit("encoded-payload", 0, f"encoded text hides this: {title}", evidence))
             self.note(source, *grave)
+
+    def note_unread(self) -> None:
+        """A skill that is too large to be read is told so among the findings, where nobody passes it over."""
+        for one in self.skipped:
+            if one.reason.startswith(TOO_LARGE):
+                self.note(
+                    Source(one.file, "", "text", "data"), Hit("not-all-read", 0, f"from here on: {one.reason}", "not read")
+                )
 
     def finish(self, folder_name: str) -> str:
         """What only shows when all files are known; the name SKILL.md gives, else the folder's."""

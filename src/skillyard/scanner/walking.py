@@ -14,11 +14,30 @@ from skillyard.packages import IGNORED
 from skillyard.paths import open_inside
 from skillyard.scanner.finding import Skipped
 
-__all__ = ["LARGEST_TEXT", "ScannedFile", "read_files"]
+__all__ = ["LARGEST_TEXT", "TOO_LARGE", "ScannedFile", "read_files"]
 
 _MOST_FILES: Final = 5_000
-_MOST_BYTES: Final = 32 * 1024 * 1024
+_MOST_BYTES: Final = 8 * 1024 * 1024
 _DEEPEST: Final = 32
+_RUNS: Final = (
+    ".py",
+    ".sh",
+    ".bash",
+    ".zsh",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".mts",
+    ".ps1",
+    ".bat",
+    ".cmd",
+    ".rb",
+    ".pl",
+    ".php",
+)
+TOO_LARGE: Final = "beyond what is read of one skill"
+"""Why files are left out when there are too many, or too much is in them."""
 LARGEST_TEXT: Final = 1024 * 1024
 """How many bytes of one file are looked into."""
 
@@ -34,13 +53,12 @@ class ScannedFile:
 
 
 def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterator[ScannedFile]:
-    """Every regular file in the order of names, SKILL.md first; what cannot be looked into joins `skipped`."""
-    entries = sorted(_walk(Path(folder), "", 0, skipped), key=lambda entry: (entry[0] != "SKILL.md", entry[0]))
+    """Every regular file: SKILL.md, what may run, what is read, then the rest; what cannot be looked into joins `skipped`."""
+    entries = sorted(_walk(Path(folder), "", 0, skipped), key=lambda entry: (_rank(entry[0]), entry[0]))
     budget = _MOST_BYTES
     for number, (name, mode) in enumerate(entries):
         if number == _MOST_FILES or budget <= 0:
-            reason = f"not looked into, nor the {len(entries) - number - 1} files after it: the folder is too large"
-            skipped.append(Skipped(name, reason))
+            skipped.append(Skipped(name, f"{TOO_LARGE}, as are {len(entries) - number - 1} more files"))
             return
         try:
             with os.fdopen(open_inside(folder, name), "rb") as file:
@@ -51,8 +69,17 @@ def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterat
         except OSError as error:
             skipped.append(Skipped(name, f"it cannot be read: {error.strerror}"))
             continue
-        budget -= len(data)
+        budget -= 0 if b"\0" in data[:8192] else len(data)
         yield ScannedFile(name, data[:LARGEST_TEXT], bool(mode & 0o111), len(data) <= LARGEST_TEXT)
+
+
+def _rank(name: str) -> int:
+    if name == "SKILL.md":
+        return 0
+    low = name.lower()
+    if low.endswith(_RUNS):
+        return 1
+    return 2 if low.endswith((".md", ".txt", ".markdown")) or "." not in low.rpartition("/")[2] else 3
 
 
 def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iterator[tuple[str, int]]:

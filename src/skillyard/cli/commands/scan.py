@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import FAILURE, OK
 from skillyard.cli.screen import counted
+from skillyard.scanner import NOT_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 _LEVELS: Final = ("high", "medium", "low", "info")
+_SKIPPED: Final = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,10 +93,20 @@ def _draw(screen: Screen, report: Report, level: Severity) -> None:
             screen.line(f"claimed by the skill, and not taken into account: {finding.claimed}", indent=4)
         if finding.expired is not None:
             screen.line(f"no longer {finding.expired}", indent=4)
-    for skipped in report.skipped:
-        screen.note(f"not looked into: {report.folder}/{skipped.file}: {skipped.reason}")
+    _note_skipped(screen, report)
     if told:
         screen.line()
+
+
+def _note_skipped(screen: Screen, report: Report) -> None:
+    binary = sum(skipped.reason == NOT_TEXT for skipped in report.skipped)
+    others = [skipped for skipped in report.skipped if skipped.reason != NOT_TEXT]
+    for skipped in others[:_SKIPPED]:
+        screen.note(f"not looked into: {report.folder.rstrip('/')}/{skipped.file}: {skipped.reason}")
+    if len(others) > _SKIPPED:
+        screen.note(f"not looked into: {len(others) - _SKIPPED} more in {report.folder}; --json lists them")
+    if binary:
+        screen.note(f"not looked into: {counted(binary, 'file')} in {report.folder} that hold no text")
 
 
 def _where(report: Report, finding: Finding) -> str:
