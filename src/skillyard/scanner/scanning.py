@@ -212,7 +212,7 @@ def _finding(source: Source, hit: Hit) -> Finding:
         file=source.file,
         line=line,
         column=column,
-        evidence=hit.evidence or evidence_of(source.line_at(hit.offset)),
+        evidence=evidence_of(hit.evidence or source.line_at(hit.offset)),
         fix=rule.fix,
         claimed=claim_on(rule.id, source.lines_near(hit.offset)),
     )
