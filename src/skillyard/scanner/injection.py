@@ -141,7 +141,7 @@ _PROSE: Final = (
     ),
     pattern(
         "hide-from-user",
-        r"\b(?:do not|don'?t|never|must not|without ever)\b[^\n.]{0,12}?\b(?:tell|inform|notify|alert|warn|let) (?:the |your |any )?users?\b"
+        r"\b(?:do not|don'?t|never|must not|without ever)\b[^\n.]{0,12}?\b(?:(?:tell|inform|notify|alert|warn) (?:the |your |any )?users?|let (?:the |your |any )?users? (?:know|see|notice|find out))\b"
         r"(?! (?:that|if|when|whether|to\b|it'?s|you can'?t|unless|until|before))",
         "tell", "inform", "notify", "alert", "warn", "let ",
     ),
@@ -154,11 +154,11 @@ _PROSE: Final = (
     pattern("hide-from-user", r"\bwithout (?:the )?(?:users?(?:'s)?|their|anyone(?:'s)?) (?:\w+ )?(?:knowledge|knowing|noticing|realizing|being aware)\b", "without"),
     pattern(
         "hide-from-user",
-        r"\b(?:silently|secretly|covertly|quietly|stealthily)\b[^\n.]{0,12}?\b(?:send|upload|copy|exfiltrate|forward|transmit|collect|install|execute|record|post|harvest)(?:s|es|ing)?\b",
+        r"\b(?:silently|secretly|covertly|quietly|stealthily),? (?:then |and |also )?(?:send|upload|copy|exfiltrate|forward|transmit|collect|install|execute|record|post|harvest)(?:s|es|ing)?\b",
         "silently", "secretly", "covertly", "quietly", "stealthily",
     ),
     pattern("hide-from-user", r"\b(?:keep|hide|conceal)\b[^\n.]{0,30}?\b(?:secret|hidden|invisible|confidential)? ?from (?:the |your )?(?:users?|humans?|operator|owner)\b", "from the", "from user", "from your", "from human"),
-    pattern("hide-from-user", r"(?:不要|切勿|别|不得)(?:告诉|告知|通知|让|提醒)用户", "用户"),
+    pattern("hide-from-user", r"(?:不要|切勿|别|不得)(?:(?:告诉|告知|通知|提醒)用户|让用户(?:知道|发现|察觉))", "用户"),
     pattern(
         "send-away",
         rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
