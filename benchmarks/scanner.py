@@ -2,7 +2,7 @@
 
     python benchmarks/scanner.py FOLDER [--fine FOLDER]... [--others FOLDER]...
 
-`FOLDER` holds skills with an `_expected.json` beside their SKILL.md: `expected_safe` or `is_malicious`, and `expected_findings`,
+`FOLDER` holds skills with an `_expected.json` beside SKILL.md: `expected_safe` or `is_malicious`, and `expected_findings`,
 a list with a `category` each; a skill without one is labelled by a folder `malicious` or `safe` above it. So are the evaluation
 skills of cisco-ai-defense/skill-scanner. `--fine` are skills without harm, `--others` collections nobody labelled. Nothing is
 downloaded, nothing is run. Of the two halves neither is unseen any more: docs/scanning.md says what was measured before.

@@ -5,12 +5,22 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
 import pytest
+
+with suppress(ImportError):  # the tests of an ordinary user run with the machine's own Python
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "house",  # machines are slow at times, and the fixtures that tests with examples take are not changed by them
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+    settings.load_profile("house")
 
 
 def _beside(name: str) -> ModuleType:

@@ -34,10 +34,12 @@
     │   ├── NoSkillInside               no_skill_inside           422   carries `candidates`
     │   ├── InvalidSource               invalid_source            400   an address that cannot be fetched
     │   ├── DigestMismatch              digest_mismatch           422   other content than was promised
+    │   ├── SignatureInvalid            signature_invalid         422   a signature that does not hold
     │   ├── PackageMissing              package_not_found         404   the store has no such package
     │   └── StoreFailed                 store_failed              503   the store cannot be read or written
     ├── InstallProblem              install_problem           409   what is installed does not allow it
     │   ├── ConsentRequired         consent_required          403   carries `changes`: what the new version may do
+    │   ├── SignerChanged           signer_changed            403   another signer than before, or none any more
     │   ├── LocalEdits              local_edits               409   an installed version was changed by hand
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
@@ -97,6 +99,8 @@ __all__ = [
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
+    "SignatureInvalid",
+    "SignerChanged",
     "SkillExists",
     "SkillNotFound",
     "SkillUnusable",
@@ -336,6 +340,12 @@ class DigestMismatch(PackageProblem):
     code = "digest_mismatch"
 
 
+class SignatureInvalid(PackageProblem):
+    """A skill carries a signature that does not hold for its content."""
+
+    code = "signature_invalid"
+
+
 class PackageMissing(PackageProblem):
     """The store has no package with that digest."""
 
@@ -361,6 +371,13 @@ class ConsentRequired(InstallProblem):
     """The new version may do more than the installed one; `details["changes"]` says exactly what."""
 
     code = "consent_required"
+    status = 403
+
+
+class SignerChanged(InstallProblem):
+    """The new version is signed by somebody else than the versions before, or by nobody; `details` has both keys."""
+
+    code = "signer_changed"
     status = 403
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillyard import catalog as room
-from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied
+from skillyard.errors import ApprovalRejected, DigestMismatch, NotExecutable, PermissionDenied, SkillNotFound
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
-    from skillyard.engine import LocalEngine, Records
+    from skillyard.engine import PoolEngine, Records, Worker
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
     from skillyard.memory import SqlMemoryService
-    from skillyard.permissions import Approver, Gate, Rules
+    from skillyard.permissions import Approvals, Approver, Gate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.registry import Registry
     from skillyard.scanner import Report, Suppression
@@ -47,7 +47,8 @@ class Catalog(room.Catalog):
 
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
     _recorded: Records | None = None
-    _engine: LocalEngine | None = None
+    _engine: PoolEngine | None = None
+    _approvals: Approvals | None = None
 
     @classmethod
     def discover(
@@ -80,9 +81,18 @@ class Catalog(room.Catalog):
 
     def gate(self, approver: Approver | None = None) -> Gate:
         """What stands before each use of a skill: the configured rules, and the one who is asked where they say `ask`."""
-        from skillyard.permissions import Approvals, Gate
+        from skillyard.permissions import Gate
 
-        return Gate(self.rules(), Approvals(approver, workspace=self.project_root))
+        return Gate(self.rules(), self.approvals().asking(approver))
+
+    def approvals(self) -> Approvals:
+        """What was agreed to: for a session as long as this catalog lives, for the workspace until it is taken back."""
+        from skillyard.permissions import Approvals, SqlApprovalStore
+
+        if self._approvals is None:
+            records = self.records()
+            self._approvals = Approvals(store=SqlApprovalStore(lambda: records.database, self.project_root))
+        return self._approvals
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
@@ -328,13 +338,52 @@ class Catalog(room.Catalog):
         tables = ((settings.user_scan, settings.user_file), (settings.scan, settings.file))
         return tuple(entry for table, file in tables for entry in read_suppressions(table, file or ""))
 
-    def engine(self, *, record: bool = True) -> LocalEngine:
-        """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing."""
-        from skillyard.engine import LocalEngine
+    def engine(self, *, record: bool = True) -> PoolEngine:
+        """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.
+
+        A skill that names a worker pool goes to that pool, every other one works in this process.
+        """
+        from skillyard.engine import LocalEngine, PoolEngine
 
         if self._engine is None:
-            self._engine = LocalEngine(self.executor(), self.records())
+            self._engine = PoolEngine(LocalEngine(self.executor(), self.records()), self.records())
         return self._engine if record else self._engine.unrecorded()
+
+    def worker(self, *pools: str, concurrency: int = 1) -> Worker:
+        """What works for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
+
+        It runs exactly the content that was asked for, and nothing that a rule denies here.
+
+        Raises:
+            InvalidInput: no pool, a name that is none, or a concurrency below 1.
+            DatabaseUnavailable: the records are not in PostgreSQL, or cannot be reached.
+        """
+        from skillyard.engine import Worker
+        from skillyard.execution import Executor
+
+        def runner(timeout_ms: int) -> Executor:
+            return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools)
+
+        return Worker(self.records().database, pools, find=self._with_content, runner=runner, concurrency=concurrency)
+
+    def _with_content(self, skill_id: str, digest: str) -> Skill:
+        """The skill, when it has that content and may be used; looked for once more on the disk when it seems to be another."""
+        for again in (False, True):
+            try:
+                if again:
+                    self.refresh()
+                skill = self.get(skill_id)
+                if skill.digest() == digest:
+                    self.gate().check(skill)
+                    return skill
+            except SkillNotFound:
+                if again:
+                    raise
+        raise DigestMismatch(
+            f"this worker has other content of {skill_id} than was asked for",
+            hint="install the same version where the worker runs",
+            expected=digest,
+        )
 
     def records(self) -> Records:
         """The runs and memories of this home, opened when first used."""

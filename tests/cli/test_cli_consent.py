@@ -54,3 +54,27 @@ def test_consent_for_the_workspace_holds_until_the_content_changes(call: Call, o
     assert call("run", "deploy").code == 0
     (deploy / "scripts/execute.py").write_text("print('changed')")
     assert call("run", "deploy").code == 1
+
+
+@pytest.mark.row("001-18")
+def test_consent_is_listed_and_can_be_taken_back(call: Call, on_terminal: Call, deploy: Path) -> None:
+    assert call("approvals", "--json").data == {"approvals": []}
+    assert on_terminal("read", "deploy", answer="w\n")[0] == 0
+    (kept,) = call("approvals", "--json").data["approvals"]
+    assert (kept["skill_id"], kept["workspace"]) == ("project:deploy", str(deploy.parents[2]))
+    assert "project:deploy" in call("approvals", "--everywhere").out
+    assert "revoked project:deploy" in call("approvals", "revoke", "deploy").out
+    assert call("read", "deploy").code == 1
+    assert call("approvals", "revoke", "deploy", "--json").data["error"]["code"] == "record_not_found"
+    assert call("approvals", "revoke", "--all").code == 0
+
+
+@pytest.mark.parametrize("given", [["revoke"], ["list", "deploy"], ["revoke", "deploy", "--all"]])
+def test_approvals_that_are_not_named_clearly_are_a_wrong_usage(call: Call, given: list[str]) -> None:
+    assert call("approvals", *given).code == 2
+
+
+def test_a_hint_repeats_the_roots_that_were_given(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    root = make_skill(tmp_path / "my skills", "one").parent
+    assert f"`skillyard list --root '{root}'`" in call("show", "zzzzzz", "--root", str(root)).err
+    assert f"--root '{root}'" in call("read", "zzzzzz", f"--root={root}", "--json").data["error"]["hint"]

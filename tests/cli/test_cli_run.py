@@ -164,4 +164,4 @@ def test_an_input_that_cannot_be_read_is_told_in_words(call: Call, examples: Pat
 def test_a_kind_that_cannot_be_run_here_points_to_its_instructions(call: Call, examples: Path) -> None:
     answer = call("run", "weather-query", "--root", examples)
     assert answer.code == 1
-    assert "hint: `skillyard read config:weather-query`" in answer.err
+    assert f"hint: `skillyard read config:weather-query --root {examples}`" in answer.err

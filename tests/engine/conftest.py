@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog, Executor, Skill
-from skillyard.engine import LocalEngine, Records
+from skillyard.engine import LocalEngine, PoolEngine, Records
 
 Write = Callable[..., Skill]
 
@@ -34,7 +34,8 @@ def records(database_address: str, tmp_path: Path) -> Iterator[Records]:
     opened.close()
 
 
-@pytest.fixture
-def engine(records: Records) -> LocalEngine:
-    """An engine over them."""
-    return LocalEngine(Executor(), records)
+@pytest.fixture(params=["local", "pools"])
+def engine(request: pytest.FixtureRequest, records: Records) -> LocalEngine | PoolEngine:
+    """Each engine over them: every run that does not go to a pool is the same in both."""
+    local = LocalEngine(Executor(), records)
+    return local if request.param == "local" else PoolEngine(local, records)

@@ -110,13 +110,14 @@ async def test_a_change_of_the_skill_or_another_entry_is_another_result(engine: 
 @pytest.mark.row("D-35")
 async def test_a_skill_that_changes_while_it_runs_keeps_nothing(engine: LocalEngine, records: Records, write: Write) -> None:
     skill = write(SCRIPT, header="ttl: 60\n")
-    run = engine._runner.run
+    runner = (engine if isinstance(engine, LocalEngine) else engine._local)._runner
+    run = runner.run
 
     async def change_and_run(*arguments: Any, **options: Any) -> Any:
         Path(skill.directory, "notes.md").write_text("new")
         return await run(*arguments, **options)
 
-    engine._runner.run = change_and_run  # type: ignore[method-assign]
+    runner.run = change_and_run  # type: ignore[method-assign]
     done = await engine.run(skill, {})
     assert records.journal.get(done.run_id).expires_at is None
 

@@ -49,6 +49,7 @@ class Skill:
     fences: tuple[str, ...] = ()
     id: str = "user:example"
     has_entry: bool = True
+    source: str = "user"
 
     def document(self, *, copy: str | None = None) -> Document:
         return Document(self.fields, tuple(Block(language) for language in self.fences))

@@ -94,7 +94,7 @@ async def test_a_kind_without_anything_to_stand_in_is_unavailable(write_skill: A
     strict = write_skill({"SKILL.md": "x"}, kind=kind, config={"serverId": "workers"}, input_schema={"required": ["city"]})
     assert (await Executor().run(strict, {})).status == "unavailable"  # and no word of parameters it could not use
     if kind == "distributed":
-        assert "they need the PostgreSQL engine" in run.error.message
+        assert "through PostgreSQL" in run.error.message
         assert "as service: it has no config.endpoint" in run.error.message
     with pytest.raises(NotExecutable, match="dataPath"):
         await Executor().run(write_skill({"SKILL.md": "x"}, kind="static"), {})

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import stat
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
 
 from skillyard.catalog import Catalog
-from skillyard.errors import ApprovalRejected, InvalidConfiguration, InvalidInput
-from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Approvals, ApprovalStore, PolicyApprover
+from skillyard.errors import ApprovalRejected, InvalidInput
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Approvals, MemoryApprovalStore, PolicyApprover
 
 
 @dataclass
@@ -42,14 +41,14 @@ class Person:
 
 
 @pytest.fixture
-def store(tmp_path):
-    return tmp_path / "home" / "approvals.json"
+def store():
+    return MemoryApprovalStore("/work")
 
 
 @pytest.mark.row("001-18")
 async def test_the_question_has_the_shape_of_the_document(store):
     person = Person(["once"])
-    await Approvals(person, store_path=store).require(FakeSkill(), session="s1", message_id="m1", call_id="c1")
+    await Approvals(person, store=store).require(FakeSkill(), session="s1", message_id="m1", call_id="c1")
     assert person.asked[0].to_dict() == {
         "type": "skill",
         "pattern": ["skill/deploy"],
@@ -65,7 +64,7 @@ async def test_the_question_has_the_shape_of_the_document(store):
 @pytest.mark.row("001-18")
 async def test_once_is_asked_each_time(store):
     person = Person(["once", "reject"])
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     await approvals.require(FakeSkill(), session="s1")
     with pytest.raises(ApprovalRejected):
         await approvals.require(FakeSkill(), session="s1")
@@ -74,54 +73,46 @@ async def test_once_is_asked_each_time(store):
 @pytest.mark.row("001-18", "D-28")
 async def test_a_session_answer_holds_for_that_session_only(store):
     person = Person(["always", "reject"])
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     for _ in range(3):
         await approvals.require(FakeSkill(), session="s1")
     with pytest.raises(ApprovalRejected):
         await approvals.require(FakeSkill(), session="s2")
     assert len(person.asked) == 2
-    assert not store.exists()
+    assert store.approved() == ()
 
 
 async def test_an_ended_session_is_asked_again(store):
     person = Person(["session", "session"])
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     await approvals.require(FakeSkill(), session="s1")
     approvals.end_session("s1")
     await approvals.require(FakeSkill(), session="s1")
     assert len(person.asked) == 2
 
 
-@pytest.mark.row("001-18")
-async def test_a_workspace_answer_is_kept_for_that_folder(store, tmp_path):
-    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
-    person = Person(["workspace"])
-    await Approvals(person, store_path=store, workspace=here).require(FakeSkill(), session="s1")
-    await Approvals(None, store_path=store, workspace=here).require(FakeSkill(), session="another")
+async def test_who_asks_may_change_and_what_was_agreed_to_stays(store):
+    person = Person(["session"])
+    approvals = Approvals(store=store)
+    await approvals.asking(person).require(FakeSkill(), session="s1")
+    await approvals.asking(None).require(FakeSkill(), session="s1")
+    approvals.end_session("s1")
     with pytest.raises(ApprovalRejected):
-        await Approvals(None, store_path=store, workspace=elsewhere).require(FakeSkill(), session="s1")
-    kept = json.loads(store.read_text())["workspaces"][str(here)]
-    assert [(entry["skill"], entry["digest"]) for entry in kept] == [("user:deploy", "sha256:one")]
+        await approvals.asking(None).require(FakeSkill(), session="s1")
 
 
-async def test_the_file_is_the_owners_alone_and_nothing_lies_beside_it(store, tmp_path):
-    approvals = Approvals(PolicyApprover("workspace"), store_path=store, workspace=tmp_path)
-    await approvals.require(FakeSkill(), session="s")
-    assert stat.S_IMODE(store.stat().st_mode) == 0o600
-    assert sorted(path.name for path in store.parent.iterdir()) == ["approvals.json", "approvals.json.lock"]
-
-
-async def test_by_default_approvals_are_kept_in_skillyards_home(home, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    await Approvals(PolicyApprover("workspace")).require(FakeSkill(), session="s")
-    assert str(tmp_path) in (home / "skillyard" / "approvals.json").read_text()
+def test_two_threads_with_loops_of_their_own_may_ask_at_once(store):
+    approvals = Approvals(PolicyApprover("once"), store=store)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(lambda: asyncio.run(approvals.require(FakeSkill(), session="s1"))) for _ in range(40)]
+        assert {future.result() for future in asked} == {"sha256:one"}
 
 
 @pytest.mark.row("001-18")
 @pytest.mark.parametrize("scope", ["session", "workspace"])
 async def test_changed_content_is_asked_again(store, scope):
     person = Person([scope, scope])
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     skill = FakeSkill()
     await approvals.require(skill, session="s1")
     skill.content = "sha256:two"
@@ -142,7 +133,7 @@ async def test_content_that_changes_under_the_question_is_asked_again(store):
             return ApprovalAnswer("session")
 
     slow = Slow()
-    await Approvals(slow, store_path=store).require(skill, session="s1")
+    await Approvals(slow, store=store).require(skill, session="s1")
     assert slow.asked == 2
 
 
@@ -155,13 +146,13 @@ async def test_a_skill_that_never_rests_is_refused(store):
             return ApprovalAnswer("once")
 
     with pytest.raises(ApprovalRejected, match="changed while"):
-        await Approvals(Restless(), store_path=store).require(skill, session="s1")
+        await Approvals(Restless(), store=store).require(skill, session="s1")
 
 
 @pytest.mark.row("001-18")
 async def test_identical_questions_get_one_answer(store):
     person = Person(["once"], ready=asyncio.Event())
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     waiting = [asyncio.create_task(approvals.require(FakeSkill(), session="s1")) for _ in range(5)]
     await until(lambda: person.asked)
     await asyncio.sleep(0.02)
@@ -173,7 +164,7 @@ async def test_identical_questions_get_one_answer(store):
 @pytest.mark.row("001-18")
 async def test_one_no_is_a_no_for_all_who_wait(store):
     person = Person(["reject"], ready=asyncio.Event())
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     waiting = [asyncio.create_task(approvals.require(FakeSkill(), session="s1")) for _ in range(3)]
     await until(lambda: person.asked)
     await asyncio.sleep(0.02)
@@ -202,7 +193,7 @@ async def test_a_workspace_answer_also_settles_the_questions_of_other_sessions(s
             return ApprovalAnswer("workspace")
 
     window = Window()
-    approvals = Approvals(window, store_path=store)
+    approvals = Approvals(window, store=store)
     waiting = [asyncio.create_task(approvals.require(FakeSkill(), session=name)) for name in ("s1", "s2")]
     await until(lambda: len(window.open) == 2)
     window.first.set()
@@ -220,7 +211,7 @@ async def test_a_question_nobody_waits_for_is_given_up(store):
             finally:
                 Window.closed = True
 
-    approvals = Approvals(Window(), store_path=store)
+    approvals = Approvals(Window(), store=store)
     waiting = asyncio.create_task(approvals.require(FakeSkill(), session="s1"))
     await until(lambda: approvals._questions)
     await asyncio.sleep(0.01)
@@ -232,7 +223,7 @@ async def test_a_question_nobody_waits_for_is_given_up(store):
 
 async def test_one_who_leaves_does_not_close_the_question_for_the_others(store):
     person = Person(["once"], ready=asyncio.Event())
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     leaving, staying = (asyncio.create_task(approvals.require(FakeSkill(), session="s1")) for _ in range(2))
     await until(lambda: person.asked)
     await asyncio.sleep(0.02)
@@ -246,7 +237,7 @@ async def test_one_who_leaves_does_not_close_the_question_for_the_others(store):
 @pytest.mark.row("001-18")
 async def test_nobody_to_ask_is_a_no_with_a_way_out(store):
     with pytest.raises(ApprovalRejected) as caught:
-        await Approvals(store_path=store).require(FakeSkill(), session="s1")
+        await Approvals(store=store).require(FakeSkill(), session="s1")
     assert "nobody to ask" in caught.value.message
     assert "approver" in caught.value.hint
 
@@ -254,7 +245,7 @@ async def test_nobody_to_ask_is_a_no_with_a_way_out(store):
 @pytest.mark.row("001-18")
 async def test_a_no_carries_its_reason(store):
     with pytest.raises(ApprovalRejected) as caught:
-        await Approvals(PolicyApprover("reject", "not on Fridays"), store_path=store).require(FakeSkill(), session="s1")
+        await Approvals(PolicyApprover("reject", "not on Fridays"), store=store).require(FakeSkill(), session="s1")
     assert "not on Fridays" in caught.value.message
     assert caught.value.details["reason"] == "not on Fridays"
 
@@ -265,7 +256,7 @@ async def test_an_approver_that_fails_approves_nothing(store):
             raise RuntimeError("the window is gone")
 
     with pytest.raises(ApprovalRejected, match="the window is gone"):
-        await Approvals(Broken(), store_path=store).require(FakeSkill(), session="s1")
+        await Approvals(Broken(), store=store).require(FakeSkill(), session="s1")
 
 
 async def test_an_answer_that_is_no_answer_approves_nothing(store):
@@ -274,73 +265,18 @@ async def test_an_answer_that_is_no_answer_approves_nothing(store):
             return ApprovalAnswer("yes")
 
     with pytest.raises(ApprovalRejected):
-        await Approvals(Odd(), store_path=store).require(FakeSkill(), session="s1")
+        await Approvals(Odd(), store=store).require(FakeSkill(), session="s1")
 
 
 async def test_an_approval_can_be_taken_back(store):
     person = Person(["workspace", "session"])
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     await approvals.require(FakeSkill(), session="s1")
-    assert approvals.store.approved() == ("user:deploy",)
+    assert [kept.skill_id for kept in store.approved()] == ["user:deploy"]
     assert approvals.revoke("user:deploy")
     assert not approvals.revoke("user:deploy")
     await approvals.require(FakeSkill(), session="s1")
     assert len(person.asked) == 2
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "{",
-        "[]",
-        '{"workspaces": []}',
-        '{"workspaces": {"W": 3}}',
-        '{"workspaces": {"W": [1, {"skill": 2}]}}',
-        "[" * 100_000,
-    ],
-)
-def test_a_file_that_cannot_be_understood_approves_nothing_and_can_be_written_again(store, content):
-    store.parent.mkdir()
-    store.write_text(content)
-    store.chmod(0o600)
-    kept = ApprovalStore(store, "W")
-    assert not kept.has("user:deploy", "sha256:one")
-    kept.add("user:deploy", "sha256:one")
-    assert kept.has("user:deploy", "sha256:one")
-
-
-def test_a_file_others_may_write_approves_nothing(store):
-    kept = ApprovalStore(store, "W")
-    kept.add("user:deploy", "sha256:one")
-    store.chmod(0o666)
-    assert not kept.has("user:deploy", "sha256:one")
-
-
-def test_a_link_in_place_of_the_file_approves_nothing(store, tmp_path):
-    real = ApprovalStore(tmp_path / "real.json", "W")
-    real.add("user:deploy", "sha256:one")
-    store.parent.mkdir()
-    store.symlink_to(tmp_path / "real.json")
-    assert not ApprovalStore(store, "W").has("user:deploy", "sha256:one")
-
-
-def test_a_folder_that_cannot_be_written_is_said_plainly(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidConfiguration) as caught:
-        ApprovalStore(tmp_path / "file" / "approvals.json", "W").add("user:deploy", "sha256:one")
-    assert "SKILLYARD_HOME" in caught.value.hint
-
-
-def test_two_workspaces_keep_their_own_lists(store):
-    one, two = ApprovalStore(store, "/one"), ApprovalStore(store, "/two")
-    one.add("user:a", "sha256:1")
-    two.add("user:b", "sha256:2")
-    one.add("user:a", "sha256:3")
-    assert (one.approved(), two.approved()) == (("user:a",), ("user:b",))
-    assert not one.has("user:a", "sha256:1")
-    assert two.remove("user:b")
-    assert "/two" not in store.read_text()
 
 
 def test_only_known_words_answer_a_question():
@@ -353,7 +289,7 @@ async def test_a_real_skill_is_approved_by_its_content(store, skills_root, make_
     make_skill(skills_root, "deploy", files={"run.sh": "true"})
     skill = Catalog.discover(roots=[skills_root], cache=False).get("deploy")
     person = Person(["session", "reject"])
-    approvals = Approvals(person, store_path=store)
+    approvals = Approvals(person, store=store)
     await approvals.require(skill, session="s1")
     await approvals.require(skill, session="s1")
     (skills_root / "deploy" / "run.sh").write_text("false")

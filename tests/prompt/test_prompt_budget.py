@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
@@ -233,7 +233,6 @@ names = st.text(alphabet="abc-技 *<&", min_size=1, max_size=40)
     named=st.lists(st.integers(0, 24), max_size=3),
     ranked=st.booleans(),
 )
-@settings(deadline=None)
 def test_the_budget_is_never_exceeded_and_every_skill_is_accounted_for(skill, rows, budget, style, named, ranked):
     skills = [
         skill(name, text, given_id=f"user:{n}", body=text, file_names=(text[:20] or "f", "d/e"))

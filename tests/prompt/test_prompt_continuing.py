@@ -135,7 +135,7 @@ def test_what_is_no_index_is_refused_with_a_hint(skill, wrong):
     assert caught.value.hint
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     turns=st.lists(
         st.tuples(

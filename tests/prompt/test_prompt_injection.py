@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.prompt import build_index
@@ -44,7 +44,6 @@ def test_xml_keeps_its_two_elements_whatever_is_written(skill, inventory, attack
 
 @pytest.mark.row("D-29")
 @given(text=st.text(max_size=400), budget=st.none() | st.integers(60, 400))
-@settings(deadline=None)
 @pytest.mark.abuse("G9")
 def test_xml_has_as_many_nodes_as_skills_for_any_text(skill, inventory, text, budget):
     bad = skill(text or "x", text, given_id="user:bad", directory=text, classes=inventory(template_files=(text,)))
@@ -86,7 +85,6 @@ def test_a_list_has_one_entry_a_skill_and_no_forged_heading(skill, style, entry,
 
 
 @given(name=st.text(min_size=1, max_size=80), text=st.text(alphabet="#- *\n\r\u2028\x85ab:", max_size=200))
-@settings(deadline=None)
 @pytest.mark.abuse("G13")
 def test_no_text_forges_an_entry_in_the_compact_list(skill, name, text):
     lines = build_index([skill(name, text, given_id="user:x"), skill("good")]).text.split("\n\n")[-1].splitlines()

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from skillyard.errors import InvalidInput, SkillyardError
 
-__all__ = ["BROKEN_PIPE", "FAILURE", "INTERRUPTED", "OK", "USAGE", "UsageProblem", "describe_failure", "exit_code"]
+__all__ = [
+    "BROKEN_PIPE",
+    "FAILURE",
+    "INTERRUPTED",
+    "OK",
+    "USAGE",
+    "UsageProblem",
+    "describe_failure",
+    "exit_code",
+    "given_roots",
+    "with_roots",
+]
 
 OK: Final = 0
 FAILURE: Final = 1
@@ -16,12 +31,27 @@ INTERRUPTED: Final = 130  # what a shell expects after Ctrl-C
 BROKEN_PIPE: Final = 141  # and after the reader of a pipe went away
 
 _HINT_LIMIT: Final = 5
+_ROOTED: Final = re.compile(
+    r"`skillyard (?:list|show|search|prompt|read|check|enable|disable|delete|run|test|scan)(?![\w-])[^`]*"
+)
 
 
 class UsageProblem(InvalidInput):
     """The command line itself cannot be understood."""
 
     code = "usage"
+
+
+def given_roots(argv: Sequence[str]) -> list[str]:
+    """What follows each `--root` of a command line, also of one that cannot be understood."""
+    after = [value for option, value in pairwise(argv) if option == "--root"]
+    return after + [word.removeprefix("--root=") for word in argv if word.startswith("--root=")]
+
+
+def with_roots(hint: str, roots: Sequence[str]) -> str:
+    """The hint with the roots that were given, in each command in it that looks for skills: it can be copied as it is."""
+    options = "".join(f" --root {shlex.quote(root)}" for root in roots)
+    return _ROOTED.sub(lambda found: found[0] + options, hint) if options else hint
 
 
 def exit_code(error: BaseException) -> int:

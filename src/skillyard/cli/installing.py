@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.registry import PowerChange, ProgressEvent, ProjectLock, Registry, Result
 
-__all__ = ["InstallProgress", "consent_of", "draw_results", "open_lock", "open_registry", "unknown_lock"]
+__all__ = ["InstallProgress", "add_accept_signer", "consent_of", "draw_results", "open_lock", "open_registry", "unknown_lock"]
 
 _SHOWN: Final = 8
 _CLEAR: Final = "\r\x1b[2K"
@@ -48,6 +48,13 @@ def unknown_lock(lock: ProjectLock) -> UsageProblem:
     return UsageProblem(
         f"install what? there is no {lock.path.name} in {lock.folder}",
         hint="skillyard install SOURCE, for example a folder, an archive or owner/repo; --save begins a lock",
+    )
+
+
+def add_accept_signer(parser: argparse.ArgumentParser) -> None:
+    """The option of everything that may bring a version signed by somebody else."""
+    parser.add_argument(
+        "--accept-signer", action="store_true", help="take a version that another key signed than the one before, or none"
     )
 
 
@@ -114,6 +121,8 @@ def _draw(screen: Screen, result: Result) -> None:
     version = f" {result.version}{declared}" if result.version else ""
     before = f", before {result.previous}" if result.previous and result.previous != result.version else ""
     screen.line(f"{result.status} {result.skill_id}{version}{before}", style=_STYLES[result.status])
+    if result.signer and result.status in ("installed", "updated"):
+        screen.line(f"signed by {result.signer}", indent=2)
     if result.status == "installed" and result.powers is not None:
         sentences = result.powers.sentences()
         for sentence in sentences[:_SHOWN]:

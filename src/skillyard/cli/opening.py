@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.engine import Records
+    from skillyard.permissions import SqlApprovalStore
 
-__all__ = ["configured_database", "discover", "open_catalog", "open_records"]
+__all__ = ["configured_database", "discover", "open_approvals", "open_catalog", "open_records"]
 
 
 def open_catalog(arguments: argparse.Namespace) -> Catalog:
@@ -41,9 +42,7 @@ def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None) -> C
 
 def configured_database(arguments: argparse.Namespace) -> tuple[str, str | None]:
     """Skillyard's own folder and the database URL that is configured for the project, if any; no skill is looked for."""
-    if arguments.project is not None:
-        _require_folder(arguments.project)
-    catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
+    catalog = _without_skills(arguments)
     return catalog.data_directory, catalog.configuration.database_url
 
 
@@ -52,6 +51,23 @@ def open_records(arguments: argparse.Namespace) -> Records:
     from skillyard.engine import Records  # half a second with what it needs
 
     return Records(*configured_database(arguments))
+
+
+def open_approvals(arguments: argparse.Namespace) -> SqlApprovalStore:
+    """What was agreed to for the workspace of the project."""
+    from skillyard.engine import Records
+    from skillyard.permissions import SqlApprovalStore
+
+    catalog = _without_skills(arguments)
+    records = Records.of(catalog)
+    return SqlApprovalStore(lambda: records.database, catalog.project_root)
+
+
+def _without_skills(arguments: argparse.Namespace) -> Catalog:
+    """The catalog of the project for its configuration only."""
+    if arguments.project is not None:
+        _require_folder(arguments.project)
+    return Catalog.discover(roots=(), cwd=arguments.project, cache=False)
 
 
 def _require_folder(path: str) -> None:

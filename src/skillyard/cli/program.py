@@ -12,7 +12,17 @@ from io import TextIOWrapper
 from typing import NoReturn, Protocol
 
 from skillyard.cli.arguments import add_common_options, command_parser, leading_parser, overview
-from skillyard.cli.failures import BROKEN_PIPE, FAILURE, INTERRUPTED, OK, USAGE, UsageProblem, describe_failure, exit_code
+from skillyard.cli.failures import (
+    BROKEN_PIPE,
+    FAILURE,
+    INTERRUPTED,
+    OK,
+    USAGE,
+    UsageProblem,
+    describe_failure,
+    exit_code,
+    given_roots,
+)
 from skillyard.cli.screen import Screen
 from skillyard.cli.table import COMMANDS
 from skillyard.text import nearest
@@ -79,7 +89,9 @@ def _dispatch(argv: list[str]) -> int:
     add_common_options(parser)
     arguments = parser.parse_args(argv[1:], given)
     arguments.command = name
-    arguments.screen = Screen(as_json=arguments.json, quiet=arguments.quiet, color=not arguments.no_color)
+    arguments.screen = Screen(
+        as_json=arguments.json, quiet=arguments.quiet, color=not arguments.no_color, roots=arguments.root or ()
+    )
     return module.run(arguments)
 
 
@@ -104,7 +116,7 @@ def _fail(error: Exception, argv: list[str]) -> int:
 
         traceback.print_exception(error)
     try:
-        Screen(as_json="--json" in argv).failure(describe_failure(error))
+        Screen(as_json="--json" in argv, roots=given_roots(argv)).failure(describe_failure(error))
         sys.stdout.flush()
     except BrokenPipeError:
         _close_quietly()

@@ -15,6 +15,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.columns import aligned, cells, cut
+from skillyard.cli.failures import with_roots
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ def counted(number: int, noun: str) -> str:
 class Screen:
     """Where one command writes; made from the common options."""
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False, color: bool = True) -> None:
+    def __init__(self, *, as_json: bool = False, quiet: bool = False, color: bool = True, roots: Sequence[str] = ()) -> None:
         self.as_json = as_json
         self.quiet = quiet
+        self._roots = roots
         self.color = color and wants_color()
         self._console: Console | None = None
 
@@ -95,6 +97,10 @@ class Screen:
         from rich.text import Text
 
         self.console.print(Padding(Text(text, style=STYLES.get(style, style)), (0, 0, 0, indent), expand=False))
+
+    def flush(self) -> None:
+        """Let what was written be seen now: for a command that goes on for long."""
+        sys.stdout.flush()
 
     def table(
         self,
@@ -185,8 +191,13 @@ class Screen:
             sys.stdout.flush()  # where both streams go to one place, the answer stands before the notes on it
             _write(sys.stderr, single_line(text) + "\n")
 
+    def hint(self, text: str) -> None:
+        """Note what to do next; commands in it name the roots that this one was given."""
+        self.note(f"hint: {with_roots(text, self._roots)}")
+
     def failure(self, failure: dict[str, str]) -> None:
         """Write an error: one line what, one line how to mend it; for programs also as JSON."""
+        failure = failure | {"hint": with_roots(failure["hint"], self._roots)}
         if self.as_json:
             self.data({"error": failure})
         _write(sys.stderr, f"error: {single_line(failure['message'])}\nhint: {single_line(failure['hint'])}\n")

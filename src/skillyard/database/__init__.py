@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.connection import Database
-from skillyard.database.dialects import with_any_word
+from skillyard.database.dialects import announce, insert_or_update, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
     agent_skills,
@@ -19,7 +19,7 @@ from skillyard.database.registry_tables import (
     skill_definitions,
     skill_versions,
 )
-from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps
+from skillyard.database.tables import METADATA, approvals, handovers, memories, memory_tags, runs, steps, worker_pools, workers
 
 __all__ = [
     "HEAD",
@@ -28,10 +28,13 @@ __all__ = [
     "DatabaseStatus",
     "agent_skills",
     "agents",
+    "announce",
     "api_keys",
     "approvals",
     "audit_events",
     "database_url",
+    "handovers",
+    "insert_or_update",
     "install_logs",
     "memories",
     "memory_tags",
@@ -41,4 +44,6 @@ __all__ = [
     "skill_versions",
     "steps",
     "with_any_word",
+    "worker_pools",
+    "workers",
 ]

@@ -54,6 +54,13 @@ class Database:
         """Its URL without the password."""
         return shown_url(self._url)
 
+    @property
+    def conninfo(self) -> str | None:
+        """How a driver of PostgreSQL reaches it, password and all; None when it is another database."""
+        if self._url.get_backend_name() != "postgresql":
+            return None
+        return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads.

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, Engine, Select, create_engine, event, text
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import QueuePool
 
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
+    from sqlalchemy import Insert
     from sqlalchemy.engine import URL
 
-__all__ = ["create_fulltext", "make_engine", "one_at_a_time", "with_any_word"]
+__all__ = ["announce", "create_fulltext", "insert_or_update", "make_engine", "one_at_a_time", "with_any_word"]
 
 _BUSY_S: Final = 30
 _CONNECTIONS: Final = 8
@@ -103,6 +105,20 @@ def one_at_a_time(connection: Connection) -> None:
     """Hold every other process that wants to migrate until this transaction ends; SQLite's writers are alone anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def insert_or_update(connection: Connection, table: Table, row: Mapping[str, object]) -> Insert:
+    """Put `row` into the table, in place of the one with the same primary key."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    keys = [column.name for column in table.primary_key]
+    others = {name: value for name, value in row.items() if name not in keys}
+    return insert(table).values(row).on_conflict_do_update(index_elements=keys, set_=others)
+
+
+def announce(connection: Connection, channel: str, message: str) -> None:
+    """Tell who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_notify(:channel, :message)"), {"channel": channel, "message": message})
 
 
 def create_fulltext(connection: Connection) -> None:

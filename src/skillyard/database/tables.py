@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from skillyard.database.columns import Instant, SafeText
 
-__all__ = ["METADATA", "approvals", "memories", "memory_tags", "runs", "steps"]
+__all__ = ["METADATA", "approvals", "handovers", "memories", "memory_tags", "runs", "steps", "worker_pools", "workers"]
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -59,6 +59,8 @@ runs: Final = Table(
     Column("limits", JSON(none_as_null=True)),
     Column("memory_writes", JSON(none_as_null=True)),
     Column("token_usage", JSON(none_as_null=True)),
+    Column("contacts", JSON(none_as_null=True)),
+    Column("ran_as", SafeText),
     Column("isolation", SafeText),
     Column("interpreter", SafeText),
     Column("stdout", SafeText),
@@ -131,4 +133,35 @@ approvals: Final = Table(
     Column("skill_id", SafeText, primary_key=True),
     Column("digest", SafeText, nullable=False),
     Column("approved_at", Instant, nullable=False),
+)
+
+workers: Final = Table(
+    "workers",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("owner", SafeText, nullable=False),
+    Column("host", SafeText, nullable=False),
+    Column("concurrency", Integer, nullable=False),
+    Column("draining", Boolean, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Index(None, "owner"),
+    Index(None, "seen_at"),
+)
+
+worker_pools: Final = Table(
+    "worker_pools",
+    METADATA,
+    Column("pool", SafeText, primary_key=True),
+    Column("worker_id", SafeText, ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
+    Index(None, "worker_id"),
+)
+
+handovers: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
+    "handovers",
+    METADATA,
+    Column("run_id", SafeText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("pool", SafeText, nullable=False),
+    Column("request", SafeText),  # what to run, with its parameters in full; null as soon as a worker has it
+    Index(None, "pool"),
 )

@@ -6,11 +6,45 @@ concern; every door goes through an engine, so that every run leaves a record.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skillyard.engine.local import LocalEngine
 from skillyard.engine.owner import Owner
+from skillyard.engine.pools import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
 from skillyard.engine.record import FINAL, RunRecord, RunState
 from skillyard.engine.records import Records
 from skillyard.engine.tracing import flush_spans
 
-__all__ = ["FINAL", "Engine", "LocalEngine", "Owner", "Records", "RunRecord", "RunState", "Runner", "flush_spans"]
+if TYPE_CHECKING:
+    from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
+    from skillyard.engine.worker import Worker
+
+__all__ = [
+    "FINAL",
+    "Engine",
+    "LocalEngine",
+    "Owner",
+    "PoolEngine",
+    "PoolInfo",
+    "Records",
+    "Roster",
+    "RunRecord",
+    "RunState",
+    "Runner",
+    "Worker",
+    "WorkerInfo",
+    "flush_spans",
+]
+
+_LATER = {"PoolInfo": "roster", "Roster": "roster", "WorkerInfo": "roster", "Worker": "worker"}  # they need the database
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value

@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
-from skillyard.database import runs, steps
+from skillyard.database import announce, handovers, runs, steps, workers
 from skillyard.engine.owner import Owner
 from skillyard.engine.plain import plain, recordable, tail
 from skillyard.engine.record import RunRecord, RunState
@@ -25,20 +25,30 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["Journal"]
+__all__ = ["ENDED", "Journal", "beginning"]
+
+ENDED: Final = "skillyard_run_ended"
+"""The channel on which PostgreSQL tells the ids of runs that have ended."""
 
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
 _INTERRUPTED: Final = "the process that carried the run is gone"
 _LONGEST_MS: Final = 1e12  # a skill may claim any number
-_LIST: Final = ("stdout", "stderr", "output", "parameters", "limits")
+_SILENT: Final = timedelta(seconds=60)  # a worker says every few seconds that it lives
+_LIST: Final = ("stdout", "stderr", "output", "parameters", "limits", "contacts")
 
 
 class Journal:
-    """The runs in one database."""
+    """The runs in one database; with an `owner` only the runs that it carries are ended here."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, owner: str | None = None) -> None:
         self._database = database
+        self._owner = owner
+
+    @property
+    def database(self) -> Database:
+        """Where the runs are."""
+        return self._database
 
     def queue(self, record: RunRecord, *, cache_key: str | None = None) -> None:
         """Write down a run that is about to happen.
@@ -46,7 +56,7 @@ class Journal:
         Raises:
             DatabaseUnavailable: it cannot be written down.
         """
-        self._insert(_beginning(record) | {"cache_key": cache_key})
+        self._insert(beginning(record) | {"cache_key": cache_key})
 
     def repeat(self, record: RunRecord, run: Run) -> None:
         """Write down a run that gave a kept result: it starts and ends at once.
@@ -55,7 +65,7 @@ class Journal:
             DatabaseUnavailable: it cannot be written down.
         """
         now = _now()
-        self._insert(_beginning(record) | _ending(run) | {"state": "succeeded", "started_at": now, "finished_at": now})
+        self._insert(beginning(record) | _ending(run) | {"state": "succeeded", "started_at": now, "finished_at": now})
 
     def start(self, run_id: str) -> bool:
         """Note that a queued run starts; False when it has ended meanwhile and must not."""
@@ -87,11 +97,14 @@ class Journal:
     def recover(self) -> tuple[str, ...]:
         """End the runs whose process is gone, as `interrupted`; gives their ids.
 
-        What another host or container carries cannot be seen from here: it counts as gone after a day.
+        What another host or container carries cannot be seen from here: it counts as gone after a day, and a worker there after
+        a minute without a sign of life.
         """
-        found = select(runs.c.id, runs.c.owner, runs.c.created_at).where(runs.c.state.in_(_OPEN))
+        now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
+        found = select(runs.c.id, runs.c.owner, runs.c.created_at, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
+        found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
         with self._database.read() as connection:
-            gone = [row.id for row in connection.execute(found) if _is_gone(row.owner, row.created_at)]
+            gone = [row.id for row in connection.execute(found) if _is_gone(row)]
         error = RunError("INTERRUPTED", _INTERRUPTED)
         return tuple(run_id for run_id in gone if self.stop(run_id, "interrupted", error))
 
@@ -140,11 +153,16 @@ class Journal:
 
     def _end(self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...]) -> bool:
         ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
+        if self._owner is not None:
+            ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
             if connection.execute(ending).rowcount != 1:
                 return False
             if traced:
                 connection.execute(insert(steps), [_step_row(run_id, at, step) for at, step in enumerate(traced)])
+            if self._owner is None:  # a worker lets go itself, when it has done everything
+                connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
+            announce(connection, ENDED, run_id)
         return True
 
 
@@ -152,13 +170,16 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _is_gone(owner: str, created_at: datetime) -> bool:
-    process = Owner.read(owner)
+def _is_gone(row: Row[Any]) -> bool:
+    process = Owner.read(row.owner)
     alive = process.alive() if process else None
-    return not alive if alive is not None else created_at < _now() - _ABANDONED
+    if alive is not None:
+        return not alive
+    return bool(row.created_at < row.now - _ABANDONED if row.seen_at is None else row.seen_at < row.now - _SILENT)
 
 
-def _beginning(record: RunRecord) -> dict[str, Any]:
+def beginning(record: RunRecord) -> dict[str, Any]:
+    """The row of a run that is about to happen."""
     return {
         "id": record.id,
         "skill_id": record.skill_id,
@@ -188,6 +209,8 @@ def _ending(run: Run) -> dict[str, Any]:
         "limits": [dict(limit.to_dict()) for limit in run.limits],
         "memory_writes": plain([write.to_dict() for write in run.memory_writes]),
         "token_usage": plain(run.token_usage),
+        "contacts": [dict(contact.to_dict()) for contact in run.contacts],
+        "ran_as": run.kind,
         "isolation": run.isolation,
         "interpreter": run.interpreter,
         "stdout": tail(run.stdout),
@@ -223,7 +246,7 @@ def _record(row: Row[Any]) -> RunRecord:
     values = dict(row._mapping)
     for name in ("owner", "cache_key"):
         values.pop(name)
-    for name in ("warnings", "limits", "memory_writes"):
+    for name in ("warnings", "limits", "memory_writes", "contacts"):
         if name in values:
             values[name] = tuple(values[name] or ())
     for name in ("stdout", "stderr"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
+from skillyard.engine.outcome import format_of, limit_of
 from skillyard.errors import SkillyardError
-from skillyard.execution import Format, Run, keep_seconds, result_key
-from skillyard.sandbox import Limit
+from skillyard.execution import Run, keep_seconds, result_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,15 +66,11 @@ def as_run(record: RunRecord, run_id: str, skill_id: str) -> Run:
         skill_id=skill_id,
         status="ok",
         output=record.output,
-        format=next((known for known in get_args(Format) if known == record.format), "object"),
+        format=format_of(record),
         message=record.message,
         steps=record.steps,
-        limits=tuple(_limit(shape) for shape in record.limits),
+        limits=tuple(limit_of(shape) for shape in record.limits),
         isolation=record.isolation or "none",
         warnings=record.warnings,
         cache_hit=True,
     )
-
-
-def _limit(shape: Mapping[str, object]) -> Limit:
-    return Limit(str(shape.get("name")), shape.get("value"), shape.get("enforced") is True, str(shape.get("by")))

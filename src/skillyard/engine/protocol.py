@@ -27,8 +27,11 @@ class Runner(Protocol):
         entry: str | None = None,
         digest: str | None = None,
         run_id: str | None = None,
+        unavailable: str | None = None,
     ) -> Run:
         """Run the skill as the run `run_id` and report what became of it.
+
+        With `unavailable`, which says why, its own kind cannot be used, and only what stands in for it runs.
 
         Raises:
             SkillyardError: it could not be started.

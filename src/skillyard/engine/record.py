@@ -16,7 +16,7 @@ FINAL: Final[tuple[RunState, ...]] = ("succeeded", "failed", "cancelled", "inter
 """A run ends in exactly one of these; `interrupted` when the process that carried it is gone."""
 
 _TIMES: Final = ("created_at", "started_at", "finished_at", "expires_at")
-_MAPPED: Final = ("memory_writes", "limits")
+_MAPPED: Final = ("memory_writes", "limits", "contacts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,9 @@ class RunRecord:
     limits: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     memory_writes: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     token_usage: Mapping[str, object] | None = field(default=None, hash=False)
+    contacts: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    ran_as: str | None = None
+    """The kind that did the work in the end, as `Run.kind`."""
     isolation: str | None = None
     interpreter: str | None = None
     stdout: str = ""

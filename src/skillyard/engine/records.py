@@ -35,6 +35,11 @@ class Records:
         return cls(catalog.data_directory, catalog.configuration.database_url)
 
     @property
+    def may_have_workers(self) -> bool:
+        """Whether the records are, by their address, in a database that worker pools can use; opens nothing."""
+        return (self._configured or "").startswith("postgres")
+
+    @property
     def database(self) -> Database:
         """The database, opened.
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.execution.context import without_credentials
+from skillyard.execution.distributed import pool_of
 from skillyard.execution.entry import find_entry
 from skillyard.execution.executor import Executor
 from skillyard.execution.keeping import keep_seconds, result_key
@@ -62,12 +64,14 @@ __all__ = [
     "keep_seconds",
     "new_run_id",
     "parse_abp_calls",
+    "pool_of",
     "read_outcome",
     "result_key",
     "result_text",
     "try_skill",
     "validate_abp_format",
     "vcp_result",
+    "without_credentials",
 ]
 
 _MODULES = {

@@ -1,7 +1,7 @@
 """Skills of kind `distributed`: a tool of an MCP server that the operator registered (section 2.1).
 
-`config` has `serverId` and `toolName`. Without `toolName` the skill names a pool of workers, which needs the engine that
-carries runs over PostgreSQL.
+`config` has `serverId` and `toolName`. Without `toolName` the skill names a pool of workers: the engine hands it over, and the
+worker runs the skill's own script.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillyard.errors import SkillyardError
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.grants import Grants, MissingGrant
 from skillyard.execution.kinds import Answer, KindUnavailable, failed
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult
 
+    from skillyard.catalog import Skill
     from skillyard.execution.servers import McpServer
     from skillyard.sandbox import Policy
 
-__all__ = ["DistributedCall", "call_server", "server_problem"]
+__all__ = ["DistributedCall", "call_server", "named_pool", "pool_of", "server_problem"]
 
 
 _CONNECT_S: Final = 10.0
@@ -48,13 +50,31 @@ class _Unreachable(Exception):
     """The server did not start or did not answer; no tool was called."""
 
 
+def named_pool(config: Mapping[str, object]) -> str | None:
+    """The worker pool that a distributed skill's `config` names; None when it names a tool of a server, or nothing."""
+    name, tool = config.get("serverId"), config.get("toolName")
+    if not isinstance(name, str) or not name.strip():
+        return None
+    return None if isinstance(tool, str) and tool.strip() else name.strip()
+
+
+def pool_of(skill: Skill) -> str | None:
+    """The worker pool that a skill names; None when it names none, or cannot be read."""
+    if skill.kind != "distributed":
+        return None
+    try:
+        return named_pool(skill.document().metadata.config)
+    except (SkillyardError, OSError):
+        return None
+
+
 def server_problem(config: Mapping[str, object], servers: Mapping[str, McpServer]) -> str | None:
     """Why no server can be asked, or `None`."""
     name, tool = config.get("serverId"), config.get("toolName")
     if not isinstance(name, str) or not name.strip():
         return "it has no config.serverId"
     if not isinstance(tool, str) or not tool.strip():
-        return f"it names the worker pool {name!r}, and this version has no worker pools: they need the PostgreSQL engine"
+        return f"it names the worker pool {name.strip()!r}, which `catalog.run` and the tools reach through PostgreSQL"
     if name not in servers:
         return f"no server {name!r} is registered: add [servers.{name}] to your own skillyard.toml"
     return None

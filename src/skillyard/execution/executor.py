@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
@@ -19,7 +19,7 @@ from skillyard.errors import (
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.call import Call, check_call, request_document, require_approved, verify_copy
 from skillyard.execution.context import without_credentials
-from skillyard.execution.distributed import DistributedCall, call_server, server_problem
+from skillyard.execution.distributed import DistributedCall, call_server, named_pool, server_problem
 from skillyard.execution.entry import conventional_entry, find_entry
 from skillyard.execution.environments import environment_for
 from skillyard.execution.kinds import KindUnavailable, chain, fallback_warning, unavailable_message
@@ -63,6 +63,8 @@ class Executor:
     ceiling, and none at all when that allows any host. With `prewarm` (from 1 to 8) that many sandboxes are made ready for each
     Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the event loop does.
 
+    `pools` are the worker pools that this process works for: a skill that names one of them runs its own script.
+
     Raises:
         InvalidInput: so many sandboxes cannot stand ready.
     """
@@ -76,8 +78,10 @@ class Executor:
         servers: Mapping[str, McpServer] | None = None,
         secret_hosts: Sequence[str] | None = None,
         prewarm: int = 0,
+        pools: Collection[str] = (),
     ) -> None:
         self._install = install
+        self._pools = frozenset(pools)
         self._pool = _pool(prewarm) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
@@ -92,6 +96,7 @@ class Executor:
         timeout_ms: int | None = None,
         install: bool = False,
         prewarm: int | None = None,
+        pools: Collection[str] = (),
     ) -> Self:
         """An executor within the `[sandbox]` tables of a configuration, and at most `timeout_ms` milliseconds for each run.
 
@@ -120,7 +125,13 @@ class Executor:
             servers=read_servers(configuration.servers),
             secret_hosts=secret_hosts,
             prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
+            pools=pools,
         )
+
+    @property
+    def timeout_ms(self) -> int:
+        """The longest that any run may take, in milliseconds."""
+        return self._ceiling.timeout_ms
 
     async def close(self) -> None:
         """End the sandboxes that stand ready; later runs start their own."""
@@ -161,12 +172,14 @@ class Executor:
         entry: str | None = None,
         digest: str | None = None,
         run_id: str | None = None,
+        unavailable: str | None = None,
     ) -> Run:
         """Run a skill with these parameters and report what became of it.
 
         `context` is what the skill is told about the caller (`userId`, `sessionId`, …). `entry` names another script of the
         skill. With `digest` (the skill's content digest when it was approved) nothing runs but exactly that content. `run_id`
-        is the id under which the run is recorded already.
+        is the id under which the run is recorded already. `unavailable` says why the skill's own kind cannot be used: then only
+        what stands in for it runs.
 
         Raises:
             NotExecutable: the skill has nothing to run.
@@ -180,7 +193,7 @@ class Executor:
         from skillyard.catalog.pinning import pinned
 
         with pinned(skill) as kept:
-            return await self._run(kept, parameters, context, entry, digest, run_id)
+            return await self._run(kept, parameters, context, entry, digest, run_id, unavailable)
 
     async def _run(
         self,
@@ -190,6 +203,7 @@ class Executor:
         entry: str | None,
         digest: str | None,
         run_id: str | None,
+        unavailable: str | None,
     ) -> Run:
         document = skill.document()
         metadata = document.metadata
@@ -197,24 +211,26 @@ class Executor:
         filled = with_defaults(metadata.input_schema, parameters)
         checked = check_call(Call(run_id or new_run_id(), skill, metadata, filled, told, warnings))
         if isinstance(checked, Run):
-            return checked if entry is not None else self._unfit(checked, skill, metadata)
+            return checked if entry is not None else self._unfit(checked, skill, metadata, unavailable)
         if entry is not None:
             return await self._run_script(checked, find_entry(skill, document, entry), digest)
-        return await self._run_kind(checked, document, digest)
+        return await self._run_kind(checked, document, digest, unavailable)
 
-    def _unfit(self, run: Run, skill: Skill, metadata: Metadata) -> Run:
+    def _unfit(self, run: Run, skill: Skill, metadata: Metadata, unavailable: str | None) -> Run:
         """The run that its parameters ended; a skill that cannot be run here at all says that, and asks for no better ones."""
         if skill.kind not in _REMOTE or self.can_run(skill):
             return run
         missing = server_problem(metadata.config, self._servers) if skill.kind == "distributed" else None
-        message = unavailable_message([KindUnavailable(skill.kind, missing or NO_ENDPOINT)])
+        message = unavailable_message([KindUnavailable(skill.kind, unavailable or missing or NO_ENDPOINT)])
         return replace(run, status="unavailable", error=RunError("kind_unavailable", message))
 
-    async def _run_kind(self, call: Call, document: Document, digest: str | None) -> Run:
+    async def _run_kind(self, call: Call, document: Document, digest: str | None, unavailable: str | None) -> Run:
         """Run the skill as its kind; what stands in for a kind that is unavailable is tried in its place (defect D-17)."""
         tried: list[KindUnavailable] = []
         for kind in chain(call.skill.kind):
             try:
+                if unavailable is not None and not tried:
+                    raise KindUnavailable(kind, unavailable)
                 run = await self._run_as(kind, call, document, digest, stands_in=bool(tried))
             except KindUnavailable as reason:
                 tried.append(reason)
@@ -233,7 +249,8 @@ class Executor:
             output = read_static(call.skill.directory, config)
             await require_approved(digest, call)
             return finished(call, read_outcome(output), None)
-        if kind in _REMOTE:
+        serves = kind == "distributed" and named_pool(config) in self._pools
+        if kind in _REMOTE and not serves:
             return await self._ask(kind, call, digest)
         try:
             return await self._run_script(call, find_entry(call.skill, document), digest)

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
     from skillyard.packages.limits import Limits
     from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
+    from skillyard.packages.signing import SIGNATURE_FILE, Signature, SigningKey, read_signature, sign_tree, verify_tree
     from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve
     from skillyard.packages.store import LocalStore, Store, digest_of
 
 __all__ = [
     "IGNORED",
+    "SIGNATURE_FILE",
     "ArchiveFormat",
     "Extracted",
     "FoundSkill",
@@ -28,6 +30,8 @@ __all__ = [
     "OriginShape",
     "Package",
     "PackageFormat",
+    "Signature",
+    "SigningKey",
     "Source",
     "SourceKind",
     "Store",
@@ -36,9 +40,12 @@ __all__ = [
     "extract",
     "find_skills",
     "pack",
+    "read_signature",
     "resolve",
+    "sign_tree",
     "sniff",
     "tree_digest",
+    "verify_tree",
 ]
 
 _MODULES = {
@@ -47,6 +54,7 @@ _MODULES = {
     "finding": ("FoundSkill", "choose_skills", "find_skills"),
     "limits": ("Limits",),
     "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
+    "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "read_signature", "sign_tree", "verify_tree"),
     "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),
     "store": ("LocalStore", "Store", "digest_of"),
 }

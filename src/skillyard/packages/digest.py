@@ -14,15 +14,16 @@ _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.
 _CHUNK: Final = 1024 * 1024
 
 
-def tree_digest(directory: str | os.PathLike[str]) -> str:
-    """`sha256:` and 64 hex digits over every file below `directory`, hidden ones included.
+def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None) -> str:
+    """`sha256:` and 64 hex digits over every file below `directory`, hidden ones included, but for the one path `without`.
 
     For each path in bytewise order: a letter for its kind (`f` file, `x` executable file, `l` link, `d` empty folder, `o`
     other), the length of the path, the path, and the SHA-256 of the bytes (of a link: its target). Links are never followed, so
     what they lead to is not part of the skill.
     """
     root = os.fsencode(directory)
-    return folded((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)))
+    left_out = None if without is None else os.fsencode(without)
+    return folded((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)) if path != left_out)
 
 
 def folded(entries: Iterable[tuple[bytes, bytes, bytes]]) -> str:

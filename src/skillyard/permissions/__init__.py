@@ -14,7 +14,7 @@ from skillyard.permissions.asking import (
 )
 from skillyard.permissions.gate import Consent, Gate, unusable
 from skillyard.permissions.rules import Rules, Ruling, visible
-from skillyard.permissions.store import ApprovalStore
+from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore, SqlApprovalStore
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
 
 __all__ = [
@@ -25,13 +25,16 @@ __all__ = [
     "ApprovalRequestShape",
     "ApprovalStore",
     "Approvals",
+    "Approved",
     "Approver",
     "Consent",
     "Decision",
     "Gate",
+    "MemoryApprovalStore",
     "PolicyApprover",
     "Rules",
     "Ruling",
+    "SqlApprovalStore",
     "ToolRule",
     "parse_tool_rule",
     "unusable",

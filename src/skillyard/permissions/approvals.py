@@ -6,18 +6,17 @@ someone is thinking about the answer, the question is put again.
 
 from __future__ import annotations
 
-from pathlib import Path
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected
 from skillyard.permissions.asking import ApprovalAnswer, ApprovalRequest, Approver
-from skillyard.permissions.store import ApprovalStore
+from skillyard.permissions.store import ApprovalStore, MemoryApprovalStore
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     import asyncio
-    import os
     from collections.abc import Callable, Coroutine
 
     from skillyard.catalog import Skill
@@ -25,28 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["Approvals"]
 
 _ATTEMPTS: Final = 3  # how often a skill may change under the question
+_Agreed = tuple[str, str, str]  # session, skill id, digest
 
 
 class Approvals:
     """What has been approved, and the one who is asked for what has not.
 
-    Session approvals live in this object; workspace approvals are kept in `store_path` (default: `approvals.json` in
-    Skillyard's home) under the real path of the folder `workspace` (default: the current one). Two objects share nothing but
-    that file.
+    Session approvals live in this object, those for the workspace in the `store`; without one they end with this object too.
     """
 
-    def __init__(
-        self,
-        approver: Approver | None = None,
-        *,
-        store_path: str | os.PathLike[str] | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-    ) -> None:
+    def __init__(self, approver: Approver | None = None, *, store: ApprovalStore | None = None) -> None:
         self._approver = approver
-        path = _default_path() if store_path is None else Path(store_path)
-        self.store = ApprovalStore(path.absolute(), str(Path(workspace or ".").resolve()))
-        self._session: set[tuple[str, str, str]] = set()
-        self._questions: dict[tuple[str, str, str], _Question] = {}
+        self.store: ApprovalStore = MemoryApprovalStore() if store is None else store
+        self._session: set[_Agreed] = set()
+        self._questions: dict[tuple[object, _Agreed], _Question] = {}
+
+    def asking(self, approver: Approver | None) -> Approvals:
+        """The same approvals with somebody else to ask: what is agreed to through one of them holds for both."""
+        other = copy(self)
+        other._approver = approver
+        return other
 
     async def require(self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None) -> str:
         """The digest of `skill` when, with exactly that content, it may be used in `session`; ask if nobody has agreed yet.
@@ -73,14 +70,13 @@ class Approvals:
 
     def end_session(self, session: str) -> None:
         """Forget what was approved for `session`."""
-        self._session = {key for key in self._session if key[0] != session}
+        self._session -= {key for key in set(self._session) if key[0] == session}
 
     def revoke(self, skill_id: str) -> bool:
         """Take back every approval of the skill, in all sessions and in this workspace; False when there was none."""
-        kept = {key for key in self._session if key[1] != skill_id}
-        had = len(kept) < len(self._session)
-        self._session = kept
-        return self.store.remove(skill_id) or had
+        had = {key for key in set(self._session) if key[1] == skill_id}
+        self._session -= had
+        return self.store.remove(skill_id) or bool(had)
 
     async def _approved(self, skill_id: str, digest: str, session: str) -> bool:
         import asyncio
@@ -89,7 +85,9 @@ class Approvals:
 
     async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
         """The answer to `request`; the same question asked again while it is open gets the same answer."""
-        key = (request.session_id, request.skill_id, request.digest)
+        import asyncio
+
+        key = (asyncio.get_running_loop(), _agreed(request))  # one loop cannot wait for the answer to another's question
         question = self._questions.get(key)
         if question is None:
             question = self._questions[key] = _Question(self._ask(request), lambda: self._questions.pop(key, None))
@@ -118,11 +116,12 @@ class Approvals:
         import asyncio
 
         if answer.decision == "session":
-            self._session.add((request.session_id, request.skill_id, request.digest))
+            self._session.add(_agreed(request))
         if answer.decision == "workspace":
             await asyncio.to_thread(self.store.add, request.skill_id, request.digest)
-            for (session, skill_id, digest), question in list(self._questions.items()):
-                if session != request.session_id and (skill_id, digest) == (request.skill_id, request.digest):
+            here = asyncio.get_running_loop()
+            for (loop, (session, *content)), question in list(self._questions.items()):
+                if loop is here and session != request.session_id and content == [request.skill_id, request.digest]:
                     question.settle(answer)
 
 
@@ -169,10 +168,8 @@ class _Question:
             self._answered.set_result(task.result())
 
 
-def _default_path() -> Path:
-    from skillyard.catalog import home_directory  # a program that keeps its approvals elsewhere need not load it
-
-    return Path(home_directory()) / "approvals.json"
+def _agreed(request: ApprovalRequest) -> _Agreed:
+    return request.session_id, request.skill_id, request.digest
 
 
 def _request(skill: Skill, digest: str, session: str, message_id: str | None, call_id: str | None) -> ApprovalRequest:

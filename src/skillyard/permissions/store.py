@@ -1,124 +1,147 @@
-"""Approvals that outlive a session: one file, a list for each workspace folder.
+"""Approvals that outlive a session: the port, and the two places they are kept in.
 
-The file is JSON, readable and writable by its owner only, replaced in one step, and changed under a lock so that two programs
-never lose each other's entries. A file that someone else could have written, or that cannot be read, approves nothing.
-
-::
-
-    {"version": 1, "workspaces": {"/home/ada/shop": [{"skill": "user:deploy", "digest": "sha256:…", "approved_at": "…Z"}]}}
+An approval belongs to a workspace, the folder somebody works in, and holds for one content of one skill: a newer one takes the
+place of the older.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, TypedDict
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
-from skillyard.errors import InvalidConfiguration
-from skillyard.files import locked, replace_file
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
 
-__all__ = ["ApprovalStore"]
+    from skillyard.database import Database
 
-_FILE_LIMIT: Final = 4 * 1024 * 1024  # bytes
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-
-
-class _Entry(TypedDict):
-    skill: str
-    digest: str
-    approved_at: str
+__all__ = ["ApprovalStore", "Approved", "MemoryApprovalStore", "SqlApprovalStore"]
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalStore:
-    """The approvals of one workspace folder in the file `path`."""
+class Approved:
+    """That a skill may be used in `workspace` (a real path) for as long as its content has the `digest`."""
 
-    path: Path
+    workspace: str
+    skill_id: str
+    digest: str
+    approved_at: datetime
+
+    def to_dict(self) -> dict[str, str]:
+        """The approval as plain data, its time in UTC."""
+        return {
+            "workspace": self.workspace,
+            "skill_id": self.skill_id,
+            "digest": self.digest,
+            "approved_at": self.approved_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        }
+
+
+class ApprovalStore(Protocol):
+    """The approvals of one workspace; its methods may block, and may be called from several threads at once."""
+
+    def has(self, skill_id: str, digest: str) -> bool:
+        """Whether the skill with exactly this content is approved here."""
+
+    def approved(self) -> tuple[Approved, ...]:
+        """What is approved here, by the skills' ids."""
+
+    def add(self, skill_id: str, digest: str) -> None:
+        """Approve the skill with this content, in place of any earlier content of it."""
+
+    def remove(self, skill_id: str) -> bool:
+        """Take the skill's approval back; False when there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryApprovalStore:
+    """Approvals that end with the program."""
+
+    workspace: str = ""
+    _kept: dict[str, Approved] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def has(self, skill_id: str, digest: str) -> bool:
+        """Whether the skill with exactly this content is approved here."""
+        kept = self._kept.get(skill_id)
+        return kept is not None and kept.digest == digest
+
+    def approved(self) -> tuple[Approved, ...]:
+        """What is approved here, by the skills' ids."""
+        with self._lock:
+            return tuple(self._kept[skill_id] for skill_id in sorted(self._kept))
+
+    def add(self, skill_id: str, digest: str) -> None:
+        """Approve the skill with this content, in place of any earlier content of it."""
+        with self._lock:
+            self._kept[skill_id] = Approved(self.workspace, skill_id, digest, _now())
+
+    def remove(self, skill_id: str) -> bool:
+        """Take the skill's approval back; False when there was none."""
+        with self._lock:
+            return self._kept.pop(skill_id, None) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class SqlApprovalStore:
+    """Approvals in the table `approvals`; `database` gives it, opened, when the first question needs it.
+
+    Raises, from every method:
+        DatabaseUnavailable: the database cannot be used; nothing is approved by that.
+    """
+
+    database: Callable[[], Database]
     workspace: str
 
     def has(self, skill_id: str, digest: str) -> bool:
         """Whether the skill with exactly this content is approved here."""
-        entries = self._read().get(self.workspace, [])
-        return any(entry["skill"] == skill_id and entry["digest"] == digest for entry in entries)
+        return any(kept.digest == digest for kept in self._find(self.workspace, skill_id))
 
-    def approved(self) -> tuple[str, ...]:
-        """The ids of the skills approved here."""
-        return tuple(entry["skill"] for entry in self._read().get(self.workspace, []))
+    def approved(self) -> tuple[Approved, ...]:
+        """What is approved here, by the skills' ids."""
+        return self._find(self.workspace)
+
+    def everywhere(self) -> tuple[Approved, ...]:
+        """What is approved in any workspace, by workspace and skill."""
+        return self._find(None)
 
     def add(self, skill_id: str, digest: str) -> None:
-        """Approve the skill with this content, in place of any earlier content of it.
+        """Approve the skill with this content, in place of any earlier content of it."""
+        from skillyard.database import approvals, insert_or_update
 
-        Raises:
-            InvalidConfiguration: the file cannot be written.
-        """
-        from datetime import UTC, datetime  # only needed by who writes
-
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        with self._changing() as entries:
-            entries[:] = [entry for entry in entries if entry["skill"] != skill_id]
-            entries.append({"skill": skill_id, "digest": digest, "approved_at": now})
+        row = {"workspace": self.workspace, "skill_id": skill_id, "digest": digest, "approved_at": _now()}
+        with self.database().write() as connection:
+            connection.execute(insert_or_update(connection, approvals, row))
 
     def remove(self, skill_id: str) -> bool:
-        """Take the skill's approval back; False when there was none.
+        """Take the skill's approval back; False when there was none."""
+        from sqlalchemy import delete
 
-        Raises:
-            InvalidConfiguration: the file cannot be written.
-        """
-        with self._changing() as entries:
-            before = len(entries)
-            entries[:] = [entry for entry in entries if entry["skill"] != skill_id]
-            return len(entries) < before
+        from skillyard.database import approvals
 
-    @contextmanager
-    def _changing(self) -> Iterator[list[_Entry]]:
-        """The entries of this workspace to change; written back at the end, under a lock."""
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with locked(self.path):
-                workspaces = self._read()
-                yield workspaces.setdefault(self.workspace, [])
-                self._write({folder: entries for folder, entries in workspaces.items() if entries})
-        except OSError as error:
-            raise InvalidConfiguration(
-                f"approvals cannot be kept in {self.path}: {error.strerror}",
-                hint="make its folder writable, or point SKILLYARD_HOME somewhere else",
-            ) from None
+        here = (approvals.c.workspace == self.workspace, approvals.c.skill_id == skill_id)
+        with self.database().write() as connection:
+            return connection.execute(delete(approvals).where(*here)).rowcount > 0
 
-    def _write(self, workspaces: dict[str, list[_Entry]]) -> None:
-        data = json.dumps({"version": 1, "workspaces": workspaces}, ensure_ascii=False, indent=1)
-        replace_file(self.path, data.encode("utf-8", "surrogateescape"))
+    def _find(self, workspace: str | None, skill_id: str | None = None) -> tuple[Approved, ...]:
+        from sqlalchemy import select
 
-    def _read(self) -> dict[str, list[_Entry]]:
-        try:
-            shape = json.loads(_own_bytes(self.path))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        workspaces = shape.get("workspaces") if isinstance(shape, dict) else None
-        if not isinstance(workspaces, dict):
-            return {}
-        return {str(folder): _entries(listed) for folder, listed in workspaces.items()}
+        from skillyard.database import approvals
+
+        table = approvals.c
+        query = select(table.workspace, table.skill_id, table.digest, table.approved_at)
+        if workspace is not None:
+            query = query.where(table.workspace == workspace)
+        if skill_id is not None:
+            query = query.where(table.skill_id == skill_id)
+        with self.database().read() as connection:
+            return tuple(
+                Approved(**row._mapping) for row in connection.execute(query.order_by(table.workspace, table.skill_id))
+            )
 
 
-def _own_bytes(path: Path) -> bytes:
-    """The content of a regular file that only this user could have written."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(file, "rb") as stream:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
-            raise PermissionError(path)
-        return stream.read(_FILE_LIMIT)
+def _now() -> datetime:
+    from datetime import UTC, datetime  # only needed by who writes
 
-
-def _entries(listed: object) -> list[_Entry]:
-    if not isinstance(listed, list):
-        return []
-    return [
-        {"skill": item["skill"], "digest": item["digest"], "approved_at": str(item.get("approved_at", ""))}
-        for item in listed
-        if isinstance(item, dict) and isinstance(item.get("skill"), str) and isinstance(item.get("digest"), str)
-    ]
+    return datetime.now(UTC)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.errors import InvalidSkill, LinkNotAllowed, SpecialNotAllowed
-from skillyard.packages import IGNORED, FoundSkill, Limits, Origin, tree_digest
+from skillyard.packages import IGNORED, FoundSkill, Limits, Origin, tree_digest, verify_tree
 from skillyard.registry.fetching import Fetched
 from skillyard.registry.powers import Powers, read_powers
 from skillyard.registry.requirements import Requirements, read_requirements
@@ -44,7 +44,10 @@ class Scanner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One skill in `tree`; `digest` names its content, `size` is the sum of its files in bytes (D-8)."""
+    """One skill in `tree`; `digest` names its content, `size` is the sum of its files in bytes (D-8).
+
+    `signer` is the public key of whoever signed it.
+    """
 
     skill_id: str
     name: str
@@ -57,6 +60,7 @@ class Candidate:
     requirements: Requirements
     inventory: Mapping[str, object]
     skill_md_hash: str
+    signer: str | None = None
     warnings: tuple[str, ...] = ()
     findings: tuple[Mapping[str, object], ...] = ()
 
@@ -149,9 +153,10 @@ def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: st
 
 
 def checked(candidate: Candidate, folder_name: str) -> Candidate:
-    """The candidate with its warnings.
+    """The candidate with its warnings, and with whoever signed it.
 
     Raises:
+        SignatureInvalid: it has a signature that does not hold.
         InvalidSkill: its SKILL.md lacks a name or a description, or cannot be read.
     """
     document = candidate.document
@@ -164,4 +169,5 @@ def checked(candidate: Candidate, folder_name: str) -> Candidate:
             diagnostics=[found.to_dict() for found in document.diagnostics],
         )
     told = tuple(f"SKILL.md:{found.line}: {found.message}" for found in document.diagnostics if found.severity != "info")
-    return replace(candidate, warnings=(*candidate.warnings, *told))
+    signature = verify_tree(candidate.tree)
+    return replace(candidate, warnings=(*candidate.warnings, *told), signer=signature.key if signature else None)

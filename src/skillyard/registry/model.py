@@ -161,6 +161,7 @@ class Result:
     digest: str | None
     powers: Powers | None = None
     declared_version: str | None = None
+    signer: str | None = None
     warnings: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
     log_id: str | None = None

@@ -19,6 +19,7 @@ from skillyard.errors import (
     DigestMismatch,
     LocalEdits,
     NoSkillInside,
+    SignerChanged,
     VersionUnusable,
 )
 from skillyard.packages import Limits, Source, choose_skills, find_skills, tree_digest
@@ -46,7 +47,8 @@ class Order:
     """What is to be installed, and how.
 
     `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
-    that it must have. `force` installs over local edits and yanked content, and installs the same content again.
+    that it must have. `force` installs over local edits and yanked content, and installs the same content again. With
+    `accept_signer` another signer than before is taken, or none.
     """
 
     source: Source
@@ -56,6 +58,7 @@ class Order:
     operation: Literal["install", "update"] = "install"
     consent: Consent | None = None
     force: bool = False
+    accept_signer: bool = False
     progress: Progress | None = None
 
 
@@ -106,6 +109,7 @@ class Pipeline:
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
                 self._refuse_yanked(candidate, order)
+                self._refuse_signer(candidate, order)
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
@@ -124,6 +128,20 @@ class Pipeline:
                     f"this content of {candidate.skill_id} was yanked as {version.version}{why}",
                     hint="install another version, or use --force",
                 )
+
+    def _refuse_signer(self, candidate: Candidate, order: Order) -> None:
+        """Trust the signer of the first version; content whose digest was promised needs nobody to vouch for it."""
+        versions = self.ledger.versions(candidate.skill_id)
+        signer = versions[0].signer if versions else None
+        if signer in (None, candidate.signer) or order.accept_signer or candidate.skill_id in order.expected:
+            return
+        now = f"signed by {candidate.signer}" if candidate.signer else "not signed"
+        raise SignerChanged(
+            f"{candidate.skill_id} was signed by {signer} until now, and this is {now}",
+            hint="ask who publishes it whether that is right; then use --accept-signer",
+            before=signer,
+            now=candidate.signer,
+        )
 
     def _agreed(self, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
         """For each skill the sentences somebody agreed to."""
@@ -215,6 +233,7 @@ class Pipeline:
             digest=candidate.digest,
             powers=candidate.powers,
             declared_version=candidate.document.metadata.version,
+            signer=candidate.signer,
             warnings=candidate.warnings,
             findings=candidate.findings,
             unmet=self.unmet(candidate.skill_id, candidate.requirements),

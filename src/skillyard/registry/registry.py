@@ -138,13 +138,14 @@ class Registry:
         force: bool = False,
         expected: Mapping[str, str] | None = None,
         only: Sequence[str] = (),
+        accept_signer: bool = False,
         progress: Progress | None = None,
     ) -> InstallReport:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
 
         `consent` is asked when an installed skill would be allowed more than before; without it that is refused. `only` are
         the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
-        alone, unless `force`.
+        alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -152,6 +153,7 @@ class Registry:
             ConsentRequired: nobody agreed to more power.
             LocalEdits: the installed version was changed by hand.
             DigestMismatch: it is not what `expected` says.
+            SignatureInvalid, SignerChanged: its signature does not hold, or is somebody else's than before.
         """
         found = resolve(source) if isinstance(source, str) else source
         return self._pipeline().install(
@@ -162,12 +164,19 @@ class Registry:
                 expected=expected or {},
                 consent=consent,
                 force=force,
+                accept_signer=accept_signer,
                 progress=progress,
             )
         )
 
     def update(
-        self, name: str, *, consent: Consent | None = None, force: bool = False, progress: Progress | None = None
+        self,
+        name: str,
+        *,
+        consent: Consent | None = None,
+        force: bool = False,
+        accept_signer: bool = False,
+        progress: Progress | None = None,
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
@@ -179,7 +188,15 @@ class Registry:
         origin = self.current(skill.skill_id).origin
         source = source_of(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
         return self._pipeline().install(
-            Order(source, only=(skill.skill_id,), operation="update", consent=consent, force=force, progress=progress)
+            Order(
+                source,
+                only=(skill.skill_id,),
+                operation="update",
+                consent=consent,
+                force=force,
+                accept_signer=accept_signer,
+                progress=progress,
+            )
         )
 
     def uninstall(self, name: str, *, prune: bool = False, force: bool = False, progress: Progress | None = None) -> Result:

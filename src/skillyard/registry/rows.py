@@ -53,6 +53,7 @@ def content_of(candidate: Candidate) -> dict[str, Any]:
         "file_inventory": candidate.inventory,
         "powers": candidate.powers.to_dict(),
         "findings": list(candidate.findings),
+        "signer": candidate.signer,
     }
 
 

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
-from skillyard.permissions import AllowedTools, Approvals, Rules, visible
+from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, visible
 from skillyard.prompt import write_index
 from skillyard.text import single_line
 from skillyard.tools.access import Access
@@ -26,7 +27,7 @@ from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Catalog, Permission, Skill
-    from skillyard.engine import Engine
+    from skillyard.engine import Engine, Records
     from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run
     from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
@@ -86,10 +87,11 @@ class SkillTools:
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
-        approvals = Approvals(approver, workspace=catalog.project_root)
+        records = cache(lambda: _records(catalog))
+        approvals = Approvals(approver, store=SqlApprovalStore(lambda: records().database, catalog.project_root))
         access = Access(catalog, _rules(catalog, permissions), approvals)
         mode = allowed_tools or catalog.configuration.allowed_tools
-        runner = (engine or _engine(catalog, executor, record)) if run_skills else None
+        runner = (engine or _engine(catalog, executor, records() if record else None)) if run_skills else None
         self._context = ToolContext(
             access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}), tuple(_TOOLS)
         )
@@ -339,12 +341,18 @@ def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | Non
     return Rules.of(catalog.configuration)
 
 
-def _engine(catalog: Catalog, executor: Executor | None, record: bool) -> Engine:
-    from skillyard.engine import LocalEngine, Records  # the sandbox is only loaded by who may run something
+def _records(catalog: Catalog) -> Records:
+    from skillyard.engine import Records  # loaded by who may run something, or must ask about something
+
+    return Records.of(catalog)
+
+
+def _engine(catalog: Catalog, executor: Executor | None, records: Records | None) -> Engine:
+    from skillyard.engine import LocalEngine, PoolEngine  # the sandbox is only loaded by who may run something
     from skillyard.execution import Executor
 
     runner = executor or Executor.from_configuration(catalog.configuration)
-    return LocalEngine(runner, Records.of(catalog) if record else None)
+    return PoolEngine(LocalEngine(runner, records), records)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:

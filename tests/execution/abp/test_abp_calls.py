@@ -157,7 +157,6 @@ json_values = st.recursive(
 
 
 @pytest.mark.row("000-33")
-@settings(deadline=None)
 @given(parameters=st.dictionaries(st.text(max_size=8), json_values, max_size=4), around=st.sampled_from(["", "so:\n", "```\n"]))
 def test_every_call_that_is_written_well_is_read_as_it_was_meant(parameters: dict[str, Any], around: str) -> None:
     found = parse_abp_calls(around + block(json.dumps({"action": "go", "parameters": parameters})) + around)
@@ -166,7 +165,6 @@ def test_every_call_that_is_written_well_is_read_as_it_was_meant(parameters: dic
 
 
 @pytest.mark.row("000-33")
-@settings(deadline=None)
 @given(parameters=st.dictionaries(st.text(max_size=8), json_values, max_size=4), cut=st.integers(0, 60))
 def test_a_call_that_was_cut_off_gives_nothing_that_was_not_written(parameters: dict[str, Any], cut: int) -> None:
     whole = json.dumps({"action": "go", "parameters": parameters})
@@ -182,7 +180,7 @@ def _is_part(value: Any, whole: Any) -> bool:
 
 
 @pytest.mark.row("000-33")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from('{}[]",:\\ \n1a') | st.characters(), max_size=200))
 def test_no_text_ever_raises(text: str) -> None:
     parse_abp_calls(text)

@@ -6,7 +6,15 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.installing import InstallProgress, consent_of, draw_results, open_lock, open_registry, unknown_lock
+from skillyard.cli.installing import (
+    InstallProgress,
+    add_accept_signer,
+    consent_of,
+    draw_results,
+    open_lock,
+    open_registry,
+    unknown_lock,
+)
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -31,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="install over local edits, yanked content, and the same content again"
     )
+    add_accept_signer(parser)
     parser.add_argument("--save", action="store_true", help="write source and digest to the project's skillyard.lock")
 
 
@@ -51,7 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
         return OK
     with InstallProgress(screen) as progress:
         report = registry.install(
-            arguments.source, skills=arguments.skill, consent=consent, force=arguments.force, progress=progress
+            arguments.source,
+            skills=arguments.skill,
+            consent=consent,
+            force=arguments.force,
+            accept_signer=arguments.accept_signer,
+            progress=progress,
         )
     if arguments.save:
         open_lock(arguments).record(report.results)

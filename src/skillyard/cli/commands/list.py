@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         screen.note(_summary(catalog, skills))
     else:
         screen.note(f"no skills in {', '.join(root.path for root in catalog.roots) or 'any folder'}")
-        screen.note("hint: make one with `skillyard new NAME --description TEXT`, or name a folder with --root")
+        screen.hint("make one with `skillyard new NAME --description TEXT`, or name a folder with --root")
     return _code(arguments, catalog)
 
 

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         draw_run(screen, skill.name, outcome)
         if outcome.error is not None and outcome.error.code in _HINTS:
-            screen.note("hint: " + _HINTS[outcome.error.code].format(id=skill.id))
+            screen.hint(_HINTS[outcome.error.code].format(id=skill.id))
     return OK if outcome.error is None else FAILURE
 
 

@@ -52,7 +52,7 @@ def _draw(screen: Screen, name: str, report: TrialReport) -> None:
     failed = [trial for trial in report.trials if not trial.passed]
     if not report.trials:
         screen.line(f"{name}: nothing to test", style="warning")
-        screen.note("hint: put scripts into tests/, or examples into tests/examples.json")
+        screen.hint("put scripts into tests/, or examples into tests/examples.json")
     else:
         passed = len(report.trials) - len(failed)
         screen.line(f"{name}: {passed} of {counted(len(report.trials), 'trial')} passed", style="error" if failed else "ok")

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.installing import InstallProgress, consent_of, draw_results, open_lock, open_registry
+from skillyard.cli.installing import InstallProgress, add_accept_signer, consent_of, draw_results, open_lock, open_registry
 from skillyard.errors import SkillyardError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the skill to update (default: every installed skill)")
     parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     parser.add_argument("--force", action="store_true", help="update over local edits and yanked content")
+    add_accept_signer(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
                     skill.skill_id,
                     consent=consent_of(screen, yes=arguments.yes),
                     force=arguments.force,
+                    accept_signer=arguments.accept_signer,
                     progress=progress,
                 )
                 results += report.results
@@ -53,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name, problem in failed:
             screen.line(f"failed {name}: {problem.message}", style="error")
             if problem.hint:
-                screen.note(f"hint: {problem.hint}")
+                screen.hint(problem.hint)
         if not skills:
             screen.note("nothing is installed")
     return FAILURE if failed else OK

@@ -21,6 +21,7 @@ class _Verified(TypedDict):
     archive_sha256: str | None
     skills: list[str]
     flagged: list[str]
+    signers: list[str | None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--digest", metavar="SHA256", help="what it must be: the digest of the skill or of the file, as `pack` tells them"
     )
+    parser.add_argument("--signer", metavar="KEY", help="who must have signed it: ed25519:…")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,14 +39,20 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.package)
     found = _folder(path) if path.is_dir() else _archive(path)
     wanted = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
-    good = not wanted or wanted in (found["digest"], found["archive_sha256"])
+    right = not wanted or wanted in (found["digest"], found["archive_sha256"])
+    good = right and (not arguments.signer or set(found["signers"]) == {arguments.signer})
     if screen.as_json:
         screen.data({"ok": good, **found})
         return OK if good else FAILURE
     names = ", ".join(found["skills"])
     screen.line(
-        f"{path}: {counted(len(found['skills']), 'skill')}: {names}" if good else f"{path} is not {wanted}", style=_style(good)
+        f"{path}: {counted(len(found['skills']), 'skill')}: {names}" if right else f"{path} is not {wanted}",
+        style=_style(right),
     )
+    if right and not good:
+        screen.line(f"it is not signed by {arguments.signer}", style="error")
+    for name, signer in zip(found["skills"], found["signers"], strict=True):
+        screen.line(f"{name} is signed by {signer}" if signer else f"{name} is not signed")
     screen.line(f"digest of the skill: {found['digest']}")
     if found["archive_sha256"]:
         screen.line(f"digest of the file:  {found['archive_sha256']}")
@@ -58,26 +66,35 @@ def _style(good: bool) -> str:
 
 
 def _folder(path: Path) -> _Verified:
-    from skillyard.packages import pack
+    from skillyard.packages import pack, verify_tree
 
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         package = pack(path, f"{scratch}/package.zip")
+    signature = verify_tree(path)
     hidden = [name for name in package.entries if name.startswith(".") or "/." in name]
-    return {"digest": package.digest, "archive_sha256": None, "skills": [path.resolve().name], "flagged": hidden}
+    return {
+        "digest": package.digest,
+        "archive_sha256": None,
+        "skills": [path.resolve().name],
+        "flagged": hidden,
+        "signers": [signature.key if signature else None],
+    }
 
 
 def _archive(path: Path) -> _Verified:
     """What is in an archive; with one skill the digest is that skill's, wherever in the archive it is."""
-    from skillyard.packages import choose_skills, digest_of, extract, find_skills, tree_digest
+    from skillyard.packages import choose_skills, digest_of, extract, find_skills, tree_digest, verify_tree
 
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         extracted = extract(path, scratch)
         skills = choose_skills(find_skills(extracted.tree))
         digest = tree_digest(skills[0].directory) if len(skills) == 1 else extracted.digest
+        signatures = [verify_tree(skill.directory) for skill in skills]
     names = [skill.name for skill in skills]
     return {
         "digest": digest,
         "archive_sha256": digest_of(path.read_bytes()),
         "skills": names,
         "flagged": list(extracted.flagged),
+        "signers": [signature.key if signature else None for signature in signatures],
     }

@@ -1,0 +1,68 @@
+"""`skillyard approvals`: what was agreed to for a workspace, and taking it back."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skillyard.cli.failures import OK, UsageProblem
+from skillyard.cli.opening import open_approvals
+from skillyard.errors import AmbiguousSkill, RecordNotFound
+
+if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
+    from skillyard.permissions import Approved, SqlApprovalStore
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `approvals` takes."""
+    parser.add_argument("action", nargs="?", choices=("list", "revoke"), default="list", help="list (the default) or revoke")
+    parser.add_argument("skill", nargs="?", metavar="SKILL", help="for revoke: the id or name of the skill")
+    parser.add_argument("--all", action="store_true", help="for revoke: every skill of this workspace")
+    parser.add_argument("--everywhere", action="store_true", help="for list: those of all workspaces")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List or revoke."""
+    if (arguments.action == "revoke") != (arguments.all or arguments.skill is not None) or (arguments.all and arguments.skill):
+        hint = "`skillyard approvals`, `skillyard approvals revoke SKILL` or `skillyard approvals revoke --all`"
+        raise UsageProblem("which approvals?", hint=hint)
+    store = open_approvals(arguments)
+    if arguments.action == "list":
+        _list(arguments.screen, store.everywhere() if arguments.everywhere else store.approved())
+    else:
+        _revoke(arguments.screen, store, arguments.skill)
+    return OK
+
+
+def _list(screen: Screen, approved: tuple[Approved, ...]) -> None:
+    if screen.as_json:
+        screen.data({"approvals": [item.to_dict() for item in approved]})
+    elif approved:
+        rows = [(item.skill_id, item.digest[:19], item.to_dict()["approved_at"], item.workspace) for item in approved]
+        screen.table(rows, header=("SKILL", "CONTENT", "APPROVED", "WORKSPACE"), stretch=3)
+    else:
+        screen.note("no approvals")
+
+
+def _revoke(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None:
+    known = [item.skill_id for item in store.approved()]
+    chosen = known if wanted is None else [_one(known, wanted)]
+    revoked = [skill_id for skill_id in chosen if store.remove(skill_id)]
+    if screen.as_json:
+        screen.data({"revoked": revoked})
+    else:
+        screen.line("\n".join(f"revoked {skill_id}: you will be asked again" for skill_id in revoked) or "no approvals")
+
+
+def _one(known: list[str], wanted: str) -> str:
+    """The id that is `wanted`, or ends in it as a name."""
+    fitting = [wanted] if wanted in known else [skill_id for skill_id in known if skill_id.rpartition(":")[2] == wanted]
+    if not fitting:
+        message = f"nothing was agreed to for {wanted!r} in this workspace"
+        raise RecordNotFound(message, hint="`skillyard approvals` lists what was; --project names another workspace")
+    if len(fitting) > 1:
+        raise AmbiguousSkill(f"{wanted!r} can be several skills", candidates=fitting)
+    return fitting[0]

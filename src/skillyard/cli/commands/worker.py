@@ -1,0 +1,71 @@
+"""`skillyard worker`: work for worker pools until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from typing import TYPE_CHECKING
+
+from skillyard.cli.arguments import positive
+from skillyard.cli.failures import OK
+from skillyard.cli.opening import open_catalog
+
+if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
+    from skillyard.engine import Worker
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `worker` takes."""
+    parser.add_argument(
+        "--pool", action="append", required=True, metavar="NAME", help="work for this pool; may be given several times"
+    )
+    parser.add_argument(
+        "--concurrency", type=positive, default=1, metavar="N", help="so many runs at once (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--grace",
+        type=positive,
+        default=600,
+        metavar="SECONDS",
+        help="when told to stop, give the runs so long to end (default: %(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Work until a signal: the first lets what works end, the second ends it."""
+    import asyncio
+
+    catalog = open_catalog(arguments)
+    worker = catalog.worker(*arguments.pool, concurrency=arguments.concurrency)
+    asyncio.run(_serve(worker, arguments.grace, arguments.screen))
+    return OK
+
+
+async def _serve(worker: Worker, grace_s: float, screen: Screen) -> None:
+    import asyncio
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    serving = asyncio.create_task(worker.serve(stop, grace_s=grace_s))
+
+    def leave() -> None:
+        if stop.is_set():
+            serving.cancel()
+        else:
+            screen.note("stopping: what works may end; once more to end it now")
+            stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, leave)
+    started = {"worker": worker.id, "pools": list(worker.pools), "concurrency": worker.concurrency}
+    if screen.as_json:
+        screen.data(started)
+    else:
+        screen.line(f"{worker.id} works for {', '.join(worker.pools)}; {worker.concurrency} at once")
+    screen.flush()
+    try:
+        await serving
+    except asyncio.CancelledError:
+        screen.note("stopped at once; what worked is recorded as interrupted")

@@ -1,0 +1,50 @@
+"""One request to run a skill, with the id its run will have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from skillyard.engine.record import RunRecord
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.engine.keeping import Keeping
+
+__all__ = ["RunCall"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunCall:
+    """One request; `pool` is where it was handed over to, `unavailable` why the skill's own kind cannot be used.
+
+    `warnings` are what there was to say before the run.
+    """
+
+    run_id: str
+    skill: Skill
+    parameters: Mapping[str, object]
+    context: Mapping[str, object]
+    entry: str | None = None
+    digest: str | None = None
+    keeping: Keeping | None = None
+    pool: str | None = None
+    unavailable: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def record(self) -> RunRecord:
+        """What is known of the run before it starts."""
+        return RunRecord(
+            id=self.run_id,
+            skill_id=self.skill.id,
+            skill_name=str(getattr(self.skill, "name", self.skill.id)),
+            kind=self.skill.kind,
+            state="queued",
+            created_at=datetime.now(UTC),
+            entry=self.entry,
+            digest=self.keeping.digest if self.keeping else self.digest,
+            parameters=self.parameters,
+            context=self.context,
+        )

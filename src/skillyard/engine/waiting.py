@@ -1,0 +1,113 @@
+"""Waiting for a run that a worker has: until it has ended, its worker is gone, or nobody is left who could take it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skillyard.engine.outcome import run_of
+from skillyard.engine.record import FINAL
+from skillyard.engine.working import in_thread, note_end
+from skillyard.errors import DatabaseUnavailable
+from skillyard.execution import RunError
+
+if TYPE_CHECKING:
+    from skillyard.engine.bell import Bell
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.queue import Place, RunQueue
+    from skillyard.engine.roster import Roster
+    from skillyard.execution import Run
+
+__all__ = ["Reach", "await_run"]
+
+_LOOK_S: Final = 1.0  # how often who waits looks for itself
+_GRACE_S: Final = 30.0  # for a worker to say that the time of a run is over
+_PATIENCE_S: Final = 60.0  # with a database that does not answer
+_GONE: Final = RunError("INTERRUPTED", "the worker that carried the run is gone")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The way to the workers of one database."""
+
+    queue: RunQueue
+    roster: Roster
+    bell: Bell
+    journal: Journal
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One run that is waited for."""
+
+    run_id: str
+    pool: str
+    timeout_ms: int
+    reach: Reach
+    deadline: float | None = None
+    seen: float = 0.0
+
+    async def look(self) -> Place | None:
+        """Where the run is; None while the database does not answer.
+
+        Raises:
+            DatabaseUnavailable: it has not answered for a minute.
+        """
+        try:
+            place = await asyncio.to_thread(self.reach.queue.place, self.run_id)
+        except DatabaseUnavailable as error:
+            if time.monotonic() - self.seen > _PATIENCE_S:
+                raise
+            _log.warning("waiting for run %s: %s", self.run_id, error.message)
+            return None
+        self.seen = time.monotonic()
+        return place
+
+    async def taken_back(self) -> bool:
+        """Whether the run was taken back because no worker is left that could take it."""
+        reach = self.reach
+        with suppress(DatabaseUnavailable):
+            if not await asyncio.to_thread(reach.roster.is_served, self.pool):
+                return await in_thread(lambda: reach.queue.take_back(self.run_id))
+        return False
+
+    async def look_after(self, place: Place) -> None:
+        """End the run when its worker is gone, or when it says nothing long after the run's time."""
+        now = time.monotonic()
+        self.deadline = self.deadline or now + self.timeout_ms / 1000 + _GRACE_S
+        with suppress(DatabaseUnavailable):
+            if not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner):
+                await note_end(self.reach.journal, "interrupted", self.run_id, _GONE)
+                await in_thread(lambda: self.reach.queue.let_go(self.run_id))
+            elif now > self.deadline:
+                message = f"its worker has not said how it ended within {self.timeout_ms} ms"
+                await note_end(self.reach.journal, "failed", self.run_id, RunError("RESOURCE_LIMIT_ERROR", message))
+                await in_thread(lambda: self.reach.queue.let_go(self.run_id))
+
+
+async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: Reach) -> Run | None:
+    """What became of a run that was handed over; None when it was taken back, noted as running here.
+
+    Raises:
+        SkillyardError: the worker could not start it.
+        DatabaseUnavailable: the database has not answered for a minute.
+    """
+    watch = _Watch(run_id, pool, timeout_ms, reach, seen=time.monotonic())
+    async with reach.bell.ring(run_id) as rung:
+        while True:
+            rung.clear()
+            place = await watch.look()
+            if place is not None and place.state in FINAL and not place.open:
+                return run_of(await asyncio.to_thread(reach.journal.get, run_id))
+            if place is not None and place.state == "queued":
+                if await watch.taken_back():
+                    return None
+            elif place is not None:
+                await watch.look_after(place)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(rung.wait(), _LOOK_S)

@@ -1,0 +1,134 @@
+"""One run from its turn to its end: done, noted with all that came of it, its memories saved; the same in every engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from skillyard.engine.keeping import still_keeps
+from skillyard.engine.tracing import trace_run
+from skillyard.errors import ExecutionProblem, SkillyardError
+from skillyard.execution import Run, RunError
+from skillyard.memory import keep_suggestions
+
+if TYPE_CHECKING:
+    from skillyard.engine.call import RunCall
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.protocol import Runner
+    from skillyard.engine.record import RunState
+    from skillyard.memory import MemoryService
+
+__all__ = ["CANCELLED", "Slots", "Work", "in_thread", "note_end"]
+
+CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")
+_TOO_LATE: Final = "the record of this run had ended before the run did: nothing is remembered"
+_log = logging.getLogger(__name__)
+_Value = TypeVar("_Value")
+
+
+class Slots:
+    """How many runs work at once; those that wait take their turn in order."""
+
+    def __init__(self, number: int | None = None) -> None:
+        self.number = number or 2 * (os.cpu_count() or 1)
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    def here(self) -> asyncio.Semaphore:
+        """The slots of the running loop; a semaphore serves one loop only."""
+        return self._of_loop.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.number))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What does runs, and where it is noted what became of them; `journal` and `memory` may be missing."""
+
+    runner: Runner
+    journal: Journal | None
+    memory: MemoryService | None
+    slots: Slots
+
+    async def carry_out(self, call: RunCall, *, started: bool = False) -> Run:
+        """Wait for a turn, run, and record how it ended, whatever happens; `started` when it is noted as running already."""
+        asked, journal = time.time_ns(), self.journal
+        try:
+            async with self.slots.here():
+                turn = time.time_ns()
+                if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
+                    raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
+                run = await self._done(call)
+        except asyncio.CancelledError:
+            await note_end(journal, "cancelled", call.run_id, CANCELLED)
+            raise
+        except SkillyardError as error:
+            await note_end(journal, "failed", call.run_id, RunError(error.code, error.message))
+            raise
+        except BaseException as error:
+            await note_end(journal, "failed", call.run_id, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
+            raise
+        trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
+        return await self._remembered(await self._recorded(run, call), call)
+
+    async def _done(self, call: RunCall) -> Run:
+        more = {} if call.unavailable is None else {"unavailable": call.unavailable}
+        run = await self.runner.run(
+            call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest, run_id=call.run_id, **more
+        )
+        return replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
+
+    async def _recorded(self, run: Run, call: RunCall) -> Run:
+        """The run, noted as ended; what cannot be noted is said, and the result is not lost."""
+        journal, keeping = self.journal, call.keeping
+        if journal is None:
+            return run
+        try:
+            ended = await in_thread(
+                lambda: journal.finish(run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0)
+            )
+        except Exception as error:  # whatever a skill gave that a database does not take: its result is more than its record
+            _log.exception("how run %s ended could not be recorded", run.run_id)
+            problem = RunError("RECORD_INCOMPLETE", f"how the run ended could not be recorded: {error}"[:500])
+            await note_end(journal, "succeeded" if run.ok else "failed", run.run_id, problem)
+            return replace(run, warnings=(*run.warnings, problem.message))
+        return run if ended else replace(run, memory_writes=(), warnings=(*run.warnings, _TOO_LATE))
+
+    async def _remembered(self, run: Run, call: RunCall) -> Run:
+        """The run, after the memories it suggests were saved; a run that failed suggests none."""
+        journal = self.journal
+        if self.memory is None or not run.ok or not run.memory_writes:
+            return run
+        kept = await keep_suggestions(
+            self.memory, run.memory_writes, run_id=run.run_id, skill_id=run.skill_id, context=call.context
+        )
+        lost = tuple(f"memory {number} was not saved: {item.reason}" for number, item in enumerate(kept, 1) if not item.saved)
+        run = replace(run, warnings=(*run.warnings, *lost))
+        if journal is not None:
+            with suppress(SkillyardError):  # the memories are safe; only the note about them is not
+                await in_thread(lambda: journal.note_memories(run.run_id, [item.to_dict() for item in kept], run.warnings))
+        return run
+
+
+async def note_end(journal: Journal | None, state: RunState, run_id: str, error: RunError) -> None:
+    """Note that a run ended without a result; the reason it did so is on its way already and is not replaced."""
+    if journal is None:
+        return
+    try:
+        await in_thread(lambda: journal.stop(run_id, state, error))
+    except SkillyardError as problem:
+        _log.error("run %s could not be recorded: %s", run_id, problem.message)
+
+
+async def in_thread(work: Callable[[], _Value]) -> _Value:
+    """Do the work in a thread and wait for it, also when the waiting is cancelled meanwhile."""
+    doing = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        raise

@@ -1,0 +1,54 @@
+"""Keys, signatures and signers at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def tidy(tmp_path: Path, make_skill: Call) -> Path:
+    folder: Path = make_skill(tmp_path / "mine", "tidy")
+    return folder
+
+
+def test_a_key_is_made_once_and_listed(call: Call, home: Path) -> None:
+    assert call("key", "--json").data == {"keys": []}
+    made = call("key", "new", "--json").data
+    assert made["public"].startswith("ed25519:")
+    assert Path(made["path"]) == home / "skillyard/keys/default.pem"
+    assert call("key", "--json").data["keys"] == [{"name": "default", "public": made["public"], "problem": None}]
+    assert made["public"] in call("key").out
+    again = call("key", "new", "--json")
+    assert (again.code, again.data["error"]["code"]) == (1, "invalid_input")
+    assert call("key", "new", "../x/y z", "--json").code in (0, 1, 2)
+    assert call("key", "new", "a b").code == 2
+
+
+def test_a_skill_is_signed_verified_installed_and_its_signer_kept(call: Call, tidy: Path) -> None:
+    public = call("key", "new", "--json").data["public"]
+    assert call("verify", tidy, "--json").data["signers"] == [None]
+    signed = call("sign", tidy, "--json").data
+    assert (signed["key"], signed["version"]) == (public, 1)
+    assert f"tidy is signed by {public}" in call("verify", tidy).out
+    assert call("verify", tidy, "--signer", public).code == 0
+    assert call("verify", tidy, "--signer", "ed25519:" + "A" * 43 + "=").code == 1
+    assert f"signed by {public}" in call("install", tidy).out
+    (tidy / "SKILL.md").write_text((tidy / "SKILL.md").read_text() + "More.\n")
+    assert call("install", tidy, "--json").data["error"]["code"] == "signature_invalid"
+    assert call("verify", tidy, "--json").data["error"]["code"] == "signature_invalid"
+    call("key", "new", "other")
+    call("sign", tidy, "--key", "other")
+    refused = call("update", "tidy", "--json")
+    assert (refused.code, refused.data["error"]["code"]) == (1, "signer_changed")
+    assert call("update", "tidy", "--accept-signer").code == 0
+
+
+def test_signing_without_a_key_or_a_skill_says_what_to_do(call: Call, tidy: Path, tmp_path: Path) -> None:
+    assert "skillyard key new" in call("sign", tidy).err
+    assert call("sign", tmp_path, "--json").data["error"]["code"] == "no_skill_inside"

@@ -1,0 +1,409 @@
+"""Worker pools: a run goes to a worker of its pool, once, and ends in one way whatever becomes of either side."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text, update
+
+from skillyard import Catalog
+from skillyard.database import Database, workers
+from skillyard.engine import FINAL, Roster
+from skillyard.engine.queue import RunQueue
+from skillyard.errors import DatabaseUnavailable, DigestMismatch, InvalidInput, SkillNotFound
+
+HEADER = "name: {name}\ndescription: Works in a pool. Use when a test runs.\ntype: {kind}\nconfig:\n  serverId: {pool}\n"
+ECHO = "import json, sys\nprint(json.dumps({'output': json.load(sys.stdin)['input'], 'warnings': ['done']}))\n"
+SLOW = "import json, sys, time\ntime.sleep(json.load(sys.stdin)['input'].get('s', 60))\nprint(json.dumps({'output': 1}))\n"
+REMEMBERS = """
+import json
+write = {"ownerType": "user", "ownerId": "ada", "type": "preference", "importance": 3, "content": "likes tea"}
+print(json.dumps({"output": 1, "memoryWrites": [write]}))
+"""
+Make = Callable[..., Catalog]
+
+
+@pytest.fixture
+def address(address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty PostgreSQL database that every catalog of the test uses."""
+    url = address_of("postgresql")
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", url)
+    return url
+
+
+@pytest.fixture
+def make(address: str, skills_root: Path, make_skill: Any) -> Iterator[Make]:
+    """Give a function that writes the skill `pooled` of the pool `gpu` and finds it."""
+    catalogs: list[Catalog] = []
+
+    def catalog(script: str = ECHO, kind: str = "distributed", pool: str = "gpu", more: str = "") -> Catalog:
+        header = HEADER.format(name="pooled", kind=kind, pool=pool) + more
+        make_skill(skills_root, "pooled", front_matter=header, files={"scripts/execute.py": script})
+        catalogs.append(Catalog.discover(roots=[skills_root], cache=False))
+        return catalogs[-1]
+
+    yield catalog
+    for made in catalogs:
+        made.records().close()
+
+
+@asynccontextmanager
+async def working(catalog: Catalog, *pools: str, concurrency: int = 1, grace_s: float = 5.0) -> Any:
+    """A worker of those pools in this process, ready to take runs."""
+    worker, stop = catalog.worker(*(pools or ("gpu",)), concurrency=concurrency), asyncio.Event()
+    serving = asyncio.create_task(worker.serve(stop, grace_s=grace_s))
+    await until(lambda: any(known.id == worker.id for known in Roster(catalog.records().database).workers()) or serving.done())
+    try:
+        yield worker
+    finally:
+        stop.set()
+        await serving
+
+
+async def until(condition: Callable[[], object], seconds: float = 20) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + seconds
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < end, "it never happened"
+        await asyncio.sleep(0.05)
+
+
+def states(catalog: Catalog) -> list[str]:
+    return [record.state for record in catalog.records().journal.list()]
+
+
+def left(catalog: Catalog) -> tuple[int, int]:
+    """How many handovers and jobs there are."""
+    with catalog.records().database.read() as connection:
+        count = connection.execute(text("SELECT (SELECT count(*) FROM handovers), (SELECT count(*) FROM procrastinate_jobs)"))
+        found = count.one()
+    return int(found[0]), int(found[1])
+
+
+@pytest.mark.row("000-20")
+async def test_a_skill_that_names_a_pool_runs_on_a_worker_of_it(make: Make) -> None:
+    catalog = make()
+    async with working(catalog) as worker:
+        run = await catalog.run("pooled", {"n": 1}, context={"userId": "ada", "apiKey": "secret"})
+        assert (run.status, run.output, run.kind) == ("ok", {"n": 1}, "distributed")
+        assert "done" in run.warnings
+        assert any("apiKey" in warning for warning in run.warnings)
+        assert run.isolation not in ("", "none")
+        record = catalog.records().journal.get(run.run_id)
+        assert (record.state, record.output) == ("succeeded", {"n": 1})
+        assert worker.pools == ("gpu",)
+    await until(lambda: left(catalog) == (0, 0))
+
+
+@pytest.mark.row("000-20", "D-17")
+async def test_a_pool_without_a_worker_is_unavailable_and_nothing_has_run(make: Make) -> None:
+    catalog = make()
+    async with working(catalog, "other"):
+        run = await catalog.run("pooled", {"n": 1})
+    assert (run.status, run.kind, run.output) == ("ok", "direct", {"n": 1})  # what stands in for it, once
+    assert any("skillyard worker --pool gpu" in warning for warning in run.warnings)
+    assert states(catalog) == ["succeeded"]
+    assert left(catalog) == (0, 0)
+
+
+@pytest.mark.row("D-17")
+async def test_a_run_is_taken_back_when_its_only_worker_leaves_before_it_began(make: Make) -> None:
+    catalog = make(SLOW)
+    async with working(catalog) as worker:
+        first = asyncio.create_task(catalog.run("pooled"))
+        await until(lambda: states(catalog) == ["running"])
+        second = asyncio.create_task(catalog.run("pooled", {"s": 0}))
+        await until(lambda: sorted(states(catalog)) == ["queued", "running"])
+        Roster(catalog.records().database).drain(worker.id)
+        run = await asyncio.wait_for(second, 20)
+        assert (run.kind, run.output) == ("direct", 1)
+        assert any("no worker serves" in warning for warning in run.warnings)
+        first.cancel()
+        await asyncio.wait([first])
+    assert sorted(states(catalog)) == ["cancelled", "succeeded"]
+
+
+async def test_runs_of_one_worker_work_at_once_up_to_its_number(make: Make) -> None:
+    catalog = make("import time, json\ntime.sleep(0.3)\nprint(json.dumps({'output': 1}))\n")
+    async with working(catalog, concurrency=4):
+        done = await asyncio.gather(*(catalog.run("pooled", {"n": number}) for number in range(8)))
+    assert [run.output for run in done] == [1] * 8
+    assert states(catalog) == ["succeeded"] * 8
+
+
+@pytest.mark.row("000-41", "D-18")
+async def test_memories_of_a_worker_are_saved_once(make: Make) -> None:
+    catalog = make(REMEMBERS)
+    async with working(catalog):
+        run = await catalog.run("pooled", context={"userId": "ada"})
+    assert run.ok
+    assert [memory.content for memory in await catalog.memory().list(user_id="ada")] == ["likes tea"]
+
+
+async def test_a_result_that_may_be_kept_is_kept_by_the_worker_and_given_again(make: Make) -> None:
+    catalog = make(more="cacheable: true\n")
+    async with working(catalog):
+        first, again = [await catalog.run("pooled", {"n": 1}) for _ in range(2)]
+    assert (first.cache_hit, again.cache_hit) == (False, True)
+    assert again.output == first.output
+
+
+async def test_cancelling_the_caller_ends_the_run_on_the_worker(make: Make) -> None:
+    catalog = make(SLOW)
+    async with working(catalog):
+        asked = asyncio.create_task(catalog.run("pooled"))
+        await until(lambda: states(catalog) == ["running"])
+        begun = time.monotonic()
+        asked.cancel()
+        await asyncio.wait([asked])
+        assert states(catalog) == ["cancelled"]
+        await until(lambda: left(catalog) == (0, 0))
+        assert time.monotonic() - begun < 30  # the script would have gone on for a minute
+
+
+@pytest.mark.row("000-40")
+async def test_a_script_that_fails_on_a_worker_fails_for_its_caller_in_the_same_words(make: Make) -> None:
+    catalog = make("import sys\nprint('oh no', file=sys.stderr)\nsys.exit(3)\n")
+    async with working(catalog):
+        there = await catalog.run("pooled")
+        here = await catalog.run("pooled", entry="scripts/execute.py")
+    assert there.error == here.error
+    assert (there.status, "oh no" in there.stderr) == (here.status, True)
+
+
+async def test_a_worker_runs_only_the_content_that_was_asked_for(make: Make, skills_root: Path) -> None:
+    catalog = make()
+    async with working(make()):
+        (skills_root / "pooled/scripts/execute.py").write_text(ECHO + "# newer\n")
+        run = await catalog.run("pooled", {"n": 2})
+        assert run.ok  # the worker looked again
+        stale = catalog.get("pooled").digest()
+        (skills_root / "pooled/scripts/execute.py").write_text(ECHO + "# newest\n")
+        with pytest.raises(DigestMismatch) as refused:
+            await catalog.engine().run(catalog.get("pooled"), {}, digest=stale)
+    assert "skillyard runs show" in refused.value.hint
+
+
+async def test_a_worker_without_the_skill_says_so(make: Make, tmp_path: Path) -> None:
+    catalog = make()
+    async with working(Catalog.discover(roots=[tmp_path / "none"], cache=False)):
+        with pytest.raises(SkillNotFound):
+            await catalog.run("pooled")
+    assert states(catalog) == ["failed"]
+
+
+async def test_a_worker_runs_nothing_that_a_rule_denies_there(make: Make, tmp_path: Path, skills_root: Path) -> None:
+    catalog = make()
+    (tmp_path / "skillyard.toml").write_text('[permissions.skills]\npooled = "deny"\n')
+    denying = Catalog.discover(roots=[skills_root], cwd=tmp_path, cache=False)
+    async with working(denying):
+        with pytest.raises(Exception, match="permission") as refused:
+            await catalog.run("pooled")
+    assert getattr(refused.value, "code", "") == "permission_denied"
+
+
+async def test_a_worker_that_is_stopped_lets_its_runs_end_within_the_grace(make: Make) -> None:
+    catalog = make("import time, json\ntime.sleep(1)\nprint(json.dumps({'output': 1}))\n")
+    async with working(catalog):
+        asked = asyncio.create_task(catalog.run("pooled"))
+        await until(lambda: states(catalog) == ["running"])
+    assert (await asked).output == 1
+
+
+async def test_what_has_not_ended_when_the_grace_is_over_is_interrupted(make: Make) -> None:
+    catalog = make(SLOW)
+    async with working(catalog, grace_s=0.2):
+        asked = asyncio.create_task(catalog.run("pooled"))
+        await until(lambda: states(catalog) == ["running"])
+    run = await asyncio.wait_for(asked, 20)
+    assert (run.status, run.error.code if run.error else None) == ("killed", "INTERRUPTED")
+    assert states(catalog) == ["interrupted"]
+
+
+@asynccontextmanager
+async def process(skills_root: Path, *more: str) -> Any:
+    """`skillyard worker --pool gpu` as a process of its own, ready."""
+    command = [sys.executable, "-m", "skillyard.cli", "worker", "--pool", "gpu", "--root", str(skills_root), "--json", *more]
+    child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        started = json.loads(await asyncio.wait_for(child.stdout.readline(), 60))
+        database = Database.open("", os.environ["SKILLYARD_DATABASE_URL"])
+        await until(lambda: any(known.id == started["worker"] for known in Roster(database).workers()))
+        yield child
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+async def test_a_killed_worker_leaves_an_interrupted_run_that_nobody_runs_again(make: Make, skills_root: Path) -> None:
+    catalog = make(SLOW)
+    async with process(skills_root) as child:
+        asked = asyncio.create_task(catalog.run("pooled"))
+        await until(lambda: states(catalog) == ["running"])
+        child.kill()
+        run = await asyncio.wait_for(asked, 30)
+    assert (run.status, run.error.code if run.error else None) == ("killed", "INTERRUPTED")
+    async with working(catalog):
+        await asyncio.sleep(1)
+        assert states(catalog) == ["interrupted"]
+    assert left(catalog) == (0, 0)
+
+
+async def test_a_worker_that_is_told_to_stop_finishes_and_leaves(make: Make, skills_root: Path) -> None:
+    catalog = make("import time, json\ntime.sleep(1.5)\nprint(json.dumps({'output': 1}))\n")
+    async with process(skills_root) as child:
+        asked = asyncio.create_task(catalog.run("pooled"))
+        await until(lambda: states(catalog) == ["running"])
+        child.send_signal(signal.SIGTERM)
+        assert (await asyncio.wait_for(asked, 30)).output == 1
+        assert await asyncio.wait_for(child.wait(), 30) == 0
+    assert Roster(catalog.records().database).workers() == ()
+
+
+async def test_a_worker_that_slept_and_was_taken_for_dead_changes_nothing_and_remembers_nothing(
+    make: Make, skills_root: Path
+) -> None:
+    catalog = make("import time\ntime.sleep(1)\n" + REMEMBERS)
+    async with process(skills_root) as child:
+        asked = asyncio.create_task(catalog.run("pooled", context={"userId": "ada"}))
+        await until(lambda: states(catalog) == ["running"])
+        child.send_signal(signal.SIGSTOP)
+        journal = catalog.records().journal
+        from skillyard.execution import RunError
+
+        journal.stop(journal.list()[0].id, "interrupted", RunError("INTERRUPTED", "taken for dead"))
+        child.send_signal(signal.SIGCONT)
+        run = await asyncio.wait_for(asked, 30)
+        assert run.error is not None
+        await until(lambda: left(catalog) == (0, 0))
+    assert states(catalog) == ["interrupted"]
+    assert await catalog.memory().list(user_id="ada") == ()
+
+
+async def test_a_caller_that_is_killed_leaves_no_run_open(make: Make, skills_root: Path) -> None:
+    catalog = make(SLOW)
+    async with working(catalog):
+        command = [sys.executable, "-m", "skillyard.cli", "run", "pooled", "--root", str(skills_root)]
+        child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        await until(lambda: states(catalog) == ["running"], 60)
+        child.kill()
+        await child.wait()
+        assert states(catalog) == ["running"]  # the worker carries it, and it is the worker's to end
+    assert states(catalog) == ["interrupted"]
+
+
+async def test_connections_that_are_cut_are_made_again(make: Make) -> None:
+    catalog = make("import time, json\ntime.sleep(1)\nprint(json.dumps({'output': 1}))\n")
+    async with working(catalog):
+        asked = asyncio.create_task(catalog.run("pooled"))
+        await until(lambda: states(catalog) == ["running"])
+        with catalog.records().database.read() as connection:
+            connection.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+            )
+        run = await asyncio.wait_for(asked, 40)
+        assert run.status in ("ok", "killed")
+        assert states(catalog)[0] in FINAL
+        assert (await asyncio.wait_for(catalog.run("pooled"), 40)).output == 1
+
+
+def test_many_workers_take_each_run_once(make: Make) -> None:
+    catalog = make()
+    database = catalog.records().database
+    queue = RunQueue(database)
+    queue.prepare()
+    from skillyard.engine.call import RunCall
+
+    ids = [f"run_{number}" for number in range(30)]
+    for run_id in ids:
+        call = RunCall(run_id, catalog.get("pooled"), {}, {})
+        queue.hand_over(call.record(), pool="gpu", request="{}", cache_key=None)
+    taken: list[str] = []
+
+    def take() -> None:
+        taken.extend(run_id for run_id in ids if queue.take(run_id, "me") is not None)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == sorted(ids)
+
+
+def test_a_worker_that_is_silent_serves_nothing(make: Make) -> None:
+    database = make().records().database
+    roster = Roster(database)
+    roster.join("w1", ["gpu"], 2)
+    assert roster.is_served("gpu")
+    with database.write() as connection:
+        connection.execute(update(workers).values(seen_at=text("now() - interval '1 minute'")))
+    assert not roster.is_served("gpu")
+    assert [worker.state for worker in roster.workers()] == ["gone"]
+    assert roster.beat("w1")
+    assert roster.is_served("gpu")
+    roster.leave("w1")
+    assert not roster.beat("w1")
+
+
+def test_what_the_list_of_workers_tells(make: Make) -> None:
+    catalog = make()
+    roster = Roster(catalog.records().database)
+    roster.join("w1", ["gpu", "cpu"], 2)
+    queue = RunQueue(catalog.records().database)
+    queue.prepare()
+    from skillyard.engine.call import RunCall
+
+    call = RunCall("run_1", catalog.get("pooled"), {}, {})
+    queue.hand_over(call.record(), pool="gpu", request="{}", cache_key=None)
+    assert [pool.to_dict() for pool in roster.pools()] == [
+        {"name": "cpu", "workers": 1, "waiting": 0, "running": 0},
+        {"name": "gpu", "workers": 1, "waiting": 1, "running": 0},
+    ]
+    (worker,) = roster.workers()
+    shape = worker.to_dict()
+    assert (shape["pools"], shape["state"], shape["process"]) == (["cpu", "gpu"], "idle", os.getpid())
+
+
+@pytest.mark.parametrize("pools", [(), ("",), ("a\nb",), ("x" * 101,)])
+def test_a_worker_needs_the_name_of_a_pool(make: Make, pools: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput):
+        make().worker(*pools)
+
+
+async def test_without_postgresql_a_pool_is_unavailable_and_says_what_it_needs(
+    skills_root: Path, make_skill: Any, tmp_path: Path
+) -> None:
+    header = HEADER.format(name="pooled", kind="distributed", pool="gpu")
+    make_skill(skills_root, "pooled", front_matter=header, files={"scripts/execute.py": ECHO})
+    catalog = Catalog.discover(roots=[skills_root], cache=False)
+    run = await catalog.run("pooled")
+    assert (run.ok, run.kind) == (True, "direct")
+    assert any("PostgreSQL" in warning for warning in run.warnings)
+    with pytest.raises(DatabaseUnavailable, match="PostgreSQL"):
+        catalog.worker("gpu")
+
+
+async def test_an_unrecorded_run_never_goes_to_a_pool(make: Make) -> None:
+    catalog = make()
+    async with working(catalog):
+        run = await catalog.run("pooled", record=False)
+    assert run.kind == "direct"
+    assert any("not recorded" in warning for warning in run.warnings)
