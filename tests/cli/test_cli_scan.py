@@ -136,3 +136,12 @@ def test_an_install_tells_the_worst_and_goes_on(call: Call, bad: Path) -> None:
     assert "scanner" not in call("install", bad / "bad").out
     result = call("install", bad / "bad", "--force", "--json").data["results"][0]
     assert result["findings"][0]["rule"] == "download-and-run"
+
+
+def test_a_scanner_that_cannot_work_stops_no_install_and_says_so(call: Call, bad: Path, project: Path) -> None:
+    (project / "skillyard.toml").write_text('[[scan.suppress]]\nrule = "nonsense"\n')
+    answer = call("install", bad / "bad")
+    assert answer.code == 0
+    assert "the scanner found 1 medium" in answer.out
+    assert "nothing was looked for: " in answer.out
+    assert "scan.suppress" in answer.out

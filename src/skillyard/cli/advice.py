@@ -22,15 +22,30 @@ _KEPT: Final = 100
 
 
 def scanner_of(catalog: Catalog) -> Scanner:
-    """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred."""
+    """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
+
+    Advice stops no install: where the scanner itself fails, that is the finding.
+    """
 
     def scan(directory: Path) -> Sequence[Finding]:
         from skillyard.scanner import at_least, scan_skill
 
-        report = scan_skill(directory, suppressions=catalog.suppressions())
+        try:
+            report = scan_skill(directory, suppressions=catalog.suppressions())
+        except Exception as error:
+            return (_failed(error),)
         return at_least(report.open, "low")[:_KEPT]
 
     return scan
+
+
+def _failed(error: Exception) -> Finding:
+    """A finding that says that nothing was looked for, and why."""
+    from skillyard.scanner import RULES, Finding
+
+    rule = RULES["not-all-read"]
+    told = shorten(single_line(f"nothing was looked for: {error}"), 200)
+    return Finding(rule.id, rule.severity, told, rule.why, "SKILL.md", 1, 1, "", "mend what it names, then `skillyard scan`")
 
 
 def draw_advice(screen: Screen, result: Result) -> None:

@@ -108,7 +108,7 @@ class _Scan:
             self.skipped.append(Skipped(file.name, f"what lies behind its first {LARGEST_TEXT} bytes"))
             if language in (*_CODE, "markdown"):
                 self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were looked into"))
-        if file.name == "SKILL.md":
+        if file.name.lower() == "skill.md":
             self.skill_md = whole
         self.note(whole, *look_for_hidden_text(whole), *look_for_secrets(whole))
         for source in split(file.name, text):

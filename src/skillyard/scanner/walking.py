@@ -74,9 +74,9 @@ def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterat
 
 
 def _rank(name: str) -> int:
-    if name == "SKILL.md":
-        return 0
     low = name.lower()
+    if low == "skill.md":
+        return 0
     if low.endswith(_RUNS):
         return 1
     return 2 if low.endswith((".md", ".txt", ".markdown")) or "." not in low.rpartition("/")[2] else 3
