@@ -326,8 +326,8 @@ class Catalog(room.Catalog):
         found = self.get(skill) if isinstance(skill, str) else skill
         return scan_skill(found.directory, suppressions=self.suppressions())
 
-    def suppressions(self) -> tuple[Suppression, ...]:
-        """The findings that the configuration lets pass, each until a day.
+    def suppressions(self, *, user_only: bool = False) -> tuple[Suppression, ...]:
+        """The findings that the configuration lets pass, each until a day; with `user_only` not those a project lets pass.
 
         Raises:
             InvalidConfiguration: an entry cannot be understood.
@@ -336,7 +336,7 @@ class Catalog(room.Catalog):
 
         settings = self.configuration
         tables = ((settings.user_scan, settings.user_file), (settings.scan, settings.file))
-        return tuple(entry for table, file in tables for entry in read_suppressions(table, file or ""))
+        return tuple(entry for table, file in tables[: 1 if user_only else 2] for entry in read_suppressions(table, file or ""))
 
     def engine(self, *, record: bool = True) -> PoolEngine:
         """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.

@@ -138,10 +138,28 @@ def test_an_install_tells_the_worst_and_goes_on(call: Call, bad: Path) -> None:
     assert result["findings"][0]["rule"] == "download-and-run"
 
 
-def test_a_scanner_that_cannot_work_stops_no_install_and_says_so(call: Call, bad: Path, project: Path) -> None:
-    (project / "skillyard.toml").write_text('[[scan.suppress]]\nrule = "nonsense"\n')
+@pytest.fixture
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own settings file, not there yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/skillyard").mkdir(parents=True)
+    return tmp_path / "config/skillyard/skillyard.toml"
+
+
+def test_a_scanner_that_cannot_work_stops_no_install_and_says_so(call: Call, bad: Path, own_settings: Path) -> None:
+    own_settings.write_text('[[scan.suppress]]\nrule = "nonsense"\n')
     answer = call("install", bad / "bad")
     assert answer.code == 0
     assert "the scanner found 1 medium" in answer.out
     assert "nothing was looked for: " in answer.out
     assert "scan.suppress" in answer.out
+
+
+def test_an_install_heeds_the_user_s_suppressions_and_no_project_s(
+    call: Call, bad: Path, project: Path, own_settings: Path
+) -> None:
+    entry = '[[scan.suppress]]\nrule = "*"\npath = "bad/*"\nuntil = 2999-01-01\nreason = "fine"\n'
+    (project / "skillyard.toml").write_text(entry)
+    assert "the scanner found 1 high" in call("install", bad / "bad").out
+    own_settings.write_text(entry)
+    assert "the scanner" not in call("install", bad / "bad", "--force").out

@@ -24,14 +24,14 @@ _KEPT: Final = 100
 def scanner_of(catalog: Catalog) -> Scanner:
     """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
 
-    Advice stops no install: where the scanner itself fails, that is the finding.
+    Only what the user's own file suppresses is left out: a project may come from whoever wrote the skill. Advice stops no install: where the scanner itself fails, that is the finding.
     """
 
     def scan(directory: Path) -> Sequence[Finding]:
         from skillyard.scanner import at_least, scan_skill
 
         try:
-            report = scan_skill(directory, suppressions=catalog.suppressions())
+            report = scan_skill(directory, suppressions=catalog.suppressions(user_only=True))
         except Exception as error:
             return (_failed(error),)
         return at_least(report.open, "low")[:_KEPT]
@@ -61,4 +61,4 @@ def draw_advice(screen: Screen, result: Result) -> None:
 
 def _line(finding: Mapping[str, object]) -> str:
     where = single_line(f"{finding['file']}:{finding['line']}")
-    return f"{finding['severity']} {where} {shorten(single_line(str(finding['message'])), 100)}"
+    return f"{finding['severity']} {where} {shorten(single_line(str(finding['message'])), 200)}"
