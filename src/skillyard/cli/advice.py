@@ -24,7 +24,8 @@ _KEPT: Final = 100
 def scanner_of(catalog: Catalog) -> Scanner:
     """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
 
-    Only what the user's own file suppresses is left out: a project may come from whoever wrote the skill. Advice stops no install: where the scanner itself fails, that is the finding.
+    Only what the user's own file suppresses is left out: a project may come from whoever wrote the skill. Advice stops no
+    install: where the scanner itself fails, that is the finding.
     """
 
     def scan(directory: Path) -> Sequence[Finding]:
