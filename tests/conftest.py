@@ -150,6 +150,36 @@ def address_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
         yield make
 
 
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The address of an S3 server on loopback."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty bucket, which this test's environment can reach."""
+    from urllib.request import Request, urlopen
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3_server,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "ada",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = f"skills-{os.urandom(6).hex()}"
+    with urlopen(Request(f"{s3_server}/{name}", method="PUT"), timeout=10):
+        return f"s3://{name}"
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_address(request: pytest.FixtureRequest, address_of: Callable[[str], str]) -> str:
     """The URL of an empty database, once of each kind."""

@@ -63,13 +63,17 @@ def test_consent_is_listed_and_can_be_taken_back(call: Call, on_terminal: Call, 
     (kept,) = call("approvals", "--json").data["approvals"]
     assert (kept["skill_id"], kept["workspace"]) == ("project:deploy", str(deploy.parents[2]))
     assert "project:deploy" in call("approvals", "--everywhere").out
+    for wanted, found in (("deploy", [kept]), ("project:deploy", [kept]), ("other", [])):
+        assert call("approvals", "list", wanted, "--json").data == {"approvals": found}
     assert "revoked project:deploy" in call("approvals", "revoke", "deploy").out
     assert call("read", "deploy").code == 1
     assert call("approvals", "revoke", "deploy", "--json").data["error"]["code"] == "record_not_found"
     assert call("approvals", "revoke", "--all").code == 0
 
 
-@pytest.mark.parametrize("given", [["revoke"], ["list", "deploy"], ["revoke", "deploy", "--all"]])
+@pytest.mark.parametrize(
+    "given", [["revoke"], ["list", "--all"], ["revoke", "deploy", "--all"], ["revoke", "--all", "--everywhere"]]
+)
 def test_approvals_that_are_not_named_clearly_are_a_wrong_usage(call: Call, given: list[str]) -> None:
     assert call("approvals", *given).code == 2
 

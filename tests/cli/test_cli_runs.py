@@ -114,10 +114,15 @@ def test_a_run_is_refused_when_it_cannot_be_recorded(
     assert (answer.code, answer.data["error"]["code"]) == (1, "database_unavailable")
 
 
+def _heed_interrupts() -> None:
+    """A program that was started in the background ignores them, and so do those that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_the_run_as_cancelled(call: Call, skills_root: Path, make_skill: Call) -> None:
     make_skill(skills_root, "slow", files={"scripts/execute.py": "import time\ntime.sleep(600)\n"})
     command = [sys.executable, "-m", "skillyard.cli", "run", "slow", "--root", str(skills_root)]
-    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_heed_interrupts)
     try:
         while not call("runs", "--status", "running", "--json").data["runs"]:
             assert started.poll() is None

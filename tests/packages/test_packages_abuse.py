@@ -48,11 +48,13 @@ def _as_tar(name: str) -> bytes:
 @pytest.mark.parametrize("name", [*OUTSIDE, *WINDOWS, *HIDDEN], ids=ascii)
 @pytest.mark.parametrize("form", [_as_zip, _as_tar])
 @pytest.mark.row("D-9", "D-3")
+@pytest.mark.abuse("F1", "F12", "F13")
 def test_a_name_that_is_unsafe_anywhere_is_refused_everywhere(refused, form, name: str) -> None:
     assert refused(form(name)).code == "unsafe_path"
 
 
 @pytest.mark.parametrize("raw", ["é".encode("cp437"), b"\xff\xfe", b"a\xc0\xafb", b"\xed\xa0\x80"], ids=ascii)
+@pytest.mark.abuse("F13")
 def test_a_name_that_is_not_utf_8_is_refused(refused, raw: bytes) -> None:
     assert refused(raw_zip(raw)).code == "unsafe_path"
 
@@ -74,6 +76,7 @@ def test_a_name_that_is_not_utf_8_is_refused(refused, raw: bytes) -> None:
         "7z", "rar", "goes on after the end",
     ],
 )  # fmt: skip
+@pytest.mark.abuse("F2", "F15")
 def test_an_archive_that_is_damaged_or_two_things_at_once_is_refused(refused, data: bytes) -> None:
     assert refused(data, "package.zip").code == "malformed_archive"
 
@@ -89,15 +92,18 @@ def _overlapping() -> bytes:
     return bytes(data[:begin]) + central + second + tail
 
 
+@pytest.mark.abuse("F2", "F8")
 def test_entries_that_share_content_are_refused(refused) -> None:
     assert refused(_overlapping()).code == "malformed_archive"
 
 
+@pytest.mark.abuse("F2")
 def test_content_that_is_not_listed_is_refused(refused) -> None:
     error = refused(raw_zip(b"a", hidden=b"hidden"))
     assert (error.code, "does not list" in error.message) == ("malformed_archive", True)
 
 
+@pytest.mark.abuse("F10")
 def test_an_archive_that_lies_about_the_number_of_entries_is_refused(refused) -> None:
     data = zip_of(("a", b"1"), ("b", b"2"))
     end = data.rindex(b"PK\5\6")
@@ -105,6 +111,7 @@ def test_an_archive_that_lies_about_the_number_of_entries_is_refused(refused) ->
     assert refused(lie).code == "malformed_archive"
 
 
+@pytest.mark.abuse("F3")
 def test_a_link_in_a_zip_is_refused(refused) -> None:
     info = zipfile.ZipInfo("link")
     info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
@@ -115,16 +122,19 @@ def test_a_link_in_a_zip_is_refused(refused) -> None:
 @pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "SKILL.md", "x/" * 300])
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 @pytest.mark.row("D-9")
+@pytest.mark.abuse("F4")
 def test_a_link_in_a_tar_is_refused(refused, kind: bytes, target: str, form: int) -> None:
     attack = (member("scripts", kind, link=target), b""), (member("scripts/x.sh"), b"through the link")
     assert refused(tar_of((member("SKILL.md"), SKILL), *attack, form=form)).code == "link_not_allowed"
 
 
+@pytest.mark.abuse("F4")
 def test_a_folder_that_becomes_a_link_is_refused(refused) -> None:
     data = tar_of((member("d", tarfile.DIRTYPE), b""), (member("d", tarfile.SYMTYPE, link=".."), b""), (member("d/x"), b"x"))
     assert refused(data).code == "link_not_allowed"
 
 
+@pytest.mark.abuse("F5")
 def test_a_chain_of_links_too_long_to_resolve_is_refused(refused) -> None:
     step, chain, path = "d" * 247, [], ""
     for letter in "abcdefghijklmnop":
@@ -134,6 +144,7 @@ def test_a_chain_of_links_too_long_to_resolve_is_refused(refused) -> None:
 
 
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.CONTTYPE + b"", b"S", b"V", b"M"])
+@pytest.mark.abuse("F6")
 def test_only_files_and_folders_are_unpacked(refused, staging: Path, tmp_path: Path, kind: bytes) -> None:
     data = bytearray(tar_of((member("SKILL.md"), b""), compressed=False))
     data[156:157] = kind
@@ -146,18 +157,21 @@ def test_only_files_and_folders_are_unpacked(refused, staging: Path, tmp_path: P
         assert refused(bytes(data)).code == "special_not_allowed"
 
 
+@pytest.mark.abuse("F6")
 def test_a_pipe_in_a_zip_is_refused(refused) -> None:
     info = zipfile.ZipInfo("SKILL.md")
     info.create_system, info.external_attr = 3, (stat.S_IFIFO | 0o644) << 16
     assert refused(zip_of((info, b""))).code == "special_not_allowed"
 
 
+@pytest.mark.abuse("F6")
 def test_the_name_in_an_extended_header_is_the_one_that_counts(refused) -> None:
     assert refused(tar_of((member("fine", pax={"path": "../x"}), b"x"))).code == "unsafe_path"
     assert refused(tar_of((member("fine", pax={"GNU.sparse.major": "1"}), b"x"))).code == "special_not_allowed"
 
 
 @pytest.mark.parametrize("key", ["path", "size", "linkpath"])
+@pytest.mark.abuse("F6")
 def test_a_header_for_every_file_may_not_steer_names(refused, key: str) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, pax_headers={key: "1"}) as archive:
@@ -165,6 +179,7 @@ def test_a_header_for_every_file_may_not_steer_names(refused, key: str) -> None:
     assert refused(buffer.getvalue()).code == "malformed_archive"
 
 
+@pytest.mark.abuse("F7")
 def test_modes_owners_and_set_bits_are_dropped(tmp_path: Path, staging: Path) -> None:
     wild = member("run.sh", mode=0o6777)
     wild.uid = wild.gid = 0
@@ -180,6 +195,7 @@ def test_modes_owners_and_set_bits_are_dropped(tmp_path: Path, staging: Path) ->
     "form", [lambda data: zip_of(("big", data)), lambda data: tar_of((member("big"), data))], ids=["zip", "tar.gz"]
 )
 @pytest.mark.row("D-9")
+@pytest.mark.abuse("F8", "F9")
 def test_a_bomb_is_refused(refused, form) -> None:
     assert refused(form(bytes(8 * MIB))).code == "archive_too_large"
     assert refused(form(os.urandom(1000)), limits=Limits(file=999)).code == "archive_too_large"
@@ -187,6 +203,7 @@ def test_a_bomb_is_refused(refused, form) -> None:
     assert refused(form(os.urandom(1000)), limits=Limits(archive=999)).code == "archive_too_large"
 
 
+@pytest.mark.abuse("F8")
 def test_a_file_that_holds_more_than_it_declares_is_refused(refused) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(bytes(64 * MIB)) + packer.flush()
@@ -196,6 +213,7 @@ def test_a_file_that_holds_more_than_it_declares_is_refused(refused) -> None:
     assert refused(bytes(data)).code == "archive_too_large"
 
 
+@pytest.mark.abuse("F9")
 def test_many_gzip_streams_in_a_row_are_refused_and_a_few_are_read(refused, tmp_path: Path, staging: Path) -> None:
     plain = tar_of((member("SKILL.md"), SKILL), compressed=False)
     assert refused(gzip.compress(b"") * 100 + gzip.compress(plain)).code == "archive_too_large"
@@ -203,6 +221,7 @@ def test_many_gzip_streams_in_a_row_are_refused_and_a_few_are_read(refused, tmp_
     assert extract(tmp_path / "few.tgz", staging).files == ("SKILL.md",)
 
 
+@pytest.mark.abuse("F8")
 def test_an_archive_in_an_archive_stays_a_file(tmp_path: Path, staging: Path) -> None:
     inner = zip_of(("../x", b"x"))
     (tmp_path / "a.zip").write_bytes(zip_of(("SKILL.md", SKILL), ("inner.zip", inner)))
@@ -210,12 +229,14 @@ def test_an_archive_in_an_archive_stays_a_file(tmp_path: Path, staging: Path) ->
     assert sorted(os.listdir(tree)) == ["SKILL.md", "inner.zip"]
 
 
+@pytest.mark.abuse("F10")
 def test_too_many_entries_are_refused_by_what_the_directory_says(refused) -> None:
     assert refused(zip_of(*((f"{number}", b"") for number in range(2001)))).code == "too_many_files"
     assert refused(tar_of(*((member(f"{number}/", tarfile.DIRTYPE), b"") for number in range(2001)))).code == "too_many_files"
     assert refused(tar_of(*((member(f"{number}/{number}"), b"") for number in range(1100)))).code == "too_many_files"
 
 
+@pytest.mark.abuse("F10")
 def test_too_deep_or_too_long_a_path_is_refused(refused) -> None:
     assert refused(_as_zip("d/" * 5000 + "x")).code == "path_too_long"
     assert refused(_as_zip("d/" * 16 + "x")).code == "path_too_long"
@@ -232,6 +253,7 @@ def test_too_deep_or_too_long_a_path_is_refused(refused) -> None:
     ids=ascii,
 )  # fmt: skip
 @pytest.mark.parametrize("archive", ["zip", "tar.gz"])
+@pytest.mark.abuse("F11", "F14")
 def test_two_names_for_one_place_are_refused(refused, archive: str, first: str, second: str) -> None:
     names = (first, second)
     if archive == "tar.gz":
@@ -241,12 +263,14 @@ def test_two_names_for_one_place_are_refused(refused, archive: str, first: str, 
         assert refused(zip_of(*((name, b"") for name in names))).code == "path_collision"
 
 
+@pytest.mark.abuse("F20")
 def test_hidden_files_are_kept_told_and_do_nothing(tmp_path: Path, staging: Path) -> None:
     names = (".claude/settings.json", ".git/hooks/post-checkout", ".mcp.json", "SKILL.md", "a/.env")
     (tmp_path / "a.zip").write_bytes(zip_of(*((name, b"{}") for name in names)))
     assert extract(tmp_path / "a.zip", staging).flagged == (*names[:3], names[4])
 
 
+@pytest.mark.abuse("F21")
 def test_a_staging_folder_that_is_a_link_is_refused(tmp_path: Path, staging: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zip_of(("SKILL.md", SKILL)))
     (tmp_path / "link").symlink_to(staging)

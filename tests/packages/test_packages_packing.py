@@ -151,6 +151,7 @@ def test_a_damaged_archive_never_does_more_than_be_refused(data: st.DataObject) 
             assert os.listdir(Path(scratch, "s")) == []
 
 
+@pytest.mark.abuse("F16")
 def test_skills_are_found_wherever_they_are(tmp_path: Path, make_skill) -> None:
     make_skill(tmp_path / "skills", "one")
     make_skill(tmp_path / "plugins/x/skills", "two")
@@ -165,6 +166,7 @@ def test_skills_are_found_wherever_they_are(tmp_path: Path, make_skill) -> None:
     assert caught.value.details["candidates"] == ["one", "two"]
 
 
+@pytest.mark.abuse("F16")
 def test_a_skill_file_that_is_no_file_makes_no_skill(tmp_path: Path) -> None:
     (tmp_path / "a/SKILL.md").mkdir(parents=True)
     (tmp_path / "b").mkdir()

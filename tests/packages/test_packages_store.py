@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.errors import DigestMismatch, InvalidInput, PackageMissing, StoreFailed
-from skillyard.packages import LocalStore, Store, digest_of
+from skillyard.errors import DigestMismatch, InvalidConfiguration, InvalidInput, PackageMissing, StoreFailed
+from skillyard.packages import LocalStore, S3Store, Store, digest_of, open_store
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return LocalStore(tmp_path / "store")
+@pytest.fixture(params=["local", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store of each kind."""
+    return open_store(str(tmp_path / "store") if request.param == "local" else request.getfixturevalue("bucket"))
 
 
 def test_what_was_put_comes_back_until_it_is_deleted(store: Store) -> None:
@@ -69,3 +70,42 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         LocalStore(tmp_path / "file").put(b"one")
     assert caught.value.hint
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_damage_in_a_bucket_is_seen_and_mended_by_putting_it_again(bucket: str) -> None:
+    import obstore
+
+    store = S3Store(bucket)
+    digest = store.put(b"one")
+    path = f"{digest[7:9]}/{digest[9:]}"
+    obstore.put(store._bucket, path, b"two")
+    obstore.put(store._bucket, "notes/readme.txt", b"somebody else's")
+    with pytest.raises(DigestMismatch):
+        store.get(digest)
+    store.put(b"one")
+    assert store.get(digest) == b"one"
+    assert list(store.list()) == [digest]
+
+
+def test_two_prefixes_of_one_bucket_are_two_stores(bucket: str) -> None:
+    one, two = S3Store(f"{bucket}/one"), S3Store(f"{bucket}/two")
+    digest = one.put(b"x")
+    assert not two.has(digest)
+    assert list(two.list()) == []
+
+
+def test_a_bucket_that_is_not_there_says_so(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StoreFailed, match="nowhere"):
+        S3Store("s3://nowhere").put(b"x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("skillyard.packages.s3_store._TRIES", 1)
+    with pytest.raises(StoreFailed) as refused:
+        S3Store(bucket).put(b"x")
+    assert "Debug" not in refused.value.message
+    assert "AWS_" in refused.value.hint
+
+
+@pytest.mark.parametrize("address", ["https://example.com/bucket", "s3://", "gs://bucket"])
+def test_what_is_no_store_is_refused(address: str) -> None:
+    with pytest.raises(InvalidConfiguration):
+        open_store(address)

@@ -34,6 +34,7 @@ def _script(packages: str) -> str:
         ("", {".mcp.json": "{}"}, "brings the hidden file .mcp.json"),
     ],
 )
+@pytest.mark.abuse("F19")
 def test_each_widening_is_told_and_refused_without_consent(
     header: str, files: dict[str, str], sentence: str, registry: Registry, write: Any
 ) -> None:

@@ -50,6 +50,7 @@ def _reopened(data: Path, url: str | None = None) -> Registry:
 
 @pytest.mark.row("D-7")
 @pytest.mark.parametrize("place", INSTALL)
+@pytest.mark.abuse("F18")
 def test_an_update_that_is_killed_leaves_a_whole_version(
     place: str, data: Path, registry: Registry, write: Any, processes: Any
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.errors import InvalidSource, LinkNotAllowed, NetworkFailed
+from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
 from skillyard.packages import Source, pack
 from skillyard.registry import Fetched, GitFetcher, Registry, SourceFetcher
 from skillyard.registry.download import download
@@ -57,6 +57,7 @@ def test_a_tag_and_a_full_commit_are_fetched(repository: Path, tmp_path: Path) -
         assert not (found.tree / "skills/tidy/more.md").exists()
 
 
+@pytest.mark.abuse("F17")
 def test_attributes_and_hooks_of_a_repository_have_no_part(repository: Path, tmp_path: Path) -> None:
     (repository / "skills/tidy/.gitattributes").write_text("*.md text eol=crlf ident export-ignore\n", "utf-8")
     hook = repository / ".git/hooks/post-checkout"
@@ -69,6 +70,7 @@ def test_attributes_and_hooks_of_a_repository_have_no_part(repository: Path, tmp
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.abuse("F17")
 def test_a_link_in_a_skill_is_refused_and_one_elsewhere_is_nobodys_business(repository: Path, tmp_path: Path) -> None:
     (repository / "elsewhere").symlink_to("/etc/passwd")
     _git(repository, "add", "-A")
@@ -82,11 +84,61 @@ def test_a_link_in_a_skill_is_refused_and_one_elsewhere_is_nobodys_business(repo
 
 
 @pytest.mark.parametrize("source", [Source("git", "/nowhere"), Source("git", "--upload-pack=touch /tmp/x")])
+@pytest.mark.abuse("F17")
 def test_what_is_no_repository_is_refused(source: Source, tmp_path: Path) -> None:
     with pytest.raises(InvalidSource):
         GitFetcher(local=True).fetch(source, tmp_path)
     with pytest.raises(InvalidSource, match="not fetched by git"):
         GitFetcher().fetch(source, tmp_path)
+
+
+@pytest.mark.abuse("F17")
+def test_filters_submodules_and_large_file_pointers_of_a_repository_run_nothing(repository: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    (repository / "skills/tidy/.gitattributes").write_text("*.bin filter=evil\n", "utf-8")
+    (repository / "skills/tidy/big.bin").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "utf-8"
+    )
+    _git(repository, "config", "filter.evil.smudge", f"touch {marker}")
+    _git(repository, "add", "-A")
+    commit = _git(repository, "rev-parse", "HEAD")
+    _git(repository, "update-index", "--add", "--cacheinfo", f"160000,{commit},other")
+    (repository / ".gitmodules").write_text(f'[submodule "other"]\npath = other\nurl = ext::sh -c "touch {marker}"\n', "utf-8")
+    _git(repository, "add", ".gitmodules")
+    _git(repository, "commit", "-qm", "filters")
+    found = GitFetcher(local=True).fetch(Source("git", str(repository)), tmp_path)
+    assert (found.tree / "skills/tidy/big.bin").read_text("utf-8").startswith("version https")
+    assert not (found.tree / "other").exists()
+    assert not marker.exists()
+    _git(repository, "update-index", "--add", "--cacheinfo", f"160000,{commit},skills/tidy/other")
+    _git(repository, "commit", "-qm", "in the skill")
+    with pytest.raises(LinkNotAllowed):
+        GitFetcher(local=True).fetch(Source("git", str(repository)), tmp_path)
+
+
+@pytest.mark.abuse("F17")
+def test_a_users_own_settings_have_no_part(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "settings"
+    settings.write_text(
+        f'[core]\nsshCommand = touch {tmp_path}/ran\n[url "ext::touch {tmp_path}/ran "]\ninsteadOf = /\n', "utf-8"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", f"touch {tmp_path}/ran")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    assert GitFetcher(local=True).fetch(Source("git", str(repository)), tmp_path).tree.is_dir()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.abuse("F17")
+def test_a_repository_that_fills_the_disk_is_stopped(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "noise").write_bytes(os.urandom(2 * 1024 * 1024))
+    _git(repository, "add", "-A")
+    _git(repository, "commit", "-qm", "noise")
+    monkeypatch.setattr("skillyard.registry.git._BOUNDED", ("/bin/sh", "-c", 'ulimit -f 1024 && exec "$@"', "sh"))
+    with pytest.raises(ArchiveTooLarge):
+        GitFetcher(local=True).fetch(Source("git", str(repository)), tmp_path)
 
 
 def test_a_missing_branch_or_folder_is_told(repository: Path, tmp_path: Path) -> None:

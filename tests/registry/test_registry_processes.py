@@ -33,6 +33,7 @@ def test_eight_processes_install_the_same_and_other_skills_at_once(
     registry.close()
 
 
+@pytest.mark.abuse("F18")
 def test_eight_processes_that_change_one_skill_take_turns(
     data: Path, database_address: str, write: Any, tmp_path: Path, processes: Any
 ) -> None:

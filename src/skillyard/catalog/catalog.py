@@ -277,7 +277,10 @@ def _configuration(plan: _Plan) -> Configuration:
     user_file = f"{configuration_directory(plan.environ)}/skillyard.toml"
     configuration = load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
     url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
-    return configuration._replace(database_url=url) if url else configuration
+    store = plan.environ.get("SKILLYARD_STORE", "").strip()
+    return configuration._replace(
+        database_url=url or configuration.database_url, package_store=store or configuration.package_store
+    )
 
 
 def _places(plan: _Plan, configuration: Configuration) -> list[Place]:

@@ -28,7 +28,7 @@ _Table = Mapping[str, object]
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _SHIP: Final = "ship.json"
-_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "scan")
+_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan")
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _LARGEST: Final = 1024 * 1024
 _MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of their number to read
@@ -43,7 +43,8 @@ class Configuration(NamedTuple):
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
     keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `scan` and
     `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room knows their keys.
-    `database_url` is the user's own: a project may not say where records go. `file` is None when no project file was found.
+    `database_url` and `package_store` are the user's own: a project may not say where records and packages go. `file` is None
+    when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -57,6 +58,7 @@ class Configuration(NamedTuple):
     project_sandbox: Mapping[str, object] = _EMPTY
     servers: Mapping[str, object] = _EMPTY
     database_url: str | None = None
+    package_store: str | None = None
     file: str | None = None
     user_paths: tuple[str, ...] = ()
     user_file: str | None = None
@@ -91,6 +93,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         return base
     file, values = project
     _Reader(file).refuse_database(values, user_file)
+    _Reader(file).refuse_packages(values, user_file)
     _Reader(file).refuse_servers(values, user_file)
     found = _checked(values, file, base)
     if base.permissions:
@@ -211,6 +214,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         servers=base.servers or MappingProxyType(reader.table(values, "servers", None)),
         scan=MappingProxyType(reader.table(values, "scan", None)),
         database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
+        package_store=reader.text(reader.table(values, "packages", ("store",)), "packages.store", base.package_store),
     )
 
 
@@ -249,6 +253,16 @@ class _Reader:
                 hint=f"set [database] url in {user_file or 'your own skillyard.toml'}, or SKILLYARD_DATABASE_URL",
                 file=self.file,
                 key="database",
+            )
+
+    def refuse_packages(self, values: _Table, user_file: str | None) -> None:
+        """A project that names a store could have every installed skill copied to it."""
+        if "packages" in values:
+            raise InvalidConfiguration(
+                f"{self.file}: a project may not choose where packages are kept",
+                hint=f"set [packages] store in {user_file or 'your own skillyard.toml'}, or SKILLYARD_STORE",
+                file=self.file,
+                key="packages",
             )
 
     def refuse_servers(self, values: _Table, user_file: str | None) -> None:

@@ -67,6 +67,7 @@ skill_versions: Final = Table(
     Column("package_path", SafeText, nullable=False),
     Column("digest", SafeText, nullable=False),
     Column("checksum_sha256", SafeText),  # of the archive or file that was downloaded
+    Column("package_digest", SafeText),  # of the package in the store, when there is one
     Column("size_bytes", BigInteger, nullable=False),
     Column("skill_md_content", SafeText),
     Column("skill_md_hash", SafeText),

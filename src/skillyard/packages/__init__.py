@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
     from skillyard.packages.limits import Limits
     from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
+    from skillyard.packages.s3_store import S3Store
     from skillyard.packages.signing import SIGNATURE_FILE, Signature, SigningKey, read_signature, sign_tree, verify_tree
     from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve
-    from skillyard.packages.store import LocalStore, Store, digest_of
+    from skillyard.packages.store import LocalStore, Store, digest_of, open_store
 
 __all__ = [
     "IGNORED",
@@ -30,6 +31,7 @@ __all__ = [
     "OriginShape",
     "Package",
     "PackageFormat",
+    "S3Store",
     "Signature",
     "SigningKey",
     "Source",
@@ -39,6 +41,7 @@ __all__ = [
     "digest_of",
     "extract",
     "find_skills",
+    "open_store",
     "pack",
     "read_signature",
     "resolve",
@@ -56,7 +59,8 @@ _MODULES = {
     "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
     "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "read_signature", "sign_tree", "verify_tree"),
     "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),
-    "store": ("LocalStore", "Store", "digest_of"),
+    "s3_store": ("S3Store",),
+    "store": ("LocalStore", "Store", "digest_of", "open_store"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

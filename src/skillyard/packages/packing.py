@@ -71,11 +71,13 @@ def pack(
     target: str | os.PathLike[str],
     *,
     format: PackageFormat | None = None,  # noqa: A002 # the word users know
+    whole: bool = False,
     limits: Limits = _DEFAULT,
 ) -> Package:
     """Write the skill in `directory` to the archive `target`, in one step.
 
-    `format` follows from the name of `target` when it is not given. A `.skill` archive has one folder, named as the skill.
+    `format` follows from the name of `target` when it is not given. With `whole` nothing is left out.
+    A `.skill` archive has one folder, named as the skill.
 
     Raises:
         NoSkillInside: there is no SKILL.md in the folder.
@@ -90,7 +92,7 @@ def pack(
     if not (root / "SKILL.md").is_file():
         raise NoSkillInside(f"{directory} has no file SKILL.md", hint="name the folder of one skill")
     ignored: list[str] = []
-    items = _items(root, ignored, limits)
+    items = _items(root, None if whole else ignored, limits)
     data = _WRITERS[chosen](items, _top(items, root.name) if chosen == "skill" else "")
     if len(data) > limits.archive:
         raise ArchiveTooLarge(
@@ -112,7 +114,7 @@ def _format(name: str, given: PackageFormat | None) -> PackageFormat:
     raise InvalidInput(f"{given or name!r} is no format of a package", hint="zip, tar.gz or skill")
 
 
-def _items(root: Path, ignored: list[str], limits: Limits) -> list[_Item]:
+def _items(root: Path, ignored: list[str] | None, limits: Limits) -> list[_Item]:
     """Everything that is packed, sorted; a folder only when it is empty."""
     names, total = Names(limits), 0
     items: list[_Item] = []
@@ -133,12 +135,12 @@ def _bytes(root: Path, path: str, limits: Limits) -> bytes:
     return read_inside(root, path, limit=limits.file)
 
 
-def _walk(root: Path, prefix: str, ignored: list[str]) -> Iterator[tuple[str, Literal["f", "x", "d"]]]:
+def _walk(root: Path, prefix: str, ignored: list[str] | None) -> Iterator[tuple[str, Literal["f", "x", "d"]]]:
     empty = True
     with os.scandir(root / prefix) as entries:
         for entry in entries:
             path = prefix + entry.name
-            if entry.name in IGNORED or entry.name.endswith(".pyc"):
+            if ignored is not None and (entry.name in IGNORED or entry.name.endswith(".pyc")):
                 ignored.append(path)
                 continue
             empty = False

@@ -1,6 +1,6 @@
 """Where packages are kept: by the digest of their bytes, written once, never changed.
 
-A `Store` gives back exactly what was put in, or says that it cannot. `LocalStore` is a folder.
+A `Store` gives back exactly what was put in, or says that it cannot. `LocalStore` is a folder, `S3Store` a bucket.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from skillyard.errors import DigestMismatch, InvalidInput, PackageMissing, StoreFailed
+from skillyard.errors import DigestMismatch, InvalidConfiguration, InvalidInput, PackageMissing, StoreFailed
 
-__all__ = ["LocalStore", "Store", "checked_content", "digest_of", "hex_part"]
+__all__ = ["LocalStore", "Store", "checked_content", "digest_of", "hex_part", "open_store"]
 
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,6 +50,21 @@ class Store(Protocol):
 
     def delete(self, digest: str) -> bool:
         """Drop it; False when it was not there."""
+
+
+def open_store(address: str) -> Store:
+    """The store at `s3://bucket/prefix`, or in the folder with that path.
+
+    Raises:
+        InvalidConfiguration: it is another kind of address, or cannot be used.
+    """
+    if address.startswith("s3://"):
+        from skillyard.packages.s3_store import S3Store
+
+        return S3Store(address)
+    if "://" in address:
+        raise InvalidConfiguration(f"{address!r} is no store", hint="a folder, or s3://bucket/prefix")
+    return LocalStore(Path(address).expanduser().absolute())
 
 
 def digest_of(data: bytes) -> str:

@@ -46,7 +46,7 @@ class Scanner(Protocol):
 class Candidate:
     """One skill in `tree`; `digest` names its content, `size` is the sum of its files in bytes (D-8).
 
-    `signer` is the public key of whoever signed it.
+    `signer` is the public key of whoever signed it, `package_digest` names its package in the store.
     """
 
     skill_id: str
@@ -61,6 +61,7 @@ class Candidate:
     inventory: Mapping[str, object]
     skill_md_hash: str
     signer: str | None = None
+    package_digest: str | None = None
     warnings: tuple[str, ...] = ()
     findings: tuple[Mapping[str, object], ...] = ()
 

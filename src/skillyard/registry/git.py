@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from skillyard.errors import InvalidSource, LinkNotAllowed, NetworkFailed
+from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
 from skillyard.packages import Limits, Origin, Source
 from skillyard.registry.fetching import Fetched
 
@@ -22,6 +23,10 @@ __all__ = ["GitFetcher"]
 _TIMEOUT_S: Final = 120
 _LIMITS: Final = Limits(total=512 * 1024 * 1024, entries=20_000)
 """Of everything below the folder that is asked for; each skill in it is held to the usual limits."""
+_BLOCKS: Final = 2 * _LIMITS.total // 512
+"""The largest file that git may write: a pack of history nobody asked for ends here, not when the disk is full."""
+_BOUNDED: Final = ("/bin/sh", "-c", f'ulimit -f {_BLOCKS} && exec "$@"', "sh")
+_TOO_LARGE: Final = re.compile(rb"File too large|died of signal %d" % signal.SIGXFSZ)
 _SAFE: Final = (
     "protocol.ext.allow=never", "core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false",
     "submodule.recurse=false", "credential.helper=", "gc.auto=0", "transfer.fsckObjects=true",
@@ -102,15 +107,21 @@ class GitFetcher:
     def _call(self, folder: Path, *words: str) -> bytes:
         try:
             done = subprocess.run(  # noqa: S603 # a fixed program, arguments behind --
-                [*self._command(folder), *words], env=self._environment(), capture_output=True, timeout=_TIMEOUT_S, check=False,
-                stdin=subprocess.DEVNULL,
+                [*_BOUNDED, *self._command(folder), *words], env=self._environment(), capture_output=True, timeout=_TIMEOUT_S,
+                check=False, stdin=subprocess.DEVNULL,
             )  # fmt: skip
-        except FileNotFoundError:
-            raise InvalidSource("git is not installed", hint="install git, or install from an archive") from None
         except subprocess.TimeoutExpired:
             raise NetworkFailed(f"git took over {_TIMEOUT_S} seconds", hint="try again, or install from an archive") from None
         if done.returncode == 0:
             return done.stdout
+        if done.returncode == -signal.SIGXFSZ or _TOO_LARGE.search(done.stderr):
+            raise ArchiveTooLarge(
+                f"the repository is over {2 * _LIMITS.total >> 20} MB in one commit",
+                hint="install from an archive of the skill",
+                limit=2 * _LIMITS.total,
+            )
+        if done.returncode == 127:
+            raise InvalidSource("git is not installed", hint="install git, or install from an archive")
         said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
         if _NETWORK.search(said):
             raise NetworkFailed(f"git could not reach it: {said}", hint="check the network and try again")

@@ -33,6 +33,7 @@ _STATE_OF_STEP: Final[Mapping[str, PackageState]] = {
     "validate_structure": "validating",
     "scan": "validating",
     "consent": "validating",
+    "store": "installing",
     "save_db": "installing",
     "activate": "installing",
 }
@@ -67,6 +68,7 @@ class SkillVersion:
     declared_version: str | None = None
     origin: Mapping[str, object] = field(default_factory=dict)
     checksum_sha256: str | None = None
+    package_digest: str | None = None
     signer: str | None = None
     installed_at: datetime | None = None
     installed_by: str | None = None

@@ -22,7 +22,8 @@ from skillyard.errors import (
     SignerChanged,
     VersionUnusable,
 )
-from skillyard.packages import Limits, Source, choose_skills, find_skills, tree_digest
+from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, tree_digest
+from skillyard.registry.archive import keep_package
 from skillyard.registry.candidate import Candidate, Scanner, checked, read_candidate, staged
 from skillyard.registry.fetching import Fetcher
 from skillyard.registry.model import Consent, InstallReport, Progress, Result
@@ -64,7 +65,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Everything an installation needs; `keep` is how many versions of a skill stay on the disk."""
+    """Everything an installation needs; `keep` versions of a skill stay on the disk, their packages go to the `store`."""
 
     versions: Versions
     work: Work
@@ -74,6 +75,7 @@ class Pipeline:
     scanner: Scanner | None = None
     limits: Limits = field(default_factory=Limits)
     keep: int = 5
+    store: Store | None = None
 
     def install(self, order: Order) -> InstallReport:
         """Carry out an order; all skills are fetched, checked and agreed to before the first is installed.
@@ -192,6 +194,10 @@ class Pipeline:
                 if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
                     raise _without_consent([change], asked=False)
             version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id))
+            if self.store is not None:
+                with log.step("store", 75):
+                    kept = keep_package(self.store, candidate.tree, operation.folder)
+                    candidate = replace(candidate, package_digest=kept)
             with log.step("save_db", 80):
                 path = self.versions.path(skill_id, version)
                 self.ledger.save(candidate, version, path, operation.id)

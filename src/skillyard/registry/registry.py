@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from skillyard.errors import DatabaseUnavailable, SkillNotFound, VersionNotFound, VersionUnusable
-from skillyard.packages import Origin, Source, resolve
+from skillyard.packages import Origin, Source, Store, open_store, resolve
+from skillyard.registry.archive import restored
 from skillyard.registry.fetching import Fetcher, SourceFetcher
 from skillyard.registry.model import (
     Consent,
@@ -53,7 +54,8 @@ class Registry:
     """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
-    installed. `keep` versions of a skill stay on the disk.
+    installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
+    comes back.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Registry:
         fetcher: Fetcher | None = None,
         scanner: Scanner | None = None,
         servers: Sequence[str] = (),
+        store: Store | None = None,
         keep: int = 5,
         actor: str | None = None,
     ) -> None:
@@ -73,6 +76,7 @@ class Registry:
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
         self._servers = frozenset(servers)
+        self._store = store
         self._keep = keep
         self._actor = actor
         self._lock = threading.Lock()
@@ -91,8 +95,9 @@ class Registry:
     def of(cls, catalog: Catalog, *, scanner: Scanner | None = None) -> Self:
         """The registry that a catalog's configuration names; `scanner` as above."""
         configuration = catalog.configuration
+        store = open_store(configuration.package_store) if configuration.package_store else None
         servers = tuple(configuration.servers)
-        return cls(catalog.data_directory, configuration.database_url, scanner=scanner, servers=servers)
+        return cls(catalog.data_directory, configuration.database_url, scanner=scanner, servers=servers, store=store)
 
     @property
     def root(self) -> Path:
@@ -239,6 +244,9 @@ class Registry:
         ):
             before = self.versions_folder.current(skill_id)
             target = self._target(skill_id, version, before, force=force)
+            if target.removed:
+                with log.step("restore", 50):
+                    self._restore(target, operation)
             refuse_edits(self.versions_folder, self.ledger, skill_id, target.version, force=force)
             self.ledger.write_log(log.id, version=target.version)
             with log.step("activate", 90):
@@ -353,7 +361,14 @@ class Registry:
 
     def _pipeline(self) -> Pipeline:
         return Pipeline(
-            self.versions_folder, self.work, self.ledger, self._fetcher, self._unmet, self._scanner, keep=self._keep
+            self.versions_folder,
+            self.work,
+            self.ledger,
+            self._fetcher,
+            self._unmet,
+            self._scanner,
+            keep=self._keep,
+            store=self._store,
         )
 
     def _unmet(self, skill_id: str, requirements: Requirements) -> tuple[str, ...]:
@@ -407,17 +422,36 @@ class Registry:
             raise VersionNotFound(
                 f"{skill_id} has no version {version}", hint=f"`skillyard versions {skill_id}` lists them", candidates=names
             )
-        if problem := _problem(target, force=force):
+        if problem := self._problem(target, force=force):
             raise VersionUnusable(f"{skill_id} {target.version} {problem[0]}", hint=problem[1])
         return target
 
     def _previous(self, known: tuple[SkillVersion, ...], current: str | None) -> SkillVersion:
         names = [one.version for one in known]
         older = known[names.index(current) + 1 :] if current in names else known
-        usable = [one for one in older if not _problem(one, force=False)]
+        usable = [one for one in older if not self._problem(one, force=False)]
         if not usable:
             raise VersionNotFound("there is no earlier version to go back to", hint="name one: `skillyard versions` lists them")
         return usable[0]
+
+    def _restore(self, version: SkillVersion, operation: WorkOperation) -> None:
+        """Bring the files of a version back from the store."""
+        if self._store is not None:
+            tree = restored(self._store, version, operation.folder)
+            self.versions_folder.place(tree, version.skill_id, version.version)
+            self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
+
+    def _problem(self, version: SkillVersion, *, force: bool) -> tuple[str, str] | None:
+        """Why a version may not serve again, and the way out."""
+        if version.removed and (self._store is None or version.package_digest is None):
+            return "is no longer on the disk", "install it again from its source"
+        if version.yanked:
+            why = f": {version.yanked_reason}" if version.yanked_reason else ""
+            return f"was yanked{why}", "choose another one, or take the yank back"
+        if version.status == "deprecated" and not force:
+            why = f": {version.deprecated_reason}" if version.deprecated_reason else ""
+            return f"is deprecated{why}", "choose another one, or use --force"
+        return None
 
     def _version(self, name: str, version: str | None) -> SkillVersion:
         if version is None:
@@ -444,16 +478,3 @@ class Registry:
 def source_of(origin: Origin) -> Source:
     """Where to look for the newest of what came from `origin`."""
     return Source(origin.kind, origin.address, origin.path, origin.ref)
-
-
-def _problem(version: SkillVersion, *, force: bool) -> tuple[str, str] | None:
-    """Why a version may not serve again, and the way out."""
-    if version.removed:
-        return "is no longer on the disk", "install it again from its source"
-    if version.yanked:
-        why = f": {version.yanked_reason}" if version.yanked_reason else ""
-        return f"was yanked{why}", "choose another one, or take the yank back"
-    if version.status == "deprecated" and not force:
-        why = f": {version.deprecated_reason}" if version.deprecated_reason else ""
-        return f"is deprecated{why}", "choose another one, or use --force"
-    return None

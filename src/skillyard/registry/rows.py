@@ -54,6 +54,7 @@ def content_of(candidate: Candidate) -> dict[str, Any]:
         "powers": candidate.powers.to_dict(),
         "findings": list(candidate.findings),
         "signer": candidate.signer,
+        "package_digest": candidate.package_digest,
     }
 
 
@@ -87,6 +88,7 @@ def version_of(row: RowMapping) -> SkillVersion:
         declared_version=row["declared_version"],
         origin=row["origin"],
         checksum_sha256=row["checksum_sha256"],
+        package_digest=row["package_digest"],
         signer=row["signer"],
         installed_at=row["installed_at"],
         installed_by=row["installed_by"],

@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from skillyard.errors import InvalidInput, VersionUnusable
+from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
 
-__all__ = ["Versions"]
+__all__ = ["Versions", "delete_tree", "real_folder"]
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -89,8 +89,7 @@ class Versions:
     def locked(self, skill_id: str) -> Iterator[None]:
         """Keep every other process and thread from changing this skill; waits for its turn."""
         self.home(skill_id)
-        locks = self.root / ".locks"
-        locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        locks = real_folder(self.root / ".locks", 0o700)
         descriptor = os.open(locks / skill_id, _LOCK, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -103,9 +102,10 @@ class Versions:
 
         Raises:
             VersionUnusable: there is such a version already.
+            InstallProblem: a link stands where the versions of the skill belong.
         """
         target = self.path(skill_id, version)
-        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        real_folder(target.parent, 0o755)
         if target.exists():
             raise VersionUnusable(f"{skill_id} {version} is there already", hint="install again")
         _close(tree)
@@ -160,6 +160,20 @@ class Versions:
         with contextlib.suppress(OSError):  # the last one
             self.home(skill_id).rmdir()
         return True
+
+
+def real_folder(path: Path, mode: int) -> Path:
+    """A folder that is there afterwards and is no link, whatever somebody planted.
+
+    Raises:
+        InstallProblem: a link or a file stands in its place.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode)
+    if not stat.S_ISDIR(path.lstat().st_mode):
+        raise InstallProblem(f"{path} is no folder, or a link to one", hint="look who put it there, and remove it")
+    return path
 
 
 def delete_tree(path: Path) -> None:

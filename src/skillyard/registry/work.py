@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from skillyard.registry.versions import delete_tree
+from skillyard.registry.versions import delete_tree, real_folder
 
 __all__ = ["Operation", "Work"]
 
@@ -42,7 +42,7 @@ class Work:
     @contextlib.contextmanager
     def begin(self) -> Iterator[Operation]:
         """A new operation; its folder is gone afterwards when it was settled."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        real_folder(self.folder, 0o700)
         name = f"op_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
         with self._gate():
             descriptor = os.open(self.folder / f"{name}.lock", _LOCK, 0o600)
@@ -56,8 +56,9 @@ class Work:
 
     def abandoned(self) -> Iterator[Operation]:
         """Every operation whose process is gone, held while the caller puts it in order."""
-        if not self.folder.is_dir():
+        if not self.folder.exists():
             return
+        real_folder(self.folder, 0o700)
         for name in sorted(entry.name for entry in self.folder.iterdir() if _NAME.fullmatch(entry.name)):
             with self._gate():
                 descriptor = self._try_hold(self.folder / name)

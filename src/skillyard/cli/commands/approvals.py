@@ -19,22 +19,39 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `approvals` takes."""
     parser.add_argument("action", nargs="?", choices=("list", "revoke"), default="list", help="list (the default) or revoke")
-    parser.add_argument("skill", nargs="?", metavar="SKILL", help="for revoke: the id or name of the skill")
+    parser.add_argument("skill", nargs="?", metavar="SKILL", help="the id or name of the skill; list then shows only that one")
     parser.add_argument("--all", action="store_true", help="for revoke: every skill of this workspace")
     parser.add_argument("--everywhere", action="store_true", help="for list: those of all workspaces")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List or revoke."""
-    if (arguments.action == "revoke") != (arguments.all or arguments.skill is not None) or (arguments.all and arguments.skill):
-        hint = "`skillyard approvals`, `skillyard approvals revoke SKILL` or `skillyard approvals revoke --all`"
+    if not _understood(arguments):
+        hint = (
+            "`skillyard approvals list [SKILL]`, `skillyard approvals revoke SKILL` or `… revoke --all`, without --everywhere"
+        )
         raise UsageProblem("which approvals?", hint=hint)
     store = open_approvals(arguments)
     if arguments.action == "list":
-        _list(arguments.screen, store.everywhere() if arguments.everywhere else store.approved())
+        approved = store.everywhere() if arguments.everywhere else store.approved()
+        _list(
+            arguments.screen,
+            tuple(item for item in approved if arguments.skill is None or _fits(item.skill_id, arguments.skill)),
+        )
     else:
         _revoke(arguments.screen, store, arguments.skill)
     return OK
+
+
+def _understood(arguments: argparse.Namespace) -> bool:
+    """Whether the options belong to the action: nothing is revoked in another workspace, or all of it by accident."""
+    if arguments.action == "list":
+        return not arguments.all
+    return not arguments.everywhere and arguments.all != (arguments.skill is not None)
+
+
+def _fits(skill_id: str, wanted: str) -> bool:
+    return wanted in (skill_id, skill_id.rpartition(":")[2])
 
 
 def _list(screen: Screen, approved: tuple[Approved, ...]) -> None:
@@ -59,7 +76,7 @@ def _revoke(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None
 
 def _one(known: list[str], wanted: str) -> str:
     """The id that is `wanted`, or ends in it as a name."""
-    fitting = [wanted] if wanted in known else [skill_id for skill_id in known if skill_id.rpartition(":")[2] == wanted]
+    fitting = [wanted] if wanted in known else [skill_id for skill_id in known if _fits(skill_id, wanted)]
     if not fitting:
         message = f"nothing was agreed to for {wanted!r} in this workspace"
         raise RecordNotFound(message, hint="`skillyard approvals` lists what was; --project names another workspace")

@@ -1,0 +1,129 @@
+"""Packages in a bucket of S3, or of anything that speaks its protocol and knows conditional puts.
+
+Credentials, region and endpoint come from where every tool for S3 takes them: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+`AWS_REGION`, `AWS_ENDPOINT_URL`, … Faults of the network are tried again for half a minute.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from skillyard.errors import DigestMismatch, InvalidConfiguration, PackageMissing, StoreFailed
+from skillyard.packages.store import checked_content, hex_part
+
+__all__ = ["S3Store"]
+
+_PATH: Final = re.compile(r"([0-9a-f]{2})/([0-9a-f]{62})")
+_TRIES: Final = 4
+_PATIENCE: Final = timedelta(seconds=30)
+
+
+class S3Store:
+    """A store in the bucket and below the prefix of `address`: `s3://bucket/prefix`.
+
+    Raises:
+        InvalidConfiguration: it is no such address, or the package obstore is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            from obstore.store import S3Store as Bucket
+        except ImportError:
+            raise InvalidConfiguration(
+                "the package obstore, which stores in S3 need, is not installed", hint="pip install 'skillyard[s3]'"
+            ) from None
+        self.address = address
+        try:
+            self._bucket = Bucket.from_url(address, retry_config={"max_retries": _TRIES, "retry_timeout": _PATIENCE})
+        except Exception as error:  # its own kinds, and some of Python's
+            raise InvalidConfiguration(f"{address} cannot be used: {_brief(error)}", hint="as in s3://bucket/prefix") from None
+
+    def put(self, data: bytes, digest: str | None = None) -> str:
+        """As `Store.put`: only written when nothing is there, and again when what is there was damaged."""
+        from obstore import put
+        from obstore.exceptions import AlreadyExistsError
+
+        digest = checked_content(data, digest)
+        with self._failures("write to"):
+            try:
+                put(self._bucket, _path(digest), data, mode="create")
+            except AlreadyExistsError:
+                if not self._is_whole(digest):
+                    put(self._bucket, _path(digest), data, mode="overwrite")
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """As `Store.get`."""
+        from obstore import get
+
+        path = _path(digest)
+        with self._failures("read"):
+            try:
+                data = bytes(get(self._bucket, path).bytes())
+            except FileNotFoundError:
+                raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
+        checked_content(data, digest)
+        return data
+
+    def has(self, digest: str) -> bool:
+        """As `Store.has`."""
+        from obstore import head
+
+        path = _path(digest)
+        with self._failures("read"):
+            try:
+                head(self._bucket, path)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def list(self) -> Iterator[str]:
+        """As `Store.list`."""
+        from obstore import list as entries
+
+        with self._failures("read"):
+            paths = sorted(entry["path"] for batch in entries(self._bucket) for entry in batch)
+        yield from (f"sha256:{match[1]}{match[2]}" for path in paths if (match := _PATH.fullmatch(path)))
+
+    def delete(self, digest: str) -> bool:
+        """As `Store.delete`."""
+        from obstore import delete
+
+        if not self.has(digest):
+            return False
+        with self._failures("write to"):
+            delete(self._bucket, _path(digest))
+        return True
+
+    def _is_whole(self, digest: str) -> bool:
+        try:
+            self.get(digest)
+        except (DigestMismatch, PackageMissing):
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            raise StoreFailed(
+                f"cannot {what} {self.address}: {_brief(error)}",
+                hint="check the bucket, the credentials (AWS_…) and the network",
+            ) from None
+
+
+def _path(digest: str) -> str:
+    name = hex_part(digest)
+    return f"{name[:2]}/{name[2:]}"
+
+
+def _brief(error: Exception) -> str:
+    """What happened, without the library's dump of its own state."""
+    return " ".join(str(error).partition("Debug source:")[0].split())[:300]
