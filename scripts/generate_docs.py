@@ -1,7 +1,7 @@
-"""Write the generated parts of `docs/` again: each `--help` in `docs/cli.md`, the table of `docs/security.md` (`make docs`).
+"""Write the generated parts of `docs/` again (`make docs`): each `--help`, the table of attacks, the rules of the scanner.
 
 A generated part is the fenced block after a line `<!-- skillyard COMMAND --help -->`, or what lies between the two comments
-about the table of attacks. Everything else is written by people.
+about a table. Everything else is written by people.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/cli.md"
+SCANNING = ROOT / "docs/scanning.md"
 _PART = re.compile(r"(?P<mark><!-- skillyard (?P<words>.*?)--help -->)\n+```text\n.*?^```$", re.MULTILINE | re.DOTALL)
+_RULES = re.compile(r"(?<=<!-- rules of the scanner -->\n).*?(?=<!-- end of the rules -->)", re.DOTALL)
 
 
 def help_of(words: str) -> str:
@@ -40,8 +42,27 @@ def generated(page: str) -> str:
             os.environ["COLUMNS"] = before
 
 
+def with_scanner_rules(page: str) -> str:
+    """The page with the table of the scanner's rules written anew."""
+    from skillyard.scanner import RULES, SUBJECTS
+
+    lines = []
+    for subject in SUBJECTS:
+        lines += [
+            f"\n**{subject[0].upper()}{subject[1:]}**\n",
+            "| Rule | In a script | In a text | Finds | Why |",
+            "|---|---|---|---|---|",
+        ]
+        for rule in RULES.values():
+            if rule.subject == subject:
+                lines.append(f"| `{rule.id}` | {rule.severity} | {rule.in_text or rule.severity} | {rule.title} | {rule.why} |")
+    table = "\n".join(lines).strip()
+    return _RULES.sub(lambda _: f"\n{table}\n\n", page)
+
+
 if __name__ == "__main__":
     import abuse
 
     abuse.PAGE.write_text(abuse.written(abuse.PAGE.read_text("utf-8")), "utf-8")
+    SCANNING.write_text(with_scanner_rules(SCANNING.read_text("utf-8")), "utf-8")
     PAGE.write_text(generated(PAGE.read_text("utf-8")), "utf-8")

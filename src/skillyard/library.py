@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skillyard.permissions import Approvals, Approver, Gate, Rules
     from skillyard.prompt import Index, Style
     from skillyard.registry import Registry
+    from skillyard.scanner import Report, Suppression
     from skillyard.search import Match, Reranker, SearchIndex
 
 __all__ = ["Catalog"]
@@ -309,6 +310,33 @@ class Catalog(room.Catalog):
             return await self.run(skill, given, context=context)
 
         return await run_preprocessors(self, request, run=run)
+
+    def scan(self, skill: Skill | str) -> Report:
+        """Look for harm in a skill's files: findings with file, line, reason and fix. Advice only; nothing of the skill runs.
+
+        What the configuration suppresses (`[[scan.suppress]]`) is in `findings` with `allowed`, and not in `open`.
+
+        Raises:
+            SkillNotFound: no skill of that name.
+            InvalidConfiguration: a suppression cannot be understood.
+            OSError: the folder cannot be read.
+        """
+        from skillyard.scanner import scan_skill
+
+        found = self.get(skill) if isinstance(skill, str) else skill
+        return scan_skill(found.directory, suppressions=self.suppressions())
+
+    def suppressions(self, *, user_only: bool = False) -> tuple[Suppression, ...]:
+        """The findings that the configuration lets pass, each until a day; with `user_only` not those a project lets pass.
+
+        Raises:
+            InvalidConfiguration: an entry cannot be understood.
+        """
+        from skillyard.scanner import read_suppressions
+
+        settings = self.configuration
+        tables = ((settings.user_scan, settings.user_file), (settings.scan, settings.file))
+        return tuple(entry for table, file in tables[: 1 if user_only else 2] for entry in read_suppressions(table, file or ""))
 
     def engine(self, *, record: bool = True) -> PoolEngine:
         """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.

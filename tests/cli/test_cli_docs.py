@@ -32,6 +32,12 @@ def test_a_help_that_changed_would_be_noticed(generator: ModuleType) -> None:
     assert generator.generated(PAGE.replace("usage: skillyard list", "usage: skillyard lost")) == PAGE
 
 
+def test_the_rules_of_the_scanner_on_the_page_are_todays(generator: ModuleType) -> None:
+    page = generator.SCANNING.read_text("utf-8")
+    assert generator.with_scanner_rules(page) == page, "run `make docs`"
+    assert generator.with_scanner_rules(page.replace("`fork-bomb`", "`fork-bombe`")) == page
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_on_the_page(name: str) -> None:
     assert f"<!-- skillyard {name} --help -->" in PAGE

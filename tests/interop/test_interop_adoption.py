@@ -23,7 +23,8 @@ def _write(root: Path, files: dict[str, str]) -> Path:
 def test_commands_of_claude_code_become_skills_with_their_folders_in_the_name(tmp_path: Path) -> None:
     root = _write(tmp_path / "project", {
         ".claude/commands/fix.md": "---\ndescription: Fixes an issue\nargument-hint: '[number]'\n"
-        "allowed-tools: Bash(git:*), Read\nmodel: opus\nowner: {team: web}\n---\nFix issue #$ARGUMENTS. Status: !`git status`\n",
+        "allowed-tools: Bash(git:*), Read\nmodel: opus\nowner: {team: web}\n---\n"
+        "Fix issue #$ARGUMENTS. Status: !`git status`\n",
         ".claude/commands/git/Clean Up.md": "Delete merged branches.\n\nAsk first.\n",
     })  # fmt: skip
     report = adopt_skills("claude-commands", root, tmp_path / "out")

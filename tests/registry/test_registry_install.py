@@ -270,7 +270,8 @@ def test_what_a_scanner_says_is_advice_and_is_kept(data: Path, write: Any) -> No
     seen: list[ProgressEvent] = []
     registry = Registry(str(data), scanner=scan)
     result = registry.install(str(write()), progress=seen.append).results[0]
-    assert result.warnings == ("it smells",)
+    assert result.findings == ({"rule": "x", "message": "it smells"},)
+    assert result.warnings == ()
     assert "scan" in [event.step for event in seen]
     registry.close()
 

@@ -28,7 +28,7 @@ _Table = Mapping[str, object]
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _SHIP: Final = "ship.json"
-_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages")
+_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan")
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _LARGEST: Final = 1024 * 1024
 _MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of their number to read
@@ -41,7 +41,8 @@ class Configuration(NamedTuple):
 
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
-    keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any.
+    keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `scan` and
+    `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room knows their keys.
     `database_url` and `package_store` are the user's own: a project may not say where records and packages go. `file` is None
     when no project file was found.
     """
@@ -61,6 +62,8 @@ class Configuration(NamedTuple):
     file: str | None = None
     user_paths: tuple[str, ...] = ()
     user_file: str | None = None
+    scan: Mapping[str, object] = _EMPTY
+    user_scan: Mapping[str, object] = _EMPTY
 
     def roots(self) -> Iterator[tuple[str, str, bool]]:
         """Every configured root: the folder it is relative to, as written, and whether the user's own file named it."""
@@ -85,7 +88,7 @@ def load_configuration(folders: list[str], *, user_file: str | None = None) -> C
 
 def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file: str | None) -> Configuration:
     base = _checked(user, user_file or "") if user is not None else Configuration()
-    base = base._replace(paths=(), user_paths=base.paths, user_file=user_file)
+    base = base._replace(paths=(), user_paths=base.paths, user_file=user_file, scan=_EMPTY, user_scan=base.scan)
     if project is None:
         return base
     file, values = project
@@ -106,6 +109,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         file=file,
         user_paths=base.user_paths,
         user_file=user_file,
+        user_scan=base.user_scan,
     )
 
 
@@ -208,6 +212,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
         sandbox=MappingProxyType(reader.table(values, "sandbox", None)),
         servers=base.servers or MappingProxyType(reader.table(values, "servers", None)),
+        scan=MappingProxyType(reader.table(values, "scan", None)),
         database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
         package_store=reader.text(reader.table(values, "packages", ("store",)), "packages.store", base.package_store),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
+from skillyard.cli.advice import draw_advice, scanner_of
 from skillyard.cli.failures import UsageProblem
 from skillyard.cli.questions import confirm
 from skillyard.text import sanitize, single_line
@@ -30,7 +31,8 @@ def open_registry(arguments: argparse.Namespace) -> Registry:
     from skillyard.library import Catalog
     from skillyard.registry import Registry
 
-    return Registry.of(Catalog.discover(roots=(), cwd=arguments.project, cache=False))
+    catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
+    return Registry.of(catalog, scanner=scanner_of(catalog))
 
 
 def open_lock(arguments: argparse.Namespace) -> ProjectLock:
@@ -129,6 +131,7 @@ def _draw(screen: Screen, result: Result) -> None:
             screen.line(f"and {len(sentences) - _SHOWN} more; `skillyard show {result.skill_id}` lists its files", indent=2)
         if not sentences:
             screen.line("holds instructions only, nothing that runs", indent=2)
+    draw_advice(screen, result)
     if result.status != "unchanged":
         for warning in result.warnings:
             screen.note(f"warning: {result.skill_id}: {warning}")

@@ -32,6 +32,9 @@ STYLES: Final = {
     "error": "red",
     "warning": "yellow",
     "info": "cyan",
+    "high": "red",
+    "medium": "yellow",
+    "low": "cyan",
 }
 _CODES: Final = {"green": 32, "yellow": 33, "red": 31, "cyan": 36, "dim": 2, "bold": 1}
 

@@ -31,7 +31,7 @@ _ABANDONED: Final = (
 class Finding(Protocol):
     """What a scanner says: advice only, it stops nothing."""
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> Mapping[str, object]:
         """The finding as plain data, with at least a `message`."""
 
 

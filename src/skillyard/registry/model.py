@@ -152,7 +152,7 @@ class InstallLog:
 class Result:
     """What became of one skill of an operation.
 
-    `unmet` are requirements this machine lacks, `cycles` chains of skills that require each other.
+    `unmet` are requirements this machine lacks, `findings` what a scanner says of it, as plain data: advice only.
     """
 
     skill_id: str
@@ -169,6 +169,7 @@ class Result:
     log_id: str | None = None
     pruned: tuple[str, ...] = ()
     origin: Mapping[str, object] = field(default_factory=dict)
+    findings: tuple[Mapping[str, object], ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """The result as plain data."""

@@ -230,7 +230,6 @@ class Pipeline:
         version: str,
         previous: str | None,
     ) -> Result:
-        findings = tuple(str(finding.get("message", finding)) for finding in candidate.findings)
         return Result(
             skill_id=candidate.skill_id,
             name=candidate.name,
@@ -241,7 +240,8 @@ class Pipeline:
             powers=candidate.powers,
             declared_version=candidate.document.metadata.version,
             signer=candidate.signer,
-            warnings=(*candidate.warnings, *findings),
+            warnings=candidate.warnings,
+            findings=candidate.findings,
             unmet=self.unmet(candidate.skill_id, candidate.requirements),
             log_id=log.id,
             origin=dict(candidate.origin.to_dict()),

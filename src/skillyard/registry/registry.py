@@ -92,11 +92,12 @@ class Registry:
         return cls(home or home_directory(), url or os.environ.get("SKILLYARD_DATABASE_URL") or None)
 
     @classmethod
-    def of(cls, catalog: Catalog) -> Self:
-        """The registry that a catalog's configuration names."""
+    def of(cls, catalog: Catalog, *, scanner: Scanner | None = None) -> Self:
+        """The registry that a catalog's configuration names; `scanner` as above."""
         configuration = catalog.configuration
         store = open_store(configuration.package_store) if configuration.package_store else None
-        return cls(catalog.data_directory, configuration.database_url, servers=tuple(configuration.servers), store=store)
+        servers = tuple(configuration.servers)
+        return cls(catalog.data_directory, configuration.database_url, scanner=scanner, servers=servers, store=store)
 
     @property
     def root(self) -> Path:

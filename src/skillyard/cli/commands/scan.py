@@ -1,0 +1,143 @@
+"""`skillyard scan`: what in a skill may do harm, where, why, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.screen import counted
+from skillyard.scanner import NOT_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillyard.cli.screen import Screen
+    from skillyard.scanner import Finding, Report, Severity
+
+__all__ = ["add_arguments", "run"]
+
+_LEVELS: Final = ("high", "medium", "low", "info")
+_SKIPPED: Final = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `scan` takes."""
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help="a skill, a folder with skills, a SKILL.md or an archive (default: every skill of the roots)",
+    )
+    parser.add_argument(
+        "--at-least",
+        choices=_LEVELS,
+        default="high",
+        metavar="LEVEL",
+        help=f"exit with 1 from this severity on: {', '.join(_LEVELS)} (default: high)",
+    )
+    parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF 2.1.0")
+    parser.add_argument("--rules", action="store_true", help="list what is looked for")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Scan and tell; 1 when a finding that nobody suppressed weighs as much as `--at-least` says."""
+    from skillyard.cli.scanning import scan_targets
+    from skillyard.scanner import at_least
+
+    screen: Screen = arguments.screen
+    if arguments.rules:
+        _draw_rules(screen)
+        return OK
+    reports = list(scan_targets(arguments))
+    if arguments.sarif:
+        _write_sarif(Path(arguments.sarif), reports)
+    if screen.as_json:
+        screen.data({"reports": [report.to_dict() for report in reports], "summary": _summary(reports)})
+    else:
+        for report in reports:
+            _draw(screen, report, arguments.at_least)
+        _draw_summary(screen, reports)
+    return FAILURE if any(at_least(report.open, arguments.at_least) for report in reports) else OK
+
+
+def _write_sarif(path: Path, reports: Sequence[Report]) -> None:
+    from skillyard.files import replace_file
+    from skillyard.scanner import to_sarif
+
+    replace_file(path, json.dumps(to_sarif(reports), indent=2).encode("utf-8") + b"\n", mode=0o644)
+
+
+def _summary(reports: Sequence[Report]) -> dict[str, int]:
+    counts = Counter(finding.severity for report in reports for finding in report.open)
+    suppressed = sum(len(report.findings) - len(report.open) for report in reports)
+    return {"skills": len(reports), **{level: counts[level] for level in _LEVELS}, "suppressed": suppressed}
+
+
+def _draw(screen: Screen, report: Report, level: Severity) -> None:
+    """Findings from `level` on in full, those below in one line, notes not at all; a skill without any is not named."""
+    told = [finding for finding in report.findings if finding.severity != "info" or level == "info"]
+    for finding in told:
+        if finding.allowed is not None:
+            screen.line(f"{_where(report, finding)} suppressed {finding.rule}: {finding.allowed}", style="dim")
+            continue
+        screen.line(f"{_where(report, finding)} {finding.severity} {finding.rule}: {finding.message}", style=finding.severity)
+        if _LEVELS.index(finding.severity) <= _LEVELS.index(level):
+            screen.line(f"> {finding.evidence}", indent=4)
+            screen.line(f"why: {finding.why}", indent=4)
+            screen.line(f"fix: {finding.fix}", indent=4)
+        if finding.claimed is not None:
+            screen.line(f"claimed by the skill, and not taken into account: {finding.claimed}", indent=4)
+        if finding.expired is not None:
+            screen.line(f"no longer {finding.expired}", indent=4)
+    _note_skipped(screen, report)
+    if told:
+        screen.line()
+
+
+def _note_skipped(screen: Screen, report: Report) -> None:
+    binary = sum(skipped.reason == NOT_TEXT for skipped in report.skipped)
+    others = [skipped for skipped in report.skipped if skipped.reason != NOT_TEXT]
+    for skipped in others[:_SKIPPED]:
+        screen.note(f"not looked into: {report.folder.rstrip('/')}/{skipped.file}: {skipped.reason}")
+    if len(others) > _SKIPPED:
+        screen.note(f"not looked into: {len(others) - _SKIPPED} more in {report.folder}; --json lists them")
+    if binary:
+        screen.note(f"not looked into: {counted(binary, 'file')} in {report.folder} that hold no text")
+
+
+def _where(report: Report, finding: Finding) -> str:
+    return f"{report.folder.rstrip('/')}/{finding.file}:{finding.line}"
+
+
+def _draw_summary(screen: Screen, reports: Sequence[Report]) -> None:
+    summary = _summary(reports)
+    counts = ", ".join(f"{summary[level]} {level}" for level in _LEVELS if summary[level])
+    suppressed = f", {summary['suppressed']} suppressed" if summary["suppressed"] else ""
+    worst = next((level for level in _LEVELS if summary[level]), "ok")
+    screen.line(f"{counted(summary['skills'], 'skill')}: {counts or 'nothing found'}{suppressed}", style=worst)
+
+
+def _draw_rules(screen: Screen) -> None:
+    from skillyard.scanner import RULES
+
+    if screen.as_json:
+        shapes = [
+            {
+                "id": rule.id,
+                "subject": rule.subject,
+                "severity": rule.severity,
+                "in_text": rule.in_text or rule.severity,
+                "title": rule.title,
+                "why": rule.why,
+                "fix": rule.fix,
+            }
+            for rule in RULES.values()
+        ]
+        screen.data({"rules": shapes})
+        return
+    rows = [(rule.id, rule.severity, rule.in_text or rule.severity, rule.title) for rule in RULES.values()]
+    screen.table(rows, header=("RULE", "SCRIPT", "TEXT", "FINDS"))

@@ -1,0 +1,33 @@
+"""The scanner: looks for harm in the files of a skill and says what it found, why it matters and how to mend it.
+
+`scan_skill(folder)` reads every file once and runs nothing; its `Report` is advice: no room lets a finding block or allow
+anything. `RULES` is what is looked for, `to_sarif` what code hosts read.
+"""
+
+from __future__ import annotations
+
+from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, FindingShape, Report, Severity, Skipped, at_least
+from skillyard.scanner.rule import SUBJECTS, Rule, Subject
+from skillyard.scanner.rules import RULES
+from skillyard.scanner.sarif import to_sarif
+from skillyard.scanner.scanning import scan_skill
+from skillyard.scanner.suppressing import Suppression, read_suppressions
+
+__all__ = [
+    "NOT_TEXT",
+    "RULES",
+    "SEVERITIES",
+    "SUBJECTS",
+    "Finding",
+    "FindingShape",
+    "Report",
+    "Rule",
+    "Severity",
+    "Skipped",
+    "Subject",
+    "Suppression",
+    "at_least",
+    "read_suppressions",
+    "scan_skill",
+    "to_sarif",
+]

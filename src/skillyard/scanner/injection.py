@@ -1,0 +1,233 @@
+"""Prompt injection: text that orders a model about against its user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from skillyard.scanner.matching import find, pattern
+from skillyard.scanner.rule import Rule
+from skillyard.scanner.source import Hit, Source
+
+__all__ = ["INJECTION_RULES", "look_for_injection"]
+
+INJECTION_RULES: Final = (
+    Rule(
+        "prompt-override",
+        "prompt injection",
+        "the text tells the model to put its other instructions aside",
+        "A skill adds to what the user and the client said; one that cancels it takes over the conversation.",
+        "remove the sentence, or put it in quotes where the skill explains attacks",
+        "high",
+        "medium",
+    ),
+    Rule(
+        "role-takeover",
+        "prompt injection",
+        "the text pretends to be the system, or gives the model a role without limits",
+        "Made-up system messages and modes without restrictions are how limits are talked away.",
+        "say what to do in the skill's own words",
+        "high",
+        "low",
+    ),
+    Rule(
+        "safety-bypass",
+        "prompt injection",
+        "the text tells the model to go round safety checks",
+        "Filters, confirmations and permissions belong to the user; a skill has no business with them.",
+        "let the user decide, and describe what is asked for instead",
+        "high",
+        "low",
+    ),
+    Rule(
+        "hide-from-user",
+        "prompt injection",
+        "the text tells the model to keep something from the user",
+        "What the user may not know is what the user would not allow.",
+        "tell the user what happens, or leave it out",
+        "high",
+        "low",
+    ),
+    Rule(
+        "send-away",
+        "prompt injection",
+        "the text tells the model to send secrets or the conversation somewhere",
+        "A model that follows it hands out what the user trusted it with.",
+        "send only what the user asked to send, to where the user said",
+        "high",
+        "low",
+    ),
+    Rule(
+        "sends-results",
+        "prompt injection",
+        "the text tells the model to send what it works on to a server of the skill's maker",
+        "The user asked for a result, not for a copy of it elsewhere.",
+        "let the user ask for it, and name the server",
+        "medium",
+        "low",
+    ),
+    Rule(
+        "reveal-secrets",
+        "prompt injection",
+        "the text asks the model to put a secret into its answer",
+        "An answer is logged and shown; a token that was in it is known.",
+        "never ask for the value of a secret; say which one is used by its name",
+        "high",
+        "low",
+    ),
+    Rule(
+        "unverified-execution",
+        "prompt injection",
+        "the text tells the model to run something without looking at it",
+        "Whoever controls what is run then controls the machine, as far as the model may act.",
+        "let the model read, and the user confirm, what is to be run",
+        "medium",
+        "low",
+    ),
+    Rule(
+        "hidden-instruction",
+        "prompt injection",
+        "a comment that readers are not shown gives the model orders",
+        "A person who reads the rendered page does not see it, a model does.",
+        "write instructions where people see them",
+        "medium",
+        "low",
+    ),
+)
+
+_BEFORE: Final = r"(?:previous|prior|above|earlier|preceding|existing|foregoing|original|system|safety|other|initial|default)"
+_ORDERS: Final = r"(?:instructions?|directives?|guidelines?|rules|prompts?|constraints|restrictions|commands|programming)\b"
+_VALUABLES: Final = (
+    r"(?:api[ _-]?keys?|(?:access|auth|session|bearer)[ _-]?tokens?|tokens?|passwords?|credentials?|secrets?"
+    r"|private[ _-]keys?|ssh[ _-]keys?|authorization header|environment variables|env vars|system prompt|session cookies?"
+    r"|~/\.\w+(?:/\w+)?|\.env\b)"
+)
+_TALK: Final = r"(?:conversation|chat|message)[ _-]?(?:history|logs?|transcripts?|contents?)|conversation|user(?:'s)? (?:data|files|messages)"
+_TO: Final = r"(?:https?://|(?:an? |the |our |this |my )?(?:external|remote|attacker|collection|third[- ]party|webhook|c2|command)\b|webhook)"
+
+_PROSE: Final = (
+    pattern(
+        "prompt-override",
+        rf"\b(?:ignore|disregard|forget|override(?! (?:for|of|the default)\b)|discard|supersedes?|cancel)\b[^\n.]{{0,25}}?\b{_BEFORE}\b[^\n.]{{0,20}}?\b{_ORDERS}",
+        "ignore", "disregard", "forget", "override", "discard", "supersede", "cancel",
+    ),
+    pattern(
+        "prompt-override",
+        r"\b(?:ignore|disregard|forget|discard) (?:all |everything |anything |any ){1,2}"
+        r"(?:(?:of )?(?:your|the|these|those) (?:instructions|rules|guidelines|training|prompt)"
+        r"|(?:you (?:were|have been|know|learned)|(?:said |written |that came )?(?:above|before this)))",
+        "ignore", "disregard", "forget", "discard",
+    ),
+    pattern("prompt-override", r"(?:忽略|无视|忘记|不要理会)[^\n。]{0,8}(?:之前|以上|先前|前面|所有|系统)[^\n。]{0,8}(?:指令|指示|规则|提示|要求|设定)", "忽略", "无视", "忘记", "不要理会"),
+    pattern(
+        "role-takeover",
+        r"\byou are (?:now |no longer )(?:in |an? |the |bound |restricted |limited |operating )?[^\n.]{0,30}?\b(?:DAN|developer mode|debug mode|god mode"
+        r"|admin(?:istrator)? mode|unrestricted|unfiltered|jailbroken|uncensored|restrictions?|bound by|evil|root access)\b",
+        "you are now", "you are no longer",
+    ),
+    pattern("role-takeover", r"\b(?:enter|enable|activate|switch to)(?:ed|d)? (?:DAN|god|jailbreak|unrestricted) mode\b", " mode"),
+    pattern("role-takeover", r"\b(?:act|behave|respond|pretend|answer)\b[^\n.]{0,20} (?:as if|that|like) you (?:have|had) no (?:restrictions|limits|limitations|rules|guidelines|filters)", "you have no", "you had no"),
+    pattern("role-takeover", r"<\|(?:im_start|system|endoftext|start_header_id)\|>|\[/?(?:INST|SYS)\]|<</?SYS>>", "<|", "[inst", "[/inst", "[sys", "[/sys", "<<sys", "<</sys"),
+    pattern("role-takeover", r"^[ \t>*#-]{0,8}(?:\[|<)?(?:new |updated )(?:system (?:prompt|instructions?|message)|directives?)(?:\]|>)?[ \t]*:", "new ", "updated "),
+    pattern("role-takeover", r"^[ \t]{0,4}#{1,4} system override\b|^[ \t*]{0,4}system override[ \t*]*:", "system override"),
+    pattern(
+        "safety-bypass",
+        r"\b(?:bypass|circumvent|disable|turn off|ignore|evade|override|skip(?! (?:all )?(?:permission|approval)))(?:ing|s|es)?\b[^\n.]{0,15}?"
+        r"\b(?:safety|content|security|ethical|moderation|guard ?rails?|permission|approval|human)[ -]"
+        r"(?:filters?|checks?|guidelines|polic(?:y|ies)|measures|protocols?|restrictions|prompts?|dialogs?|review|guard ?rails?|rules)\b",
+        "bypass", "circumvent", "disable", "turn off", "ignore", "evade", "override", "skip",
+    ),
+    pattern(
+        "hide-from-user",
+        r"\b(?:do not|don'?t|never|must not|without ever)\b[^\n.]{0,12}?\b(?:(?:tell|inform|notify|alert|warn) (?:the |your |any )?users?|let (?:the |your |any )?users? (?:know|see|notice|find out))\b"
+        r"(?! (?:that|if|when|whether|to\b|it'?s|you can'?t|unless|until|before))",
+        "tell", "inform", "notify", "alert", "warn", "let ",
+    ),
+    pattern(
+        "hide-from-user",
+        r"\b(?:do not|don'?t|never|must not)\b[^\n.]{0,12}?\b(?:mention|reveal|disclose|report|show|admit)\b[^\n.]{0,20}?\b(?:this|these|that|it|any of this|the upload|the transfer"
+        r"|what you (?:did|do|are doing)|your actions)\b[^\n.]{0,20}?\bto (?:the |any |your )?(?:users?|anyone|human)\b",
+        "mention", "reveal", "disclose", "report", "show", "admit",
+    ),
+    pattern("hide-from-user", r"\bwithout (?:the )?(?:users?(?:'s)?|their|anyone(?:'s)?) (?:\w+ )?(?:knowledge|knowing|noticing|realizing|being aware)\b", "without"),
+    pattern(
+        "hide-from-user",
+        r"\b(?:silently|secretly|covertly|quietly|stealthily),? (?:then |and |also )?(?:send|upload|copy|exfiltrate|forward|transmit|collect|install|execute|record|post|harvest)(?:s|es|ing)?\b",
+        "silently", "secretly", "covertly", "quietly", "stealthily",
+    ),
+    pattern("hide-from-user", r"\b(?:keep|hide|conceal)\b[^\n.]{0,30}?\b(?:secret|hidden|invisible|confidential)? ?from (?:the |your )?(?:users?|humans?|operator|owner)\b", "from the", "from user", "from your", "from human"),
+    pattern("hide-from-user", r"(?:不要|切勿|别|不得)(?:(?:告诉|告知|通知|提醒)用户|让用户(?:知道|发现|察觉))", "用户"),
+    pattern(
+        "send-away",
+        rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
+        "send", "upload", "post", "forward", "transmit", "exfiltrate", "leak", "mail", "deliver",
+    ),
+    pattern("send-away", r"\bexfiltrate (?:to|via|it|them|the (?:data|files?|contents?|secrets?|result))\b", "exfiltrate"),
+    pattern(
+        "send-away",
+        rf"\b(?:read|collect|gather|harvest|steal|extract|grab)\b[^\n.]{{0,30}}?(?:{_VALUABLES})[^\n]{{0,60}}?\b(?:and|then)\b[^\n]{{0,20}}?\b(?:send|upload|post|forward|transmit|exfiltrate)\b",
+        "read", "collect", "gather", "harvest", "steal", "extract", "grab",
+    ),
+    pattern("sends-results", r"\b(?:send|upload|post|forward|submit|transmit)\b[^\n.]{0,60}?\bto (?:our|my|the (?:author|developer|maker)'?s?) [^\n.]{0,30}?\b(?:server|endpoint|backend|api|webhook|service)\b", "to our", "to my", "to the author", "to the developer", "to the maker"),
+    pattern(
+        "reveal-secrets",
+        rf"\b(?:echo|print|output|repeat|include|reveal|return|show|paste|write)\b[^\n.]{{0,40}}?\b{_VALUABLES}[^\n.]{{0,50}}?\bin (?:your|the|every|each) (?:next |final |first )?(?:response|reply|answer|output|message)",
+        "echo", "print", "output", "repeat", "include", "reveal", "return", "show", "paste", "write",
+    ),
+    pattern(
+        "reveal-secrets",
+        r"\b(?:reveal|print|output|repeat|leak|dump|disclose|show)\b (?:me )?(?:your|the) (?:full |entire |complete |exact |hidden |original )?(?:system prompt|hidden instructions|initial instructions)",
+        "system prompt", "hidden instructions", "initial instructions",
+    ),
+    pattern(
+        "unverified-execution",
+        r"\b(?:execute|run|perform|follow|obey)\b[^\n.]{0,40}?\bwithout (?:any )?(?:verification|verifying|question(?:ing)?|hesitation|review(?:ing)?|inspect(?:ing|ion)|reading|validation|checking)\b",
+        "without",
+    ),
+)  # fmt: skip
+_COMMENT: Final = (
+    pattern(
+        "hidden-instruction",
+        r"\b(?:assistant|ai|agent|model|claude|gpt|gemini|copilot|llm)\b[^\n]{0,40}?\b(?:must|always|never|execute|run|send|read|fetch|upload|include|obey|follow)\b",
+        "assistant", "ai", "agent", "model", "claude", "gpt", "gemini", "copilot", "llm",
+    ),
+)  # fmt: skip
+_TOPIC: Final = re.compile(
+    r"inject|jailbreak|attack|malicious|adversar|detect|red[- ]?team|threat|exploit|vulnerab|untrusted|scanner|suspicious|攻击|注入", re.IGNORECASE
+)  # fmt: skip
+_REFUSES: Final = re.compile(
+    r"(?:\b(?:never|do not|don'?t|must not|cannot|can'?t|should not|refuse to|not to|no one may|avoid|without|only|models?|attackers?|inputs that|attempts? to|tr(?:y|ies|ying) to)\b|不要|不得)[^\n.:]{0,25}$",
+    re.IGNORECASE,
+)
+_QUOTES: Final = "\"'`“”‘’「」|"
+_REFUSING: Final = re.compile(r"do not|don'?t|never|must not|不要|切勿|别|不得", re.IGNORECASE)
+"""A match that refuses by itself: what stands before it turns nothing round."""
+_LISTED: Final = re.compile(r"[ \t>]*(?:[-*+•|]|\d{1,3}[.)])")
+
+
+def look_for_injection(source: Source) -> Iterator[Hit]:
+    """Orders to the model in what it reads: prose, comments, descriptions, decoded text."""
+    text = _unwrapped(source.text)
+    unwrapped = replace(source, text=text)
+    for hit in find(unwrapped, _PROSE):
+        if not _REFUSING.match(text, hit.offset) and _REFUSES.search(text[max(0, hit.offset - 60) : hit.offset]):
+            continue
+        yield Hit(hit.rule, hit.offset, hit.message, relief=_relief(text, hit.offset) + (source.role == "script"))
+    if source.role == "comment" and source.language in ("markdown", "html"):
+        yield from find(unwrapped, _COMMENT)
+
+
+def _unwrapped(text: str) -> str:
+    """The text with the line breaks inside paragraphs as spaces: a sentence may be broken anywhere."""
+    return re.sub(r"(?<=[\w,])\n(?=[a-z(])", " ", text)
+
+
+def _relief(text: str, offset: int) -> int:
+    """How much less a place weighs that is quoted, or stands behind a quote in a text about attacks."""
+    start = max(text.rfind("\n", max(0, offset - 300), offset) + 1, offset - 300, 0)
+    if not any(mark in text[start:offset] for mark in _QUOTES) and not _LISTED.match(text, start):
+        return 0
+    quoted = text[max(0, offset - 1) : offset] in _QUOTES
+    return 1 if quoted or _TOPIC.search(text[max(0, offset - 1500) : offset + 500]) else 0

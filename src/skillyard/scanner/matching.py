@@ -1,0 +1,97 @@
+"""Patterns over text: each names its rule and the words without one of which it is not tried.
+
+A pattern is tried only on lines that hold one of its words, and on long lines only near them. What it skips over is bounded in
+length, so that it is linear: `tests/scanner` tries them all on texts made of their own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from skillyard.scanner.source import Hit, Source
+
+__all__ = ["Pattern", "find", "pattern"]
+
+_MOST: Final = 20  # hits of one pattern in one text: more say nothing new
+# What a line only prints, or only searches other texts for, runs nothing: it weighs less, unless the line also starts something.
+_PRINTS: Final = re.compile(
+    r"[ \t]{0,200}(?:echo|printf|print|console\.(?:log|error|warn)|logger\.\w{1,10}|log|info|warn|die|fail)\b[ (]",
+    re.IGNORECASE,
+)
+_RUNS_IT: Final = re.compile(r"[\"']\s{0,3}(?:\||>)|\$\(|`|;\s{0,3}eval")
+_EXPRESSION: Final = re.compile(r"(?:^|[\s(\[{,:=])(?:r[\"']|/(?=[^/\s][^/\n]{0,200}\\[bsdw]))")
+_CALLS: Final = re.compile(r"(?:system|popen|run|call|exec\w{0,12}|spawn\w{0,8}|eval|check_output|output)\(", re.IGNORECASE)
+_REACH: Final = 1_000  # characters before and behind a word that a pattern may need
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """An expression for a rule, tried only near where one of `words` (lower case) occurs."""
+
+    rule: str
+    expression: re.Pattern[str]
+    words: tuple[str, ...]
+    message: str = ""
+
+
+def pattern(rule: str, expression: str, *words: str, message: str = "", case: bool = False) -> Pattern:
+    """Make a pattern; case counts only when asked for, `^` and `$` are those of a line."""
+    flags = re.MULTILINE if case else re.MULTILINE | re.IGNORECASE
+    return Pattern(rule, re.compile(expression, flags), words, message)
+
+
+def find(source: Source, patterns: Iterable[Pattern]) -> Iterator[Hit]:
+    """The places in a source where the patterns match, for each pattern the first ones."""
+    for one in patterns:
+        yield from islice(_matches(one, source), _MOST)
+
+
+def _matches(one: Pattern, source: Source) -> Iterator[Hit]:
+    text = source.text
+    for start, end in _windows(text, source.lower, one.words):
+        for match in one.expression.finditer(text, start, end):
+            yield Hit(one.rule, match.start(), one.message, relief=_relief(source, match.start()))
+
+
+def _relief(source: Source, offset: int) -> int:
+    """How much less a command weighs that a script only prints, or only looks for with an expression of its own."""
+    if source.role != "script":
+        return 0
+    line, column = source.whole_line(offset)
+    if _CALLS.search(line):
+        return 0
+    shown = _PRINTS.match(line)
+    if shown and _inside_quotes(line, shown.end(), column) and not _RUNS_IT.search(line):
+        return 2
+    return 2 if _EXPRESSION.search(line, 0, column) else 0
+
+
+def _inside_quotes(line: str, start: int, column: int) -> bool:
+    before = line[start:column].replace('\\"', "").replace("\\'", "")
+    return any(before.count(mark) % 2 for mark in "\"'`")
+
+
+def _windows(text: str, lower: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """The lines that hold one of the words, each once, in order; of long lines what is near."""
+    spots = [spot for word in words for spot in _around(text, lower, word)]
+    spots.sort()
+    reached = 0
+    for start, end in spots:
+        if end > reached:
+            yield max(start, reached), end
+            reached = end
+
+
+def _around(text: str, lower: str, word: str) -> Iterator[tuple[int, int]]:
+    at = lower.find(word)
+    while at >= 0:
+        far = max(0, at - _REACH)
+        start = max(text.rfind("\n", far, at) + 1, far)
+        end = text.find("\n", at, at + _REACH)
+        end = min(at + _REACH, len(text)) if end < 0 else end
+        yield start, end
+        at = lower.find(word, max(end, at + 1))

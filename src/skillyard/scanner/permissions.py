@@ -1,0 +1,154 @@
+"""Permissions: what SKILL.md declares beside what its scripts do, and declarations that are wider than any use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import InvalidPolicy
+from skillyard.scanner.matching import find, pattern
+from skillyard.scanner.rule import Rule
+from skillyard.scanner.source import Hit, Source
+
+if TYPE_CHECKING:
+    from skillyard.document import Document
+
+__all__ = ["PERMISSION_RULES", "Facts", "look_at_declarations", "look_for_privileges", "variables_in"]
+
+PERMISSION_RULES: Final = (
+    Rule("all-tools", "permissions", "the skill asks for every tool there is",
+         "With it, whatever its text says is done without a question.", "name the tools it needs in `allowed-tools`", "medium"),
+    Rule("unlimited-shell", "permissions", "the skill asks to run any command",
+         "`Bash` without a pattern lets every command through without a question.", "name the commands, such as `Bash(git status:*)`", "info"),
+    Rule("undeclared-commands", "permissions", "a script starts programs, and `allowed-tools` names no shell",
+         "What the skill does is more than what it asks for.", "add the command to `allowed-tools`, as in `Bash(python:*)`", "low"),
+    Rule("hooks", "permissions", "SKILL.md sets hooks, which run commands by themselves",
+         "They run without a question, at events nobody thinks of.", "leave them out, or describe what the user may set", "medium"),
+    Rule("all-hosts", "permissions", "every host may be reached",
+         "An allow-list with a star is none.", "name the hosts", "medium"),
+    Rule("unused-permission", "permissions", "the network is declared, and no script uses it",
+         "What is allowed without need is there for whoever changes the skill.", "remove the declaration", "info"),
+    Rule("undeclared-variable", "permissions", "a script reads a secret that SKILL.md never names",
+         "Who installs the skill does not know what it will be given.", "name the variable in `security.environment` or in the text", "low"),
+    Rule("undeclared-key-sent", "permissions", "a key that SKILL.md never names is sent in an address or a body",
+         "The user does not know that it is taken, nor where it goes.", "name the variable and the service in SKILL.md, and send the key in a header", "medium", "low"),
+    Rule("skips-permissions", "permissions", "an agent is started without its permission checks",
+         "What it does then nobody is asked about.", "start it with the permissions it needs", "medium", "low"),
+    Rule("raises-privilege", "permissions", "a script takes the rights of the administrator, or gives everybody all of them",
+         "A mistake then concerns the whole machine.", "do it as the user, and say which packages the user must install", "low", "info"),
+    Rule("no-password-asked", "permissions", "a user may become administrator without a password, from now on",
+         "It holds for everything that runs as this user.", "leave it out", "high", "medium"),
+)  # fmt: skip
+
+_SHELLS: Final = re.compile(
+    r"^(?:bash|shell|sh|terminal|exec|execute|run_?\w*|\*|all|python|code\w*|mcp__\w*)\b", re.IGNORECASE
+)
+_PATTERNS: Final = (
+    pattern("skips-permissions", r"--dangerously-skip-permissions\b|--dangerously-bypass-approvals-and-sandbox\b|\bbypassPermissions\b|--allow-all-tools\b|--yolo\b", "--dangerously", "bypasspermissions", "--allow-all", "--yolo"),
+    pattern("raises-privilege", r"(?:^|[;&|(`]\s{0,3})sudo\s{1,3}(?!-k\b)[\w/-]", "sudo"),
+    pattern("raises-privilege", r"\bchmod\s{1,3}(?:-R\s{1,3})?(?:0?777|a\+rwx|[ug]\+s|[2467][0-7]{3})\s", "chmod"),
+    pattern("no-password-asked", r"\bNOPASSWD\s{0,2}:", "nopasswd"),
+    pattern("no-password-asked", r"\busermod\s{1,3}-a?G\s{1,3}(?:sudo|wheel|docker|root)\b", "usermod"),
+)  # fmt: skip
+_VARIABLE: Final = re.compile(
+    r"(?:os\.environ(?:\.get\(|\[)|os\.getenv\(|process\.env(?:\.|\[))\s{0,2}[\"']?([A-Z][A-Z0-9_]{1,60}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?))\b"
+)
+_SAYS_NETWORK: Final = re.compile(
+    r"network|internet|online|https?://|\bAPI\b|download|upload|web\b|fetch|remote|server|cloud", re.IGNORECASE
+)
+
+
+@dataclass
+class Facts:
+    """What the scripts of a skill were seen to do: where each thing is first done, as source and offset."""
+
+    network: list[tuple[Source, int]] = field(default_factory=list)
+    commands: list[tuple[Source, int]] = field(default_factory=list)
+    hosts: list[tuple[Source, int, str]] = field(default_factory=list)
+    variables: list[tuple[Source, int, str]] = field(default_factory=list)
+    sent_keys: list[tuple[Source, int]] = field(default_factory=list)
+
+
+def look_for_privileges(source: Source) -> Iterator[Hit]:
+    """Commands that take more rights than a user has."""
+    yield from find(source, _PATTERNS)
+
+
+def variables_in(text: str) -> dict[str, int]:
+    """Secrets a script takes from its environment, with the offset of the first use of each."""
+    found: dict[str, int] = {}
+    for match in _VARIABLE.finditer(text):
+        found.setdefault(match[1], match.start())
+    return found
+
+
+def look_at_declarations(document: Document, skill_md: Source, facts: Facts) -> Iterator[tuple[Source, Hit]]:
+    """SKILL.md beside what its scripts do."""
+    for hit in _declared(document, skill_md, used=bool(facts.network)):
+        yield skill_md, hit
+    yield from _tools(document, facts)
+    yield from _network(document, facts)
+    unnamed = [(source, offset, name) for source, offset, name in facts.variables if name not in document.text]
+    for sender, at in facts.sent_keys:
+        if any(source is sender for source, _, _ in unnamed):
+            yield sender, Hit("undeclared-key-sent", at)
+    for source, offset, name in unnamed:
+        yield source, Hit("undeclared-variable", offset, f"a script reads {name}, which SKILL.md never names")
+
+
+def _declared(document: Document, skill_md: Source, *, used: bool) -> Iterator[Hit]:
+    metadata = document.metadata
+    tools = [tool.strip() for tool in metadata.allowed_tools]
+    if any(tool.lower() in ("*", "all", "all tools") for tool in tools):
+        yield Hit("all-tools", _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
+    elif any(tool.lower() in ("bash", "bash(*)", "bash(*:*)", "shell") for tool in tools):
+        yield Hit("unlimited-shell", _at(skill_md, ("allowed-tools", "allowed_tools", "allowedTools")))
+    if "hooks" in metadata.extra:
+        yield Hit("hooks", _at(skill_md, ("hooks",)))
+    if any(host.strip() in ("*", "*.*", "0.0.0.0/0") for host in metadata.security.network_allowlist):
+        yield Hit("all-hosts", _at(skill_md, ("network_allowlist", "external_apis")))
+    if metadata.security.network == "allowlist" and not used:
+        yield Hit("unused-permission", _at(skill_md, ("network_allowlist", "external_apis", "network")))
+
+
+def _tools(document: Document, facts: Facts) -> Iterator[tuple[Source, Hit]]:
+    metadata = document.metadata
+    if metadata.allowed_tools and facts.commands and not any(_SHELLS.match(tool) for tool in metadata.allowed_tools):
+        source, offset = facts.commands[0]
+        yield source, Hit("undeclared-commands", offset)
+
+
+def _network(document: Document, facts: Facts) -> Iterator[tuple[Source, Hit]]:
+    security = document.metadata.security
+    if security.network is None:
+        head = f"{document.metadata.description} {document.metadata.compatibility or ''}"
+        if facts.network and not _SAYS_NETWORK.search(head):
+            source, offset = facts.network[0]
+            yield source, Hit("undeclared-network", offset)
+        return
+    if security.network == "none" and facts.network:
+        source, offset = facts.network[0]
+        yield source, Hit("undeclared-host", offset, "a script uses the network, and SKILL.md declares that none is used")
+    elif security.network == "allowlist":
+        for source, offset, host in facts.hosts:
+            if not _covered(security.network_allowlist, host) and _reaches(facts, source):
+                yield source, Hit("undeclared-host", offset, f"a script names {host}, which SKILL.md does not declare")
+
+
+def _reaches(facts: Facts, source: Source) -> bool:
+    return any(one is source for one, _ in facts.network)
+
+
+def _covered(patterns: Sequence[str], host: str) -> bool:
+    from skillyard.sandbox.hosts import covers
+
+    try:
+        return covers(tuple(patterns), host)
+    except InvalidPolicy:
+        return True  # the declaration itself is wrong, which `check` says
+
+
+def _at(skill_md: Source, keys: Sequence[str]) -> int:
+    return next((found for key in keys if (found := skill_md.text.find(key)) >= 0), 0)

@@ -1,0 +1,267 @@
+"""Where values of a skill's Python go: assignments, calls, returns and attributes are followed, across its files.
+
+Every expression carries labels: what it may hold. The analysis knows no order and no branches: what a name may hold anywhere in
+a function it may hold everywhere in it. That misses nothing simple and stays linear: a few rounds over the statements.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from skillyard.scanner.credentials import CREDENTIAL_PATH, SECRET_NAME
+from skillyard.scanner.python_source import PythonFile, constant_text, root_of
+
+__all__ = ["Flow", "Label", "Scope"]
+
+Label = Literal["environment", "key", "credential-path", "credential", "decoded", "network", "input", "client", "read"]
+"""What a value may hold: all variables, one secret variable, the path of a secret file, its content, text that was encoded,
+what came from the network, what somebody typed, or a thing that sends; `read` stands inside one expression only."""
+
+_Labels = frozenset[Label]
+_NOTHING: Final[_Labels] = frozenset()
+_PATH: Final[_Labels] = frozenset(("credential-path",))
+_INPUT: Final[_Labels] = frozenset(("input",))
+_ROUNDS: Final = 10
+_MOST_LOOKS: Final = 3_000_000  # at nodes; what is built to need more is only known in part
+_ANYWHERE: Final = "*"
+
+_DECODERS: Final = frozenset((
+    "base64.b64decode", "base64.urlsafe_b64decode", "base64.standard_b64decode", "base64.b32decode", "base64.b16decode", "base64.b85decode",
+    "base64.a85decode", "base64.decodebytes", "bytes.fromhex", "bytearray.fromhex", "binascii.unhexlify", "binascii.a2b_base64", "binascii.a2b_hex",
+    "codecs.decode", "zlib.decompress", "lzma.decompress", "bz2.decompress", "gzip.decompress", "marshal.loads",
+))  # fmt: skip
+_READERS: Final = frozenset(("open", "io.open", "codecs.open", "read_text", "read_bytes", "read", "readlines", "open_text"))
+_STORES: Final = frozenset(
+    (
+        "keyring.get_password",
+        "keyring.get_credential",
+        "browser_cookie3.chrome",
+        "browser_cookie3.load",
+        "browser_cookie3.firefox",
+    )
+)
+_TYPED: Final = frozenset(("input", "sys.argv", "sys.stdin.read", "sys.stdin.readline"))
+_FETCHERS: Final = frozenset(
+    (
+        "requests.get",
+        "requests.post",
+        "requests.request",
+        "urllib.request.urlopen",
+        "httpx.get",
+        "httpx.post",
+        "urllib.request.urlretrieve",
+    )
+)
+NETWORK_MODULES: Final = frozenset((
+    "requests", "httpx", "aiohttp", "urllib3", "socket", "smtplib", "websocket", "websockets", "ftplib", "paramiko", "http", "telnetlib", "dns", "pycurl",
+))  # fmt: skip
+"""Modules whose objects send; `urllib` only where it opens something."""
+_HARMLESS: Final = frozenset((
+    "len", "bool", "isinstance", "type", "hash", "id", "callable", "os.path.exists", "os.path.isfile", "os.path.isdir", "exists", "is_file", "is_dir",
+    "startswith", "endswith", "isdigit", "stat", "count", "index", "find", "print", "hasattr", "range", "sorted_keys",
+))  # fmt: skip
+_ORDINARY: Final = frozenset((
+    "get", "read", "load", "loads", "dump", "dumps", "json", "items", "keys", "values", "format", "join", "split", "strip", "encode", "decode", "run",
+    "main", "open", "close", "replace", "lower", "upper", "execute", "call", "parse", "post", "send", "write", "exists",
+))  # fmt: skip
+"""Names that methods of everything have: that a skill's own function is called so says nothing about the others."""
+_ADDS: Final = frozenset(("append", "extend", "update", "add", "insert", "setdefault", "write", "writelines", "writestr"))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The body of a module or of one function, without the functions in it."""
+
+    file: PythonFile
+    name: str
+    parameters: tuple[str, ...]
+    nodes: tuple[ast.AST, ...]
+    """Assignments, loops, returns and calls, in the order of the source."""
+
+
+class Flow:
+    """What every name in a skill's Python files may hold."""
+
+    def __init__(self, files: Sequence[PythonFile]) -> None:
+        self.scopes = [scope for file in files for scope in _scopes(file)]
+        self._parameters: dict[str, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
+        for scope in self.scopes:
+            if scope.name:
+                self._parameters[scope.name].append((_key(scope), scope.parameters))
+        self._holds: dict[str, dict[str, _Labels]] = defaultdict(dict)
+        self._returns: dict[str, _Labels] = {}
+        self._attributes: dict[str, _Labels] = {}
+        self._changed, self._left = True, _MOST_LOOKS
+        for _ in range(_ROUNDS):
+            if self._changed:
+                self._changed = False
+                for scope in self.scopes:
+                    self._learn(scope)
+
+    def labels(self, node: ast.AST | None, scope: Scope) -> _Labels:
+        """What an expression may hold."""
+        found: set[Label] = set()
+        todo = [node] if node is not None else []
+        while todo and self._left > 0:
+            here = todo.pop()
+            self._left -= 1
+            if isinstance(here, ast.Compare | ast.Lambda):
+                continue
+            own, below = self._own(here, scope)
+            found.update(own)
+            todo += below
+        if "read" in found:
+            found.discard("read")
+            if "credential-path" in found:
+                found.add("credential")
+        return frozenset(found)
+
+    def _own(self, node: ast.AST, scope: Scope) -> tuple[Iterable[Label], list[ast.AST]]:
+        """What one node adds, and the nodes below it that count."""
+        if isinstance(node, ast.Name):
+            return self._named(scope, node.id), []
+        if isinstance(node, ast.Constant):
+            text = constant_text(node)
+            return _PATH if text and len(text) < 500 and CREDENTIAL_PATH.search(text) else _NOTHING, []
+        if isinstance(node, ast.Attribute):
+            name = scope.file.name_of(node)
+            if name in ("os.environ", "os.environb"):
+                return ("environment",), []
+            return _INPUT if name in _TYPED else self._attributes.get(node.attr, _NOTHING), [node.value]
+        if isinstance(node, ast.Subscript) and scope.file.name_of(node.value) in ("os.environ", "os.environb"):
+            return _variable(node.slice), []
+        if isinstance(node, ast.Call):
+            return self._called(node, scope)
+        return (), list(ast.iter_child_nodes(node))
+
+    def _called(self, call: ast.Call, scope: Scope) -> tuple[Iterable[Label], list[ast.AST]]:
+        name = scope.file.name_of(call.func)
+        last = call.func.attr if isinstance(call.func, ast.Attribute) else name
+        if name in ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault", "os.environ.__getitem__"):
+            return _variable(call.args[0] if call.args else None), []
+        if last in _HARMLESS or name in _HARMLESS:
+            return (), []
+        below: list[ast.AST] = [*call.args, *(word.value for word in call.keywords if word.arg not in ("env", "timeout"))]
+        if isinstance(call.func, ast.Attribute):
+            below.append(call.func.value)
+        own: set[Label] = set(self._returned(last.rpartition(".")[2]))
+        own |= _by_name(name)
+        if last in _READERS or name in _READERS:
+            own.add("read")
+        return own, below
+
+    def _returned(self, name: str) -> _Labels:
+        return _NOTHING if name in _ORDINARY else self._returns.get(name, _NOTHING)
+
+    def _named(self, scope: Scope, name: str) -> _Labels:
+        inner = self._holds[_key(scope)].get(name, _NOTHING)
+        outer = self._holds[f"{scope.file.source.file}:"].get(name, _NOTHING)
+        target = scope.file.names.get(name, "")
+        imported = self._holds[_ANYWHERE].get(target.rpartition(".")[2], _NOTHING) if "." in target else _NOTHING
+        return inner | outer | imported | (frozenset(("environment",)) if target == "os.environ" else _NOTHING)
+
+    def _learn(self, scope: Scope) -> None:
+        for node in scope.nodes:
+            if isinstance(node, ast.Assign):
+                self._bind(node.targets, self.labels(node.value, scope), scope)
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
+                self._bind([node.target], self.labels(node.value, scope), scope)
+            elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+                self._bind([node.target], self.labels(node.iter, scope), scope)
+            elif isinstance(node, ast.withitem):
+                self._bind([node.optional_vars] if node.optional_vars else [], self.labels(node.context_expr, scope), scope)
+            elif isinstance(node, ast.Return | ast.Yield):
+                self._note(self._returns, scope.name, self.labels(node.value, scope))
+            elif isinstance(node, ast.Call):
+                self._pass(node, scope)
+
+    def _bind(self, targets: Iterable[ast.expr], labels: _Labels, scope: Scope) -> None:
+        if not labels:
+            return
+        for target in targets:
+            for node in ast.walk(target):
+                if isinstance(node, ast.Attribute):
+                    self._note(self._attributes, node.attr, labels)
+                elif isinstance(node, ast.Name):
+                    self._note(self._holds[_key(scope)], node.id, labels)
+                    if not scope.name:
+                        self._note(self._holds[_ANYWHERE], node.id, labels)
+
+    def _pass(self, call: ast.Call, scope: Scope) -> None:
+        """Arguments go to the parameters of a function of the skill; what is added to a list or mapping stays in it."""
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else scope.file.name_of(call.func).rpartition(".")[2]
+        if isinstance(call.func, ast.Attribute) and name in _ADDS:
+            labels = frozenset(label for argument in call.args for label in self.labels(argument, scope))
+            self._bind([call.func.value], labels, scope)
+        for key, parameters in self._parameters.get(name, ()):
+            for parameter, argument in zip(parameters, call.args, strict=False):
+                self._note(self._holds[key], parameter, self.labels(argument, scope))
+            for word in call.keywords:
+                if word.arg in parameters:
+                    self._note(self._holds[key], word.arg, self.labels(word.value, scope))
+
+    def _note(self, known: dict[str, _Labels], name: str, labels: _Labels) -> None:
+        before = known.get(name, _NOTHING)
+        if not labels <= before:
+            known[name] = before | labels
+            self._changed = True
+
+
+def _by_name(name: str) -> set[Label]:
+    own: set[Label] = set()
+    if name in _DECODERS or name.endswith(".b64decode"):
+        own.add("decoded")
+    if name in _STORES:
+        own.add("credential")
+    if name in _TYPED or name.endswith(".parse_args"):
+        own.add("input")
+    if name in _FETCHERS:
+        own.add("network")
+    if root_of(name) in NETWORK_MODULES:
+        own.add("client")
+    return own
+
+
+def _variable(key: ast.AST | None) -> tuple[Label, ...]:
+    """One variable: a secret by its name; by a name that is only known when it runs, any of them."""
+    text = constant_text(key)
+    if text is None:
+        return ("key",)
+    return ("key",) if SECRET_NAME.search(text) else ()
+
+
+def _key(scope: Scope) -> str:
+    return f"{scope.file.source.file}:{scope.name}"
+
+
+def _scopes(file: PythonFile) -> Iterator[Scope]:
+    """The module and each function in it, however deep; of functions with one name all are meant."""
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+    yield Scope(file, "", (), tuple(_statements(file.tree, functions)))
+    while functions:
+        function = functions.pop()
+        given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        parameters = tuple(one.arg for one in given if one.arg not in ("self", "cls"))
+        yield Scope(file, function.name, parameters, tuple(_statements(function, functions)))
+
+
+_KEPT: Final = (
+    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem, ast.Return, ast.Yield, ast.Call,
+)  # fmt: skip
+
+
+def _statements(top: ast.AST, functions: list[ast.FunctionDef | ast.AsyncFunctionDef]) -> Iterator[ast.AST]:
+    """What counts below a node, in the order of the source; functions join `functions`."""
+    todo = list(ast.iter_child_nodes(top))[::-1]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions.append(node)
+            continue
+        if isinstance(node, _KEPT):
+            yield node
+        todo += list(ast.iter_child_nodes(node))[::-1]

@@ -1,0 +1,43 @@
+"""Every rule of the scanner by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from skillyard.scanner.credentials import CREDENTIAL_RULES
+from skillyard.scanner.dangerous import CALL_RULES
+from skillyard.scanner.downloads import DOWNLOAD_RULES
+from skillyard.scanner.exfiltration import FLOW_RULES
+from skillyard.scanner.hidden import HIDDEN_RULES
+from skillyard.scanner.injection import INJECTION_RULES
+from skillyard.scanner.network import NETWORK_RULES
+from skillyard.scanner.obfuscation import OBFUSCATION_RULES
+from skillyard.scanner.permissions import PERMISSION_RULES
+from skillyard.scanner.persistence import PERSISTENCE_RULES
+from skillyard.scanner.resources import RESOURCE_RULES
+from skillyard.scanner.rule import Rule
+
+__all__ = ["RULES"]
+
+RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        rule.id: rule
+        for group in (
+            INJECTION_RULES,
+            HIDDEN_RULES,
+            CREDENTIAL_RULES,
+            FLOW_RULES,
+            DOWNLOAD_RULES,
+            PERSISTENCE_RULES,
+            OBFUSCATION_RULES,
+            CALL_RULES,
+            NETWORK_RULES,
+            PERMISSION_RULES,
+            RESOURCE_RULES,
+        )
+        for rule in group
+    }
+)
+"""By subject, in the order in which they are told."""

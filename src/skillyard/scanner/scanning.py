@@ -1,0 +1,218 @@
+"""Scan one skill: every file is read once, looked into by every rule that fits it, and told in one report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Final
+
+from skillyard.document import parse_document
+from skillyard.packages import sniff
+from skillyard.scanner.credentials import look_for_credentials, look_for_secrets
+from skillyard.scanner.dangerous import look_for_dangerous_calls
+from skillyard.scanner.downloads import look_for_downloads
+from skillyard.scanner.exfiltration import look_for_flows, look_into_unparsed
+from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lowered
+from skillyard.scanner.hidden import look_for_hidden_text, misleading_name, smuggled
+from skillyard.scanner.injection import look_for_injection
+from skillyard.scanner.network import hosts_in, look_for_network_traps, network_use
+from skillyard.scanner.obfuscation import look_for_obfuscation, payloads, program_in
+from skillyard.scanner.permissions import Facts, look_at_declarations, look_for_privileges, variables_in
+from skillyard.scanner.persistence import look_for_persistence
+from skillyard.scanner.python_calls import look_into_python, sends, starts_programs
+from skillyard.scanner.python_flow import Flow
+from skillyard.scanner.python_source import PythonFile, parse_python
+from skillyard.scanner.resources import look_for_resource_abuse
+from skillyard.scanner.rules import RULES
+from skillyard.scanner.source import Hit, Source, evidence_of
+from skillyard.scanner.splitting import decoded, language_of, split, without_comments
+from skillyard.scanner.suppressing import Suppression, claim_on, suppressed
+from skillyard.scanner.walking import LARGEST_TEXT, TOO_LARGE, ScannedFile, read_files
+
+__all__ = ["scan_skill"]
+
+_CODE: Final = ("python", "shell", "javascript", "powershell")
+_MOST_FINDINGS: Final = 1_000
+_COMMANDS: Final[tuple[Callable[[Source], Iterator[Hit]], ...]] = (
+    look_for_credentials, look_for_downloads, look_for_persistence, look_for_resource_abuse, look_for_dangerous_calls, look_for_obfuscation,
+    look_for_flows, look_for_network_traps, look_for_privileges,
+)  # fmt: skip
+
+
+def scan_skill(
+    directory: str | os.PathLike[str],
+    *,
+    suppressions: Sequence[Suppression] = (),
+    name: str | None = None,
+    today: date | None = None,
+) -> Report:
+    """Look for harm in the skill in `directory`: advice, nothing is run and nothing is changed.
+
+    Files are read up to 1 MiB each and 8 MiB of text together, scripts first; links are not followed. What was left out is in `skipped`.
+    `suppressions` name what the operator lets pass until a day, by the skill's `name`, which is that of SKILL.md when it is not
+    given; `today` is that of the clock.
+
+    Raises:
+        OSError: the folder itself cannot be read.
+    """
+    folder = Path(directory)
+    os.scandir(folder).close()
+    scan = _Scan()
+    for file in read_files(folder, scan.skipped):
+        scan.look(file)
+    scan.note_unread()
+    called = scan.finish(folder.resolve().name)
+    found = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
+    judged = suppressed(
+        found[:_MOST_FINDINGS],
+        suppressions,
+        folder=str(folder),
+        skill=name or called,
+        today=today or datetime.now(UTC).date(),
+    )
+    if len(found) > _MOST_FINDINGS:
+        scan.skipped.append(Skipped(".", f"{len(found) - _MOST_FINDINGS} findings of less weight are not told"))
+    return Report(str(directory), tuple(judged), tuple(scan.files), tuple(scan.skipped))
+
+
+@dataclass
+class _Scan:
+    """What is known while the files of one skill are read."""
+
+    findings: dict[tuple[str, str, int], Finding] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
+    python: list[PythonFile] = field(default_factory=list)
+    skill_md: Source | None = None
+
+    def look(self, file: ScannedFile) -> None:
+        """Look into one file, or note why not."""
+        self.files.append(file.name)
+        if hit := misleading_name(file.name):
+            self.note(Source(file.name, file.name, "text", "data"), hit)
+        text = decoded(file.data)
+        if text is None:
+            if hit := program_in(file.name, file.data):
+                self.note(Source(file.name, "", "text", "data"), hit)
+            else:
+                inner = sniff(file.data[:512]) is not None
+                self.skipped.append(Skipped(file.name, "an archive, which is not opened" if inner else NOT_TEXT))
+            return
+        language = language_of(file.name, text)
+        whole = Source(file.name, text, "text", "script" if language in _CODE else "data")
+        if not file.whole:
+            self.skipped.append(Skipped(file.name, f"what lies behind its first {LARGEST_TEXT} bytes"))
+            if language in (*_CODE, "markdown"):
+                self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were looked into"))
+        if file.name.lower() == "skill.md":
+            self.skill_md = whole
+        self.note(whole, *look_for_hidden_text(whole), *look_for_secrets(whole))
+        for source in split(file.name, text):
+            self._look_into(source)
+        self._look_behind(whole)
+
+    def _look_into(self, source: Source) -> None:
+        code = without_comments(source)
+        if source.language != "html":
+            for look in _COMMANDS:
+                self.note(source, *look(code))
+        self.note(source, *look_for_injection(source))
+        if source.language == "python" and not self._parse(source):
+            return
+        if source.role == "script":
+            self._learn(source, code)
+
+    def _parse(self, source: Source) -> bool:
+        """Read Python as a tree; an example by itself, a script together with the others when all are known."""
+        file = parse_python(source)
+        if file is None:
+            if source.role == "script":
+                self.note(source, Hit("not-parsed", 0), *look_into_unparsed(source))
+        elif source.role == "script":
+            self.python.append(file)
+        else:
+            self.note(source, *look_into_python(file, Flow((file,))))
+        return file is not None
+
+    def _learn(self, source: Source, code: Source) -> None:
+        """What a script does, for a look at what SKILL.md declares."""
+        if source.language == "shell":
+            self.facts.commands.append((source, 0))
+        if (at := network_use(code)) is not None:
+            self.facts.network.append((source, at))
+        self.facts.hosts += [(source, offset, host) for host, offset in hosts_in(code.text)]
+        self.facts.variables += [(source, offset, name) for name, offset in variables_in(code.text).items()]
+
+    def _look_behind(self, whole: Source) -> None:
+        """What is written in encoded text or in invisible letters, looked into like the rest."""
+        hidden = [
+            Source(whole.file, text, "markdown", "prose", origin="in invisible letters", fixed_line=whole.place(offset)[0])
+            for offset, text in smuggled(whole.text)
+        ]
+        for source in [*payloads(whole), *hidden]:
+            hits = [hit for look in _COMMANDS for hit in look(source)] + list(look_for_injection(source))
+            grave = [hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")]
+            if grave and source.origin == "in encoded text":
+                title = grave[0].message or RULES[grave[0].rule].title
+                evidence = f"says: {evidence_of(source.text)}"
+                self.note(source, Hit("encoded-payload", 0, f"encoded text hides this: {title}", evidence))
+            self.note(source, *grave)
+
+    def note_unread(self) -> None:
+        """A skill that is too large to be read is told so among the findings, where nobody passes it over."""
+        for one in self.skipped:
+            if one.reason.startswith(TOO_LARGE):
+                self.note(
+                    Source(one.file, "", "text", "data"), Hit("not-all-read", 0, f"from here on: {one.reason}", "not read")
+                )
+
+    def finish(self, folder_name: str) -> str:
+        """What only shows when all files are known; the name SKILL.md gives, else the folder's."""
+        flow = Flow(self.python)
+        for file in self.python:
+            hits = list(look_into_python(file, flow))
+            self.note(file.source, *hits)
+            self.facts.sent_keys += [(file.source, hit.offset) for hit in hits if hit.rule == "key-in-body"]
+            if call := sends(file):
+                self.facts.network.append((file.source, file.offset(call)))
+            if call := starts_programs(file):
+                self.facts.commands.append((file.source, file.offset(call)))
+        if self.skill_md is None:
+            return folder_name
+        document = parse_document(self.skill_md.text.encode("utf-8", "surrogatepass"), directory_name=folder_name)
+        for source, hit in look_at_declarations(document, self.skill_md, self.facts):
+            self.note(source, hit)
+        return document.metadata.name or folder_name
+
+    def note(self, source: Source, *hits: Hit) -> None:
+        """Keep hits as findings, one for each rule and line: the gravest."""
+        for hit in hits:
+            found = _finding(source, hit)
+            key = (found.rule, found.file, found.line)
+            known = self.findings.get(key)
+            if known is None or SEVERITIES.index(found.severity) < SEVERITIES.index(known.severity):
+                self.findings[key] = found
+
+
+def _finding(source: Source, hit: Hit) -> Finding:
+    rule = RULES[hit.rule]
+    line, column = source.place(hit.offset)
+    shown = source.role == "example" or (source.role != "script" and rule.subject not in ("prompt injection", "hidden text"))
+    severity = rule.weighs(example=shown)
+    message = hit.message or rule.title
+    return Finding(
+        rule=rule.id,
+        severity=lowered(severity, hit.relief) if hit.relief else severity,
+        message=evidence_of(f"{message} ({source.origin})" if source.origin else message),
+        why=rule.why,
+        file=source.file,
+        line=line,
+        column=column,
+        evidence=evidence_of(hit.evidence or source.line_at(hit.offset)),
+        fix=rule.fix,
+        claimed=claim_on(rule.id, source.lines_near(hit.offset)),
+    )
