@@ -259,20 +259,10 @@ def test_an_address_without_encryption_or_inside_this_machine_is_not_asked(site:
         download(site.replace("http://", "https://") + "/SKILL.md", limit=10_000)
 
 
-def test_an_address_gives_a_skill_or_an_archive(site: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from functools import partial
-
-    from skillyard.registry import download as module
-
-    monkeypatch.setattr(module, "download", partial(download, allow_private=True))
-    registry = Registry(str(data))
+def test_an_address_gives_a_skill_or_an_archive(site: str, data: Path) -> None:
+    registry = Registry(str(data), fetcher=SourceFetcher(allow_private=True))
     assert registry.install(Source("address", f"{site}/SKILL.md")).results[0].skill_id == "tidy"
     result = registry.install(Source("address", f"{site}/tidy.zip")).results[0]
     assert result.status == "unchanged"
     assert result.origin["sha256"]
     registry.close()
-
-
-def test_an_index_is_not_fetched_and_says_so(registry: Registry) -> None:
-    with pytest.raises(InvalidSource, match="index of skills"):
-        registry.install(Source("well-known", "https://example.com"))

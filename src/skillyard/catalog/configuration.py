@@ -43,8 +43,8 @@ class Configuration(NamedTuple):
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
     keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `scan` and
     `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room knows their keys.
-    `database_url` and `package_store` are the user's own: a project may not say where records and packages go. `file` is None
-    when no project file was found.
+    `database_url`, `package_store` and `private_hosts` (packages may come from addresses that are not public) are the user's
+    own: a project may not say where records and packages go. `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -59,6 +59,7 @@ class Configuration(NamedTuple):
     servers: Mapping[str, object] = _EMPTY
     database_url: str | None = None
     package_store: str | None = None
+    private_hosts: bool = False
     file: str | None = None
     user_paths: tuple[str, ...] = ()
     user_file: str | None = None
@@ -199,6 +200,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
     skills = reader.table(values, "skills", ("paths", "allow-external-paths", "prompt-section", "profile"))
     permissions = reader.table(values, "permissions", ("match", "skills"))
     tools = reader.table(values, "tools", ("allowed-tools",))
+    packages = reader.table(values, "packages", ("store", "private-hosts"))
     match = reader.word(permissions, "permissions.match", get_args(PermissionMatch), base.permission_match)
     mode = reader.word(tools, "tools.allowed-tools", get_args(AllowedToolsMode), base.allowed_tools)
     profile = reader.word(skills, "skills.profile", get_args(_Profile), base.profile)
@@ -214,7 +216,8 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         servers=base.servers or MappingProxyType(reader.table(values, "servers", None)),
         scan=MappingProxyType(reader.table(values, "scan", None)),
         database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
-        package_store=reader.text(reader.table(values, "packages", ("store",)), "packages.store", base.package_store),
+        package_store=reader.text(packages, "packages.store", base.package_store),
+        private_hosts=reader.flag(packages, "packages.private-hosts", base.private_hosts),
     )
 
 

@@ -5,6 +5,7 @@ A `Fetcher` takes a `Source` and gives a tree to look for skills in. Faults of t
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,11 +22,15 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a source held: the folder `tree`, and where it came from; an `owned` tree was made for the caller to move."""
+    """What a source held: the folder `tree`, and where it came from.
+
+    An `owned` tree was made for the caller to move; one that is `chosen` has only the skills that were wanted of a list.
+    """
 
     tree: Path
     origin: Origin
     owned: bool
+    chosen: bool = False
 
 
 class Fetcher(Protocol):
@@ -42,17 +47,22 @@ class Fetcher(Protocol):
 
 
 class SourceFetcher:
-    """The usual fetcher: folders and archives of this machine, git by https or ssh, archives and SKILL.md files by https."""
+    """The usual fetcher: folders and archives of this machine, git by https or ssh, all else by https.
+
+    Addresses of this machine and of private networks are only asked with `allow_private`, and then without encryption too.
+    """
 
     def __init__(
         self,
         *,
         limits: Limits | None = None,
         others: Mapping[SourceKind, Fetcher] | None = None,
+        allow_private: bool = False,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._limits = limits or Limits()
         self._others = others or {}
+        self._allow_private = allow_private
         self._sleep = sleep
 
     def fetch(self, source: Source, into: Path) -> Fetched:
@@ -69,9 +79,18 @@ class SourceFetcher:
             return tried_again(lambda: GitFetcher().fetch(source, into), self._sleep)
         if source.kind == "address":
             return tried_again(lambda: self._downloaded(source, into), self._sleep)
-        raise InvalidSource(
-            f"{source.address} is an index of skills, which is not fetched", hint="name the address of one skill in it"
-        )
+        return tried_again(lambda: self._indexed(source, into), self._sleep)
+
+    def _indexed(self, source: Source, into: Path) -> Fetched:
+        from skillyard.registry.published import fetch_index
+
+        tree, origin = fetch_index(source, _fresh(into), self._download, self._limits)
+        return Fetched(tree, origin, owned=True, chosen=True)
+
+    def _download(self, url: str, limit: int) -> bytes:
+        from skillyard.registry.download import download
+
+        return download(url, limit=limit, allow_private=self._allow_private)
 
     def _unpacked(self, archive: Path, source: Source, into: Path) -> Fetched:
         try:
@@ -83,16 +102,20 @@ class SourceFetcher:
 
     def _downloaded(self, source: Source, into: Path) -> Fetched:
         from skillyard.packages import sniff
-        from skillyard.registry.download import download
+        from skillyard.registry.published import fetch_listed
 
-        data = download(source.address, limit=self._limits.archive)
+        data = self._download(source.address, self._limits.archive)
         if sniff(data[:512]) is not None:
             archive = into / "download"
             archive.write_bytes(data)
             return self._unpacked(archive, source, into)
+        listed = fetch_listed(source, data, _fresh(into), self._download, lambda other, place: self.fetch(other, place).tree)
+        if listed is not None:
+            return Fetched(*listed, owned=True, chosen=True)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):
             raise InvalidSource(
-                f"{source.address} is neither an archive nor a SKILL.md", hint="name the address of a .zip, .tar.gz or SKILL.md"
+                f"{source.address} is neither an archive, a SKILL.md, a manifest nor a catalog",
+                hint="name the address of a .zip, .tar.gz or SKILL.md",
             )
         tree = into / "download-skill"
         tree.mkdir()
@@ -114,6 +137,13 @@ def tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) 
                 raise NetworkFailed(error.message, hint=error.hint, **error.details, attempts=attempt) from None
             sleep(2 ** (attempt - 1))
     raise AssertionError("unreachable")
+
+
+def _fresh(into: Path) -> Path:
+    """A new folder below `into`, so that a second attempt does not meet the first."""
+    folder = into / f"fetch-{os.urandom(4).hex()}"
+    folder.mkdir()
+    return folder
 
 
 def _origin(source: Source, **more: str) -> Origin:

@@ -98,7 +98,7 @@ class Pipeline:
     def _install(self, operation: Operation, log: OpenLog, order: Order) -> tuple[Result, ...]:
         with log.step("download", 30):
             fetched = self.fetcher.fetch(order.source, operation.folder)
-            found = choose_skills(find_skills(fetched.tree), order.names)
+            found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else order.names)
         with log.step("checksum", 50):
             pairs = []
             for skill in found:

@@ -97,7 +97,10 @@ class Registry:
         configuration = catalog.configuration
         store = open_store(configuration.package_store) if configuration.package_store else None
         servers = tuple(configuration.servers)
-        return cls(catalog.data_directory, configuration.database_url, scanner=scanner, servers=servers, store=store)
+        fetcher = SourceFetcher(allow_private=configuration.private_hosts)
+        return cls(
+            catalog.data_directory, configuration.database_url, fetcher=fetcher, scanner=scanner, servers=servers, store=store
+        )
 
     @property
     def root(self) -> Path:
@@ -160,7 +163,7 @@ class Registry:
             DigestMismatch: it is not what `expected` says.
             SignatureInvalid, SignerChanged: its signature does not hold, or is somebody else's than before.
         """
-        found = resolve(source) if isinstance(source, str) else source
+        found = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
         return self._pipeline().install(
             Order(
                 found,

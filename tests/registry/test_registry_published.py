@@ -1,0 +1,198 @@
+"""Indexes, catalogs and manifests on the web lead to skills, each proven, and to nothing else."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard import Catalog
+from skillyard.errors import DigestMismatch, InvalidManifest, InvalidSource, NetworkRefused, NoSkillInside
+from skillyard.packages import digest_of, pack
+from skillyard.registry import Registry, SourceFetcher
+from skillyard.registry.published import index_address
+
+SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+Publish = Callable[[str, object], str]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    files: dict[str, bytes]
+
+    def do_GET(self) -> None:
+        data = self.files.get(self.path)
+        self.send_response(404 if data is None else 200)
+        self.end_headers()
+        self.wfile.write(data or b"")
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def publish() -> Iterator[Publish]:
+    """Give a function that publishes bytes, or data as JSON, under a path of a site of this machine, and gives its address."""
+    handler = type("Handler", (_Handler,), {"files": {}})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def put(path: str, data: object) -> str:
+        handler.files[path] = data if isinstance(data, bytes) else json.dumps(data).encode()  # type: ignore[attr-defined]
+        return f"http://127.0.0.1:{server.server_port}{path}"
+
+    yield put
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def open_registry(data: Path) -> Iterator[Registry]:
+    """A registry that may ask this machine."""
+    made = Registry(str(data), fetcher=SourceFetcher(allow_private=True, sleep=lambda _: None))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(publish: Publish, write: Any, tmp_path: Path) -> str:
+    """A site with an index of two skills: one file, one archive."""
+    one = (write("one") / "SKILL.md").read_bytes()
+    two = pack(write("two", files={"scripts/run.sh": "echo\n"}), tmp_path / "two.tar.gz").path.read_bytes()
+    publish("/skills/one.md", one)
+    publish("/skills/two.tar.gz", two)
+    address = publish("/.well-known/agent-skills/index.json", {
+        "$schema": SCHEMA,
+        "skills": [
+            {"name": "one", "type": "skill-md", "description": "x", "url": "/skills/one.md", "digest": digest_of(one)},
+            {"name": "two", "type": "archive", "description": "x", "url": "../../skills/two.tar.gz", "digest": digest_of(two)},
+        ],
+    })  # fmt: skip
+    return address.partition("/.well-known")[0]
+
+
+@pytest.mark.row("002-18")
+def test_all_skills_of_a_site_are_installed_or_those_that_are_named(site: str, open_registry: Registry) -> None:
+    report = open_registry.install(site, skills=["two"])
+    assert [result.skill_id for result in report.results] == ["two"]
+    assert report.results[0].origin == {"kind": "well-known", "address": site, "path": "two"}
+    assert [result.status for result in open_registry.install(site).results] == ["installed", "unchanged"]
+    assert (open_registry.versions_folder.path("two", str(report.results[0].version)) / "scripts/run.sh").is_file()
+
+
+def test_an_update_asks_the_index_again_and_takes_only_its_skill(
+    site: str, open_registry: Registry, publish: Publish, write: Any
+) -> None:
+    open_registry.install(site, skills=["one"])
+    assert open_registry.update("one").results[0].status == "unchanged"
+    newer = (write("one", body="Newer.") / "SKILL.md").read_bytes()
+    publish("/skills/one.md", newer)
+    with pytest.raises(DigestMismatch):
+        open_registry.update("one")
+    skill = {"name": "one", "type": "skill-md", "url": "/skills/one.md", "digest": digest_of(newer)}
+    publish("/.well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [skill]})
+    assert open_registry.update("one").results[0].status == "updated"
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "why"),
+    [
+        (b"<html>", InvalidSource, "no index"),
+        ({"skills": []}, InvalidSource, "version that is not known"),
+        (
+            {"$schema": SCHEMA, "skills": [{"name": "../x", "type": "archive", "url": "/x", "digest": "sha256:0"}]},
+            InvalidSource,
+            "way",
+        ),
+        (
+            {"$schema": SCHEMA, "skills": [{"name": "x", "type": "wasm", "url": "/x", "digest": "sha256:0"}]},
+            InvalidSource,
+            "way",
+        ),
+        ({"$schema": SCHEMA, "skills": [{"name": "x", "type": "archive", "url": "/x"}]}, InvalidSource, "way"),
+        ({"$schema": SCHEMA, "skills": []}, NoSkillInside, "no skill"),
+        (b"[" * 10_000, InvalidSource, "no index"),
+    ],
+)
+def test_an_index_that_is_none_installs_nothing(
+    publish: Publish, open_registry: Registry, index: object, error: type[Exception], why: str
+) -> None:
+    address = publish("/.well-known/agent-skills/index.json", index)
+    with pytest.raises(error, match=why):
+        open_registry.install(address)
+    assert open_registry.skills() == ()
+
+
+def test_a_skill_that_is_not_in_the_index_is_told_with_those_that_are(site: str, open_registry: Registry) -> None:
+    with pytest.raises(NoSkillInside) as refused:
+        open_registry.install(site, skills=["three"])
+    assert refused.value.details["candidates"] == ["one", "two"]
+
+
+def test_the_index_of_a_site_is_found_from_any_of_its_addresses() -> None:
+    index = "https://example.com/.well-known/agent-skills/index.json"
+    assert index_address("https://example.com") == index_address("https://example.com/") == index_address(index) == index
+    assert index_address("https://example.com/team") == "https://example.com/team/.well-known/agent-skills/index.json"
+
+
+@pytest.mark.row("002-1", "002-2", "002-18")
+def test_a_catalog_leads_by_its_manifests_to_packages(
+    publish: Publish, open_registry: Registry, write: Any, tmp_path: Path
+) -> None:
+    package = pack(write("text-editor"), tmp_path / "te.zip").path.read_bytes()
+    publish("/te.zip", package)
+    publish("/text-editor/manifest.json", {"skill_id": "acme/text-editor", "name": "Text Editor", "package_url": "../te.zip"})
+    url = publish("/text-editor/manifest.json", {"skill_id": "acme/text-editor", "package_url": publish("/te.zip", package)})
+    publish("/notes.md", (write("notes") / "SKILL.md").read_bytes())
+    catalog = publish("/catalog.json", {"skills": [
+        {"skill_id": "acme/text-editor", "name": "Text Editor", "manifest_url": "text-editor/manifest.json"},
+        {"skill_id": "notes", "manifest_url": "/notes.md"},
+        {"skill_id": "elsewhere"},
+    ]})  # fmt: skip
+    report = open_registry.install(catalog)
+    assert [result.skill_id for result in report.results] == ["notes", "text-editor"]
+    assert report.results[1].origin == {"kind": "address", "address": catalog, "path": "text-editor"}
+    assert open_registry.update("text-editor").results[0].status == "unchanged"
+    assert open_registry.install(catalog, skills=["acme/text-editor"]).results[0].status == "unchanged"
+    assert open_registry.install(url).results[0].status == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("listed", "error", "why"),
+    [
+        ({"skill_id": "x"}, InvalidSource, "names no package"),
+        ({"skill_id": "x", "package_url": "file:///etc/passwd"}, InvalidSource, "names no package"),
+        ({"skills": [{"skill_id": "x"}]}, NoSkillInside, "leads to none"),
+        ({"nothing": 1}, InvalidManifest, "no list"),
+        (b"[" * 50_000, InvalidManifest, "not JSON"),
+        (b"plain words", InvalidSource, "neither an archive"),
+    ],
+)
+def test_a_list_that_leads_nowhere_says_so(
+    publish: Publish, open_registry: Registry, listed: object, error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        open_registry.install(publish("/list.json", listed))
+    assert open_registry.skills() == ()
+    assert open_registry.history()[0].status == "failed"
+
+
+def test_a_manifest_may_not_lead_inside(publish: Publish, data: Path) -> None:
+    registry = Registry(str(data), fetcher=SourceFetcher(sleep=lambda _: None))
+    with pytest.raises((NetworkRefused, InvalidSource)):
+        registry.install(publish("/list.json", {"skill_id": "x", "package_url": "https://127.0.0.1/x.zip"}))
+    registry.close()
+
+
+def test_private_addresses_are_the_users_to_allow(site: str, tmp_path: Path, home: Path) -> None:
+    with pytest.raises((NetworkRefused, InvalidSource)):
+        Registry.of(Catalog.discover(roots=(), cwd=tmp_path, cache=False)).install(site)
+    settings = home / ".config/skillyard/skillyard.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("[packages]\nprivate-hosts = true\n")
+    allowed = Registry.of(Catalog.discover(roots=(), cwd=tmp_path, cache=False))
+    assert len(allowed.install(site).results) == 2
