@@ -1,8 +1,8 @@
 """What stands before every request of a server on this machine, and what every answer carries.
 
-A page that somebody visits must not reach the server through the visitor's browser: neither under a name of its own that leads
-to 127.0.0.1 (DNS rebinding: the `Host` header must name this machine), nor by a request from elsewhere (the `Origin` must be the
-server itself). Programs send no `Origin`; they are the local user's.
+A page that somebody visits must not reach the server through the visitor's browser: neither under a name of its own that
+leads to 127.0.0.1 (DNS rebinding: the `Host` header must name this machine), nor by a request from elsewhere (the `Origin` must
+be the server itself). Programs send no `Origin`; they are the local user's.
 """
 
 from __future__ import annotations
