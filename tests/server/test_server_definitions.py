@@ -103,7 +103,9 @@ def test_more_power_needs_consent_to_exactly_what_was_shown(client: TestClient, 
     assert (refused.status_code, refused.json()["code"]) == (403, "consent_required")
     consent = refused.json()["consent"]
     assert _send(client, wider, "/tidy/upload-install?consent=sha256:0").status_code == 403
-    widest = pack(header="security:\n  network: allowlist\n  network_allowlist: [evil.example]\n", files={"scripts/a.py": "1\n"})
+    widest = pack(
+        header="security:\n  network: allowlist\n  network_allowlist: [evil.example]\n", files={"scripts/a.py": "1\n"}
+    )
     assert _send(client, widest, f"/tidy/upload-install?consent={consent}").status_code == 403
     assert _send(client, wider, f"/tidy/upload-install?consent={consent}").status_code == 201
 

@@ -70,9 +70,7 @@ def test_a_rule_holds_over_http(home: Path, rule: str, code: str) -> None:
     from skillyard.server import create_app
 
     _script(home, "def execute(parameters):\n    return {'output': 1}\n")
-    settings = home / "data/config.toml"
-    settings.parent.mkdir(exist_ok=True)
-    settings.write_text(f'[permissions]\n"*" = "{rule}"\n', "utf-8")
+    (home / "project/skillyard.toml").write_text(f'[permissions.skills]\n"*" = "{rule}"\n', "utf-8")
     catalog = Catalog.discover(cwd=home / "project", home=home)
     with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://localhost") as client:
         answer = client.post("/api/v1/runs", json={"skill": "adder"})
