@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_a_script_that_fails_is_a_run_and_no_error(client: TestClient, home: Pat
 
 
 @pytest.mark.parametrize(("rule", "code"), [("deny", "permission_denied"), ("ask", "approval_rejected")])
-def test_a_rule_holds_over_http(home: Path, rule: str, code: str) -> None:
+def test_a_rule_holds_over_http(home: Path, pack: Callable[..., bytes], rule: str, code: str) -> None:
     from skillyard import Catalog
     from skillyard.registry import Registry
     from skillyard.server import create_app
@@ -75,5 +76,8 @@ def test_a_rule_holds_over_http(home: Path, rule: str, code: str) -> None:
     with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://localhost") as client:
         answer = client.post("/api/v1/runs", json={"skill": "adder"})
         assert (answer.status_code, answer.json()["code"]) == (403, code)
-        if rule == "deny":
-            assert client.get(f"{CATALOG}/file", params={"skill": "adder"}).status_code == 403
+        assert client.get(f"{CATALOG}/file", params={"skill": "adder"}).json()["code"] == code
+        sent = client.post("/api/v1/skill-definitions/upload-create", files={"file": ("tidy.zip", pack())})
+        assert sent.status_code == 201
+        for what in ("preview", "files/SKILL.md"):
+            assert client.get(f"/api/v1/skill-definitions/tidy/{what}").json()["code"] == code

@@ -88,6 +88,7 @@ def uninstall(service: Served, id: str) -> Answer[dict[str, Any]]:  # noqa: A002
 def preview(service: Served, id: str) -> Answer[Preview]:  # noqa: A002
     """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
     skill = service.registry.skill(id)
+    service.admit_installed(skill)
     inventory = dict(skill.file_inventory or {})
     return Answer(data=Preview(skillId=skill.skill_id, skillMdContent=skill.skill_md_content or "", fileInventory=inventory))
 
@@ -108,6 +109,7 @@ def read_one_file(service: Served, request: Request, id: str, path: str) -> Resp
 
 def _folder(service: Service, name: str) -> _Folder:
     skill = service.registry.skill(name)
+    service.admit_installed(skill)
     if skill.current_version is None:
         raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
     return _Folder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))

@@ -68,9 +68,9 @@ def read_one_file(
     skill: _Name,
     path: Annotated[str, Query(min_length=1, max_length=1024)] = "SKILL.md",
 ) -> Response:
-    """One file of a skill, when no rule denies the skill."""
+    """One file of a skill, when the rules let the skill be read."""
     found = service.catalog.get(skill)
-    service.catalog.gate().check(found)
+    service.admit(found)
     return file_answer(request, found.read_file(path, limit=Limits().file))
 
 

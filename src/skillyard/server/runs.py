@@ -8,9 +8,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.permissions import PolicyApprover
 from skillyard.server.problems import READING, WRITING
-from skillyard.server.service import Served
+from skillyard.server.service import Served, nobody
 from skillyard.server.shapes import Answer
 
 __all__ = ["routes"]
@@ -41,7 +40,7 @@ async def start(service: Served, body: Order) -> Answer[dict[str, Any]]:
         body.parameters,
         timeout_ms=body.timeout_ms,
         digest=body.digest,
-        approver=PolicyApprover("reject", "nobody can be asked over HTTP"),
+        approver=nobody(),
     )
     return Answer(data={**run.to_dict()})
 
