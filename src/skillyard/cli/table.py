@@ -38,6 +38,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "new": Command("new", GROUPS[1], "make a skill that `check` finds fine"),
         "check": Command("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
         "migrate": Command("migrate", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
+        "convert": Command("convert", GROUPS[1], "skills in the format of another system, and back without loss"),
         "scan": Command("scan", GROUPS[1], "look for harm in skills: findings with file, line, reason and fix; advice only"),
         "pack": Command("pack", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
         "verify": Command("verify", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),

@@ -1,7 +1,10 @@
 """Other formats: manifests of three protocols, their conversions, and whether a package is one."""
 
 from skillyard.interop.adoption import FORMS, Form, adopt_skills
+from skillyard.interop.carrying import ORIGINALS_FILE
 from skillyard.interop.catalogs import CatalogEntry, read_anthropic_manifest, read_catalog
+from skillyard.interop.clients import CLIENTS, Client, Loading, check_clients
+from skillyard.interop.converting import FORMATS, Converted, PackageFormatName, convert
 from skillyard.interop.inference import infer_category, infer_entry, infer_tags
 from skillyard.interop.manifest import MANIFEST_FIELDS, Problem, manifest_problems, manifest_version, validate_manifest
 from skillyard.interop.migration import MigrationReport, MigrationResult, migrate_skills, validate_skills
@@ -25,20 +28,29 @@ from skillyard.interop.structure import (
 )
 
 __all__ = [
+    "CLIENTS",
+    "FORMATS",
     "FORMS",
     "MANIFEST_FIELDS",
+    "ORIGINALS_FILE",
     "SHARED_FIELDS",
     "CatalogEntry",
+    "Client",
     "Compatibility",
+    "Converted",
     "Form",
+    "Loading",
     "MigrationReport",
     "MigrationResult",
     "PackageCheck",
+    "PackageFormatName",
     "Problem",
     "Structure",
     "adopt_skills",
+    "check_clients",
     "check_package",
     "check_protocol_compatibility",
+    "convert",
     "convert_anthropic_to_codex",
     "convert_anthropic_to_semibot",
     "convert_codex_to_anthropic",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from skillyard.cli.checking import Checked, check_target, find_targets
 from skillyard.cli.collisions import check_collisions
 from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.loading import check_loading
 from skillyard.cli.packaged import check_packages
 from skillyard.cli.progress import ScanProgress
 from skillyard.cli.screen import counted
@@ -42,12 +43,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collisions", action="store_true", help="compare all skills: which would a model mix up, and how to tell them apart"
     )
+    parser.add_argument(
+        "--as",
+        dest="clients",
+        metavar="CLIENTS",
+        help="what these clients make of it: all, or some of claude,codex,gemini,opencode,api",
+    )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and fix when asked to; 1 when errors remain or a fix could not be written."""
     screen: Screen = arguments.screen
+    if arguments.clients is not None:
+        return check_loading(arguments)
     if arguments.collisions:
         return check_collisions(arguments)
     if arguments.package:
