@@ -78,7 +78,7 @@ def test_the_records_hold_text_inventory_hash_size_and_origin(any_registry: Regi
     assert Path(version.package_path) == any_registry.versions_folder.path("tidy", version.version)
 
 
-@pytest.mark.row("C-5", "C-6", "003-4")
+@pytest.mark.row("002-6", "C-5", "C-6", "003-4")
 def test_each_install_makes_a_version_of_its_own_and_moves_current(any_registry: Registry, write: Any) -> None:
     folder = write(header="version: 1.2.0\n")
     first = any_registry.install(str(folder)).results[0]

@@ -13,7 +13,7 @@ from skillyard.catalog.settings import Settings, home_directory
 if TYPE_CHECKING:
     from skillyard.catalog.inventory import FileType, Inventory, SkillFile
     from skillyard.catalog.media import media_type
-    from skillyard.catalog.reading import FileContent
+    from skillyard.catalog.reading import FileContent, Located, read_file
 
 __all__ = [
     "AllowedToolsMode",
@@ -23,6 +23,7 @@ __all__ = [
     "FileContent",
     "FileType",
     "Inventory",
+    "Located",
     "Overlay",
     "Permission",
     "PermissionMatch",
@@ -36,6 +37,7 @@ __all__ = [
     "Status",
     "home_directory",
     "media_type",
+    "read_file",
 ]
 
 _LATER = {
@@ -43,7 +45,9 @@ _LATER = {
     "FileType": "skillyard.catalog.inventory",
     "Inventory": "skillyard.catalog.inventory",
     "SkillFile": "skillyard.catalog.inventory",
+    "Located": "skillyard.catalog.reading",
     "media_type": "skillyard.catalog.media",
+    "read_file": "skillyard.catalog.reading",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.catalog.facts import legacy_header
 from skillyard.catalog.inventory import is_denied, walk_files
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillyard.catalog.model import Skill
     from skillyard.document import Document
 
-__all__ = ["FileContent", "read_document", "read_file"]
+__all__ = ["FileContent", "Located", "read_document", "read_file"]
 
 _SHOWN: Final = 20
 _SIGNATURES: Final = (
@@ -39,6 +39,14 @@ _SIGNATURES: Final = (
 )
 # Bytes that do not occur in text: controls but for tab, newline, form feed, return and escape.
 _CONTROLS: Final = bytes(set(range(32)) - {9, 10, 12, 13, 27}) + b"\x7f"
+
+
+class Located(Protocol):
+    """What has a folder: a skill of the catalog, or an installed version."""
+
+    @property
+    def directory(self) -> str:
+        """The folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class FileContent:
         return len(self.data)
 
 
-def read_file(skill: Skill, path: str, *, limit: int) -> FileContent:
+def read_file(skill: Located, path: str, *, limit: int) -> FileContent:
     """The file at `path`; a spelling that differs in case only is accepted when one file fits, and said in the note (D-11).
 
     Raises:

@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": Command("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
+        "serve": Command("serve", GROUPS[2], "serve the skills over HTTP to programs on this machine"),
         "worker": Command("worker", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
         "workers": Command("workers", GROUPS[2], "who works for which pool, and what waits"),
         "db": Command("db", GROUPS[3], "where the records are; bring their tables, or what they say of the disk, up to date"),

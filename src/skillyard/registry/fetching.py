@@ -97,7 +97,8 @@ class SourceFetcher:
             sha256 = digest_of(archive.read_bytes()) if archive.stat().st_size <= self._limits.archive else ""
             extracted = extract(archive, into, self._limits)
         except OSError as error:
-            raise InvalidSource(f"{archive} cannot be read: {error.strerror}", hint="check the file") from None
+            hint = "check the file; what was installed from a file that is gone is installed again from where it is now"
+            raise InvalidSource(f"{archive} cannot be read: {error.strerror}", hint=hint) from None
         return Fetched(_inside(extracted.tree, source.path), _origin(source, sha256=sha256), owned=True)
 
     def _downloaded(self, source: Source, into: Path) -> Fetched:

@@ -1,0 +1,60 @@
+"""The application: every router under one roof, one shape for errors, one guard before all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.concurrency import run_in_threadpool
+
+from skillyard import __version__
+from skillyard.library import Catalog
+from skillyard.registry import Registry
+from skillyard.server import definitions, discovered, health, installing, runs
+from skillyard.server.guard import LocalGuard
+from skillyard.server.problems import Problem, answer_errors
+from skillyard.server.service import Service
+
+__all__ = ["create_app"]
+
+_PROTOCOLS: Final = (health, installing, definitions, discovered, runs)  # one module each, with its `routes`
+
+
+def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
+    """The HTTP service over a catalog and a registry, for the local user; both are let go of when it stops."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(registry.close)
+        await run_in_threadpool(catalog.records().close)
+
+    app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.service = Service(catalog, registry)
+    for protocol in _PROTOCOLS:
+        app.include_router(protocol.routes)
+    answer_errors(app)
+    app.add_middleware(LocalGuard)
+    app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
+    return app
+
+
+def _description(app: FastAPI) -> dict[str, Any]:
+    """OpenAPI with the shape of problems, and without FastAPI's own error, which is never sent."""
+    if app.openapi_schema is None:
+        found = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        shapes = found["components"]["schemas"]
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        shapes |= problem.pop("$defs")
+        shapes["Problem"] = problem
+        for methods in found["paths"].values():
+            for route in methods.values():
+                if "HTTPValidationError" in str(route["responses"].get("422")):
+                    del route["responses"]["422"]
+        for unused in ("HTTPValidationError", "ValidationError"):
+            shapes.pop(unused, None)
+        app.openapi_schema = found
+    return app.openapi_schema

@@ -1,0 +1,139 @@
+"""The installed skills over HTTP: list, look at, read, versions, rollback, switch and remove (document 003, chapter 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict
+
+from skillyard.catalog import read_file
+from skillyard.errors import SkillNotFound
+from skillyard.packages import Limits
+from skillyard.registry import InstalledSkill
+from skillyard.server.contents import file_answer
+from skillyard.server.problems import READING, WRITING
+from skillyard.server.service import Served, Service
+from skillyard.server.shapes import Answer, Definition, Listed, listed
+
+__all__ = ["FILE", "definition", "routes"]
+
+routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["skill definitions"])
+
+_Page = Annotated[int, Query(ge=1, le=1_000_000)]
+_Limit = Annotated[int, Query(ge=1, le=200)]
+
+
+class Rollback(BaseModel):
+    """Which version shall serve; without one the newest usable one before the current."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: str | None = None
+    force: bool = False
+
+
+class Preview(BaseModel):
+    """The text of SKILL.md and what else the skill holds."""
+
+    skillId: str  # noqa: N815
+    skillMdContent: str  # noqa: N815
+    fileInventory: dict[str, Any]  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    directory: str
+
+
+def definition(skill: InstalledSkill) -> Definition:
+    """The skill as document 003 writes it."""
+    return Definition.model_validate({"id": skill.skill_id, **skill.to_dict()})
+
+
+@routes.get("", responses=READING)
+def list_definitions(
+    service: Served,
+    page: _Page = 1,
+    limit: _Limit = 20,
+    search: Annotated[str, Query(max_length=200)] = "",
+    isActive: bool | None = None,  # noqa: N803 # document 003 spells it so
+) -> Listed[Definition]:
+    """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
+    wanted = search.casefold().strip()
+    found = [
+        definition(skill)
+        for skill in service.registry.skills(uninstalled=True)
+        if isActive in (None, skill.active) and wanted in f"{skill.skill_id}\n{skill.name}\n{skill.description}".casefold()
+    ]
+    return listed(found, page, limit)
+
+
+@routes.get("/{id}", responses=READING)
+def get_definition(service: Served, id: str) -> Answer[Definition]:  # noqa: A002 # the path of document 003
+    """One skill, by its id or name."""
+    return Answer(data=definition(service.registry.skill(id, installed=False)))
+
+
+@routes.delete("/{id}", responses=WRITING)
+def uninstall(service: Served, id: str) -> Answer[dict[str, Any]]:  # noqa: A002
+    """Let a skill serve no more; its versions stay, and a rollback brings it back."""
+    result = service.registry.uninstall(id)
+    service.refresh()
+    return Answer(data=result.to_dict())
+
+
+@routes.get("/{id}/preview", responses=READING)
+def preview(service: Served, id: str) -> Answer[Preview]:  # noqa: A002
+    """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
+    skill = service.registry.skill(id)
+    service.admit_installed(skill)
+    inventory = dict(skill.file_inventory or {})
+    return Answer(data=Preview(skillId=skill.skill_id, skillMdContent=skill.skill_md_content or "", fileInventory=inventory))
+
+
+FILE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "the file", "content": {"*/*": {}}},
+    206: {"description": "the part that `Range` asked for", "content": {"*/*": {}}},
+    304: {"description": "it is what `If-None-Match` says"},
+    416: {"description": "the file is shorter"},
+}
+
+
+@routes.get("/{id}/files/{path:path}", responses=READING | WRITING | FILE, response_class=Response)
+def read_one_file(service: Served, request: Request, id: str, path: str) -> Response:  # noqa: A002
+    """One file of the version that serves. `ETag` is its digest; `Range` and `If-None-Match` are answered."""
+    return file_answer(request, read_file(_folder(service, id), path, limit=Limits().file))
+
+
+def _folder(service: Service, name: str) -> _Folder:
+    skill = service.registry.skill(name)
+    service.admit_installed(skill)
+    if skill.current_version is None:
+        raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
+    return _Folder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
+
+
+@routes.get("/{id}/versions", responses=READING)
+def list_versions(service: Served, id: str, page: _Page = 1, limit: _Limit = 20) -> Listed[dict[str, Any]]:  # noqa: A002
+    """Every version of a skill, the newest first."""
+    return listed([version.to_dict() for version in service.registry.versions(id)], page, limit)
+
+
+@routes.post("/{id}/rollback", responses=WRITING)
+def rollback(service: Served, id: str, body: Rollback) -> Answer[dict[str, Any]]:  # noqa: A002
+    """Let an earlier version serve; an uninstalled skill comes back this way too."""
+    result = service.registry.rollback(id, body.version, force=body.force)
+    service.refresh()
+    return Answer(data=result.to_dict())
+
+
+@routes.get("/{id}/install-logs", responses=READING)
+def list_logs(
+    service: Served,
+    id: str,  # noqa: A002
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Answer[list[dict[str, Any]]]:
+    """What was done to a skill, the newest first, each with its steps."""
+    return Answer(data=[log.to_dict() for log in service.registry.history(id, limit=limit)])

@@ -1,0 +1,110 @@
+"""Every skill that an agent on this machine can see, over HTTP: the calls of document 001 as routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from skillyard.errors import InvalidInput
+from skillyard.packages import Limits
+from skillyard.server.contents import file_answer
+from skillyard.server.definitions import FILE
+from skillyard.server.problems import READING, WRITING
+from skillyard.server.service import Served
+from skillyard.server.shapes import Answer, Listed, listed
+
+__all__ = ["routes"]
+
+routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"])
+
+_Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
+
+
+class NewSkill(BaseModel):
+    """What a new skill of the user says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(max_length=64)
+    description: str = Field(max_length=1024)
+    instructions: str = Field(default="", max_length=1_000_000)
+
+
+class Named(BaseModel):
+    """Which skill is meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    skill: str = Field(min_length=1, max_length=300)
+
+
+@routes.get("", responses=READING)
+def list_skills(
+    service: Served,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> Listed[dict[str, Any]]:
+    """Every skill, also the broken, shadowed, disabled and denied ones, and why."""
+    found = listed(service.catalog.all(), page, limit)
+    return Listed(data=[skill.to_dict() for skill in found.data], meta=found.meta)
+
+
+@routes.get("/search", responses=READING)
+def search(
+    service: Served,
+    q: Annotated[str, Query(min_length=1, max_length=2000)],
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+) -> Answer[list[dict[str, Any]]]:
+    """The usable skills that fit a request, the best first, each with its confidence and what matched."""
+    return Answer(data=[{**match.to_dict()} for match in service.catalog.search(q, limit)])
+
+
+@routes.get("/file", responses=READING | WRITING | FILE, response_class=Response)
+def read_one_file(
+    service: Served,
+    request: Request,
+    skill: _Name,
+    path: Annotated[str, Query(min_length=1, max_length=1024)] = "SKILL.md",
+) -> Response:
+    """One file of a skill, when the rules let the skill be read."""
+    found = service.catalog.get(skill)
+    service.admit(found)
+    return file_answer(request, found.read_file(path, limit=Limits().file))
+
+
+@routes.get("/folder", responses=READING)
+def folder(service: Served, skill: _Name) -> Answer[str]:
+    """The folder of a skill on the server's machine, for a file manager; of an unknown one, where the user's skills are."""
+    return Answer(data=service.catalog.directory_to_open(skill))
+
+
+@routes.post("/refresh", responses=WRITING)
+def refresh(service: Served) -> Answer[dict[str, list[str]]]:
+    """Look at the folders again, and tell what is different."""
+    return Answer(data=service.refresh())
+
+
+@routes.post("", status_code=201, responses=WRITING)
+def create(service: Served, body: NewSkill) -> Answer[dict[str, Any]]:
+    """Make a new skill of the user."""
+    if "\0" in body.instructions:
+        raise InvalidInput("the instructions hold a NUL character", hint="take it out")
+    with service.changing:
+        return Answer(data=service.catalog.create(body.name, body.description, body.instructions).to_dict())
+
+
+@routes.delete("", responses=WRITING)
+def delete(service: Served, skill: _Name) -> Answer[None]:
+    """Delete a skill of the user, with its folder."""
+    with service.changing:
+        service.catalog.delete(skill)
+    return Answer(data=None)
+
+
+@routes.post("/toggle", responses=WRITING)
+def toggle(service: Served, body: Named) -> Answer[dict[str, Any]]:
+    """Switch a skill on when it is off, and off when it is on."""
+    with service.changing:
+        return Answer(data=service.catalog.toggle(body.skill).to_dict())

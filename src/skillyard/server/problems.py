@@ -1,0 +1,129 @@
+"""Errors as answers: one problem+json shape (RFC 9457) for everything that can go wrong, with the house's stable codes.
+
+It carries `success: false` and `error: {code, message}` beside the members of the standard, so that clients of document 003 and
+clients of problem+json are served by one shape. What is not foreseen is logged and told as `internal_error`, without its text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.encoders import jsonable_encoder
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+
+from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.text import sanitize
+
+__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem"]
+
+_MEDIA_TYPE: Final = "application/problem+json"
+_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed"}
+_HINTS: Final[Mapping[str, str]] = {
+    "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
+    "local_edits": "send it again with ?force=true to replace what was changed by hand",
+}
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Fault(BaseModel):
+    """The error in the words of document 003."""
+
+    code: str
+    message: str
+
+
+class Problem(BaseModel):
+    """Why a request was not fulfilled; members of single codes, such as `candidates`, stand beside these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    success: bool
+    error: Fault
+    hint: str | None = None
+
+
+def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    shape = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": {_MEDIA_TYPE: shape}} for status in (*statuses, 500, 503)
+    }
+
+
+READING: Final = _documented(400, 403, 404)
+WRITING: Final = _documented(400, 403, 404, 409, 413, 415, 422, 502)
+
+
+def problem(error: SkillyardError) -> JSONResponse:
+    """The answer that tells an error of the house; control characters of skills do not come through."""
+    details = {key: value for key, value in error.details.items() if key not in Problem.model_fields}
+    return _answer(error.status, error.code, sanitize(error.message), _HINTS.get(error.code, error.hint), details)
+
+
+def _answer(
+    status: int,
+    code: str,
+    message: str,
+    hint: str | None = None,
+    details: Mapping[str, object] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    shape: dict[str, object] = {
+        "type": f"urn:skillyard:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": message,
+        "code": code,
+        "success": False,
+        "error": {"code": code, "message": message},
+    }
+    if hint:
+        shape["hint"] = sanitize(hint)
+    content = jsonable_encoder({**(details or {}), **shape}, custom_encoder={bytes: repr})
+    return JSONResponse(content, status, headers=dict(headers or {}), media_type=_MEDIA_TYPE)
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Let every error of `app` be answered in the one shape."""
+    app.add_exception_handler(SkillyardError, _house)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+async def _house(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, SkillyardError):
+        raise error
+    return problem(error)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    """A request that does not fit the description of the route: the first fault as text, all of them in `problems`."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    faults = [{"at": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])} for fault in error.errors()]
+    message = f"{faults[0]['at']}: {faults[0]['message']}" if faults else "the request cannot be understood"
+    return problem(InvalidInput(message, hint="/openapi.json describes every request", problems=faults))
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    code = _CODES.get(error.status_code, "invalid_input")
+    return _answer(error.status_code, code, str(error.detail), "/openapi.json lists the routes", headers=error.headers)
+
+
+async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _answer(500, "internal_error", "something went wrong in the server", "its log says what")

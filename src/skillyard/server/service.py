@@ -1,0 +1,70 @@
+"""What the routes share: the catalog, the registry, and how a request gets at them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from skillyard.catalog import Skill
+from skillyard.errors import PermissionDenied, SkillUnusable
+from skillyard.library import Catalog
+from skillyard.permissions import PolicyApprover
+from skillyard.registry import InstalledSkill, Registry
+
+__all__ = ["Served", "Service", "nobody"]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The rooms below, as one application uses them; `changing` is held while the catalog is changed."""
+
+    catalog: Catalog
+    registry: Registry
+    changing: threading.Lock = field(default_factory=threading.Lock)
+
+    def refresh(self) -> dict[str, list[str]]:
+        """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""
+        with self.changing:
+            changes = self.catalog.refresh()
+        return {"added": list(changes.added), "changed": list(changes.changed), "removed": list(changes.removed)}
+
+    def admit(self, skill: Skill) -> None:
+        """Return when the rules let the files of a skill be read; where they say `ask`, only what the workspace agreed to.
+
+        Raises:
+            PermissionDenied: a rule denies it.
+            ApprovalRejected: it would have to be asked for.
+        """
+        gate = self.catalog.gate(nobody())
+        with contextlib.suppress(SkillUnusable):  # what may not be used may still be looked at
+            gate.check(skill)
+        if self.catalog.rules().decide(skill) == "ask":
+            asyncio.run(gate.consent(skill, session="http"))
+
+    def admit_installed(self, skill: InstalledSkill) -> None:
+        """The same for an installed skill, which this catalog need not see."""
+        known_as = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
+        said = {self.catalog.rules().decide(name) for name in known_as}
+        if "deny" in said:
+            raise PermissionDenied(f"a rule denies the skill {skill.skill_id}", hint="the rule is in the configuration")
+        if "ask" in said:
+            self.admit(self.catalog.get(f"installed:{skill.skill_id}"))
+
+
+def nobody() -> PolicyApprover:
+    """Who answers over HTTP where a rule says `ask`."""
+    return PolicyApprover("reject", "nobody can be asked over HTTP")
+
+
+def _service(request: Request) -> Service:
+    found = request.app.state.service
+    assert isinstance(found, Service)  # noqa: S101 # the application puts it there
+    return found
+
+
+Served = Annotated[Service, Depends(_service)]

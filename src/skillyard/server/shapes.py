@@ -1,0 +1,56 @@
+"""The shapes of answers: the envelope of document 003, and the definitions in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel
+
+__all__ = ["Answer", "Definition", "Listed", "Meta", "listed"]
+
+_Data = TypeVar("_Data")
+
+
+class Meta(BaseModel):
+    """Where in a list a page is; the first `page` is 1."""
+
+    total: int
+    page: int
+    limit: int
+    totalPages: int  # noqa: N815 # document 003 spells it so
+
+
+class Answer(BaseModel, Generic[_Data]):
+    """Everything that went well."""
+
+    success: Literal[True] = True
+    data: _Data
+
+
+class Listed(Answer[list[_Data]], Generic[_Data]):
+    """One page of a list."""
+
+    meta: Meta
+
+
+class Definition(BaseModel):
+    """An installed skill in the words of document 003; `id` is the `skillId`."""
+
+    id: str
+    skillId: str  # noqa: N815
+    name: str
+    description: str
+    currentVersion: str | None  # noqa: N815
+    isActive: bool  # noqa: N815
+    fileInventory: dict[str, Any] | None  # noqa: N815
+    skillMdHash: str | None = None  # noqa: N815
+    createdAt: str | None = None  # noqa: N815
+    updatedAt: str | None = None  # noqa: N815
+
+
+def listed(items: Sequence[_Data], page: int, limit: int) -> Listed[_Data]:
+    """The page of `items`; one after the last is empty."""
+    begin = (page - 1) * limit
+    meta = Meta(total=len(items), page=page, limit=limit, totalPages=-(-len(items) // limit))
+    return Listed(data=list(items[begin : begin + limit]), meta=meta)

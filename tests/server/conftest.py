@@ -1,0 +1,59 @@
+"""An application over a home of its own, a client for it, and archives to send."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from skillyard import Catalog
+from skillyard.registry import Registry
+from skillyard.server import create_app
+
+Pack = Callable[..., bytes]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder, and Skillyard's own in it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("SKILLYARD_DATABASE_URL", raising=False)
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    return tmp_path
+
+
+@pytest.fixture
+def app(home: Path) -> FastAPI:
+    """The application, empty."""
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    return create_app(catalog, Registry.of(catalog))
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    """A program of the local user."""
+    with TestClient(app, base_url="http://127.0.0.1:8787") as made:
+        yield made
+
+
+@pytest.fixture
+def pack() -> Pack:
+    """Give a function that makes the archive of one skill."""
+
+    def make(name: str = "tidy", *, body: str = "Do it.", header: str = "", files: dict[str, str] | None = None) -> bytes:
+        text = f"---\nname: {name}\ndescription: Tidies up. Use when a test needs a skill.\n{header}---\n{body}\n"
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w") as archive:
+            for path, content in {"SKILL.md": text, **(files or {})}.items():
+                archive.writestr(f"{name}/{path}", content)
+        return stream.getvalue()
+
+    return make

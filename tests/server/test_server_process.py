@@ -1,0 +1,41 @@
+"""The command itself: it listens where it says, and stops when it is asked to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+
+def _start(home: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, env=dict(os.environ))
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    found, _ = json.JSONDecoder().raw_decode(process.stdout.readline())
+    return str(found["address"])
+
+
+def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
+    with _start(home) as process:
+        try:
+            with urllib.request.urlopen(f"{_address(process)}/readyz", timeout=60) as answer:
+                assert json.load(answer) == {"status": "ok"}
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=60)
+    assert process.returncode in (0, -signal.SIGTERM)
+    assert "Traceback" not in said
+
+
+def test_an_address_that_others_reach_is_one_error_with_a_way_out(home: Path) -> None:
+    command = [sys.executable, "-m", "skillyard", "serve", "--host", "0.0.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1].startswith("hint: ")
