@@ -214,3 +214,16 @@ def test_what_cannot_be_converted_says_why_and_leaves_nothing(tmp_path: Path) ->
     with pytest.raises(Exception, match=r"evil|understood"):
         convert(broken, tmp_path / "out", "codex")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_a_stranger_carries_along_replaces_no_file_of_a_skill_and_leaves_no_folder(tmp_path: Path) -> None:
+    source = _skill(tmp_path / "text-editor")
+    envelope = {"format": "claude-plugin", "at": "here", "files": {"here/SKILL.md": "evil", ".claude-plugin/plugin.json": "[1"}}
+    (source / ORIGINALS_FILE).write_text(json.dumps({"originals": {}, "written": {}, "envelope": envelope}))
+    (done,) = convert(source, tmp_path / "out", "claude-plugin")
+    assert (done.path / "here/SKILL.md").read_text() == SKILL
+    originals = {"agent-skills": {"SKILL.md": "---\nname: evil\ndescription: Evil.\n---\n"}}
+    (source / ORIGINALS_FILE).write_text(json.dumps({"originals": originals, "written": {}}))
+    (source / "manifest.json").write_text(json.dumps({"skill_id": "a", "name": "a", "version": "1.0.0"}))
+    (done,) = convert(source, tmp_path / "back", "agent-skills")
+    assert any("came back from skillyard.originals.json" in note for note in done.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 
 from skillyard.document import parse_document
 from skillyard.errors import ConsentRequired
-from skillyard.registry import PowerChange, Registry
+from skillyard.packages import Origin, Source
+from skillyard.registry import Fetched, PowerChange, Registry, SourceFetcher
+from skillyard.registry.pipeline import _publisher
 from skillyard.registry.powers import Powers, read_powers
 
 NETWORK = "security:\n  network: allowlist\n  network_allowlist: [{hosts}]\n"
@@ -47,6 +50,22 @@ def test_each_widening_is_told_and_refused_without_consent(
     assert [change["widened"] for change in changes] == [[sentence]]
     assert registry.current("tidy").version == before
     assert registry.install(str(folder), consent=lambda changes: True).results[0].status == "updated"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://github.com/a/skills", "https://github.com/b/skills", False),
+        ("https://github.com/a/skills", "https://github.com/a/skills.git", True),
+        ("https://github.com/a/s/releases/v1/x.zip", "https://github.com/a/s/releases/v2/x.zip", True),
+        ("https://github.com/a/s/releases/v1/x.zip", "https://github.com/b/s/releases/v1/x.zip", False),
+        ("https://example.com/x-1.zip", "https://EXAMPLE.com/x-2.zip", True),
+        ("https://example.com/x.zip", "https://example.org/x.zip", False),
+        ("https://example.com", "https://example.com/", True),
+    ],
+)
+def test_who_publishes_is_told_by_the_host_and_on_shared_sites_by_the_owner(one: str, other: str, same: bool) -> None:
+    assert (_publisher(one) == _publisher(other)) is same
 
 
 def test_a_package_that_a_script_asks_for_is_a_power(registry: Registry, write: Any) -> None:
@@ -96,3 +115,24 @@ def test_a_first_install_tells_what_the_skill_may_do(registry: Registry, write: 
     assert powers is not None
     assert powers.sentences() == ("has the script tool", "may reach api.example.com")
     assert read_powers(folder, parse_document((folder / "SKILL.md").read_bytes())) == powers
+
+
+def test_a_skill_from_elsewhere_with_the_same_name_is_no_update_of_it(data: Path, write: Any) -> None:
+    class Published:
+        def fetch(self, source: Source, into: Path) -> Fetched:
+            return Fetched(write(body=source.address), Origin("git", source.address), owned=False)
+
+    registry = Registry(str(data), fetcher=SourceFetcher(others={"git": Published()}))
+    registry.install(Source("git", "https://example.com/good/skills"))
+    with pytest.raises(
+        ConsentRequired,
+        match=re.escape("from https://example.com/evil/skills, and no longer from https://example.com/good/skills"),
+    ):
+        registry.install(Source("git", "https://example.com/evil/skills"))
+    assert registry.current("tidy").origin["address"] == "https://example.com/good/skills"
+    assert registry.install(Source("git", "https://example.com/good/skills/")).results[0].status == "updated"
+    assert (
+        registry.install(Source("git", "https://example.com/evil/skills"), consent=lambda _: True).results[0].status
+        == "updated"
+    )
+    registry.close()

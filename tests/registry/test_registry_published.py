@@ -127,6 +127,14 @@ def test_an_index_that_is_none_installs_nothing(
     assert open_registry.skills() == ()
 
 
+def test_an_index_cannot_call_a_skill_by_the_name_of_another(publish: Publish, open_registry: Registry, write: Any) -> None:
+    other = (write("other") / "SKILL.md").read_bytes()
+    skill = {"name": "one", "type": "skill-md", "url": publish("/x.md", other), "digest": digest_of(other)}
+    address = publish("/.well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [skill]})
+    with pytest.raises(InvalidSource, match="calls a skill one"):
+        open_registry.install(address)
+
+
 def test_a_skill_that_is_not_in_the_index_is_told_with_those_that_are(site: str, open_registry: Registry) -> None:
     with pytest.raises(NoSkillInside) as refused:
         open_registry.install(site, skills=["three"])

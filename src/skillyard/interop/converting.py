@@ -112,17 +112,30 @@ def _together(
         carried.write(folder)
         same = envelope is not None and envelope.format == to
         kept = envelope if same else kept
-        at = envelope.at if same and envelope is not None else f"skills/{_folder_name(skill)}"
+        at = envelope.at if same and envelope is not None else ""
+        if not at or (package / at).exists():
+            at = f"skills/{_folder_name(skill)}"
         (package / at).parent.mkdir(parents=True, exist_ok=True)
         folder.rename(package / at)
         places.append(at)
-    files = kept.files if kept is not None else {_AROUND[to]: _described(to, found, places, tree)}
+    files = {_AROUND[to]: _described(to, found, places, tree), **(kept.files if kept is not None else {})}
     for path, data in files.items():
+        if any(path == at or path.startswith(f"{at}/") for at in places):
+            continue  # what is carried along replaces no file of a skill
         (package / path).parent.mkdir(parents=True, exist_ok=True)
         (package / path).write_bytes(data)
-    name = slug(str(json.loads((package / _AROUND[to]).read_bytes()).get("name") or tree.name), "plugin")
+    name = slug(_name_in(files[_AROUND[to]]) or tree.name, "plugin")
     names = tuple(skill.name for skill in found)
     return Converted(_place(package, target / name, force=force), names, before, to)
+
+
+def _name_in(data: bytes) -> str:
+    """The name that a plugin.json or marketplace.json gives, empty when it gives none."""
+    try:
+        shape = json.loads(data)
+    except (ValueError, RecursionError):
+        return ""
+    return str(shape.get("name") or "") if isinstance(shape, dict) else ""
 
 
 def _described(to: PackageFormatName, found: Sequence[FoundSkill], places: Sequence[str], tree: Path) -> bytes:

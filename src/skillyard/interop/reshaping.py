@@ -11,7 +11,7 @@ from skillyard.document import DESCRIPTION_LIMIT, is_name, new_document, parse_d
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.interop.canonical import canonical_fields, canonical_text
-from skillyard.interop.carrying import Originals
+from skillyard.interop.carrying import ORIGINALS_FILE, Originals
 from skillyard.interop.inference import infer_entry
 from skillyard.interop.legacy import read_legacy
 from skillyard.interop.manifest import LISTS, TEXTS, is_skill_id, manifest_version, validate_manifest
@@ -63,6 +63,7 @@ def reshape(folder: Path, to: SkillFormat) -> tuple[str, ...]:
     notes: list[str] = []
     if to in carried.files and whole:
         _put(folder, carried.files[to])
+        notes.append(f"{', '.join(sorted(carried.files[to]))} came back from {ORIGINALS_FILE}")
         carried.files, carried.written = {}, {}
     else:
         _put(folder, _TRANSFORMS[to](folder, notes))

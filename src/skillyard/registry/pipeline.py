@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "Pipeline", "powers_in", "refuse_edits"]
 
+_PUBLISHED: Final = ("git", "address", "well-known")
 _SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill", ".git")
 
 
@@ -163,8 +164,17 @@ class Pipeline:
         if current is None:
             return None
         before = powers_in(self.versions.path(candidate.skill_id, current))
-        widened = candidate.powers.beyond(before)
+        widened = (*candidate.powers.beyond(before), *self._moved(candidate, current))
         return PowerChange(candidate.skill_id, candidate.name, before, candidate.powers, widened) if widened else None
+
+    def _moved(self, candidate: Candidate, current: str) -> tuple[str, ...]:
+        """That a skill fetched from the net would be replaced by one from elsewhere: its name alone makes it no update."""
+        versions = self.ledger.versions(candidate.skill_id)
+        origin = next((known.origin for known in versions if known.version == current), {})
+        before, now = str(origin.get("address", "")), candidate.origin.address
+        if origin.get("kind") not in _PUBLISHED or _publisher(before) == _publisher(now):
+            return ()
+        return (f"comes from {_without_query(now)}, and no longer from {_without_query(before)}",)
 
     def _logs(self, operation: Operation, log: OpenLog, candidates: Sequence[Candidate], order: Order) -> list[OpenLog]:
         """One log for each skill: the first goes on with the one there is."""
@@ -321,11 +331,23 @@ def _folder_name(path: str, source: Source) -> str:
     return name
 
 
+def _publisher(address: str) -> tuple[str, ...]:
+    """Who publishes at an address: the host, and where paths are long, as on sites that many share, their first two parts."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(address)
+    path = [part for part in parts.path.removesuffix(".git").split("/") if part]
+    file_in_root = len(path) < 2 or (len(path) == 2 and "." in path[1])
+    return (parts.netloc.lower(), *(() if file_in_root else path[:2]))
+
+
+def _without_query(address: str) -> str:
+    return address.partition("?")[0]
+
+
 def _shown(source: Source) -> str:
     return (
-        source.address.partition("?")[0]
-        + (f" {source.path}" if source.path else "")
-        + (f" @{source.ref}" if source.ref else "")
+        _without_query(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
     )
 
 

@@ -75,6 +75,7 @@ def fetch_index(source: Source, into: Path, download: Download, limits: Limits) 
                 found=digest_of(data),
             )
         _unpack(skill, data, tree / slug(skill.name), into, limits)
+        _check_name(skill, tree / slug(skill.name), address)
     return _below(tree, source), Origin("well-known", source.address, path=source.path)
 
 
@@ -118,6 +119,15 @@ def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: Limit
     if not (tree / "SKILL.md").is_file():
         raise NoSkillInside(f"the archive of {skill.name} has no SKILL.md in its root", hint="tell its publisher")
     tree.rename(target)
+
+
+def _check_name(skill: _Listed, folder: Path, address: str) -> None:
+    """What is called `pdf` in an index must not install as something else."""
+    for found in find_skills(folder):
+        if found.path == "." and skill.name not in (found.name, found.skill_id):
+            raise InvalidSource(
+                f"{address} calls a skill {skill.name}, and its SKILL.md calls it {found.name!r}", hint="tell its publisher"
+            )
 
 
 def fetch_listed(source: Source, data: bytes, into: Path, download: Download, fetch: FetchInto) -> tuple[Path, Origin] | None:
