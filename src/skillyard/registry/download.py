@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 from urllib.parse import urljoin
 
 from skillyard.errors import InvalidSource, NetworkFailed
+from skillyard.registry.reaching import MOVED, apart, private_told
 
 __all__ = ["download"]
 
 _REDIRECTS: Final = 5
-_MOVED: Final = frozenset((301, 302, 303, 307, 308))
 _TIMEOUT_S: Final = 60.0
 
 
@@ -22,22 +21,8 @@ def download(url: str, *, limit: int, allow_private: bool = False) -> bytes:
         InvalidSource: it is no https address, or there is no such file.
         NetworkRefused, NetworkFailed: it may not be reached, or it did not answer properly.
     """
-    import threading
-
-    outcome: list[bytes | BaseException] = []
-
-    def work() -> None:  # a thread of its own: the caller may be inside a loop
-        try:
-            outcome.append(asyncio.run(_download(url, limit, allow_private)))
-        except BaseException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
+    with private_told():
+        return apart(_download(url, limit, allow_private))
 
 
 async def _download(url: str, limit: int, allow_private: bool) -> bytes:
@@ -52,7 +37,7 @@ async def _download(url: str, limit: int, allow_private: bool) -> bytes:
         answer = await guarded_request(
             "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private
         )
-        if answer.status in _MOVED and (target := answer.headers.get("location")):
+        if answer.status in MOVED and (target := answer.headers.get("location")):
             url = urljoin(url, target)
         elif answer.status == 200:
             return answer.body

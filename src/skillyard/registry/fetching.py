@@ -76,7 +76,7 @@ class SourceFetcher:
         if source.kind == "git":
             from skillyard.registry.git import GitFetcher
 
-            return tried_again(lambda: GitFetcher().fetch(source, into), self._sleep)
+            return tried_again(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
         if source.kind == "address":
             return tried_again(lambda: self._downloaded(source, into), self._sleep)
         return tried_again(lambda: self._indexed(source, into), self._sleep)

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Self
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
 from skillyard.packages import Limits, Origin, Source
 from skillyard.registry.fetching import Fetched
+from skillyard.registry.reaching import judged_repository, moved_to
 
 __all__ = ["GitFetcher"]
 
@@ -36,6 +37,8 @@ _NETWORK: Final = re.compile(
     r"|temporary failure",
     re.IGNORECASE,
 )
+_REDIRECTED: Final = re.compile(r"returned error: 30[12378]\b")
+_MOVES: Final = 5
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -45,29 +48,45 @@ class _Blob(NamedTuple):
     path: str
 
 
-class GitFetcher:
-    """Fetches repositories by https and ssh; with `local` also by a path on this machine, for tests and mirrors."""
+class _Moved(InvalidSource):
+    """The repository is somewhere else now."""
 
-    def __init__(self, *, local: bool = False, limits: Limits = _LIMITS) -> None:
+
+class GitFetcher:
+    """Fetches repositories by https and ssh; with `local` also by a path on this machine, for tests and mirrors.
+
+    Addresses of this machine and of private networks are only asked with `allow_private`, and then without encryption too.
+    """
+
+    def __init__(self, *, local: bool = False, limits: Limits = _LIMITS, allow_private: bool = False) -> None:
         self._local = local
         self._limits = limits
+        self._allow_private = allow_private
 
     def fetch(self, source: Source, into: Path) -> Fetched:
         """As `Fetcher.fetch`: the files of the commit at `source.ref`, below `source.path`."""
-        if not self._local and not re.match(r"(?:https|ssh)://", source.address, re.IGNORECASE):
-            raise InvalidSource(f"{source.address} is not fetched by git", hint="use https:// or ssh://")
         repository = into / f"git-{os.urandom(4).hex()}"
         self._call(into, "init", "--quiet", "--bare", "--template=", str(repository))
-        wanted = source.ref or "HEAD"
-        self._call(
-            repository, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", source.address, wanted
-        )
+        self._bring(repository, source.address, source.ref or "HEAD")
         commit = self._call(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
         if _FULL_ID.fullmatch(source.ref) and commit != source.ref:
             raise InvalidSource(f"{source.address} gave another commit than {source.ref}", hint="fetch it again")
         blobs = self._blobs(repository, commit, source)
         tree = self._written(repository, blobs, into)
         return Fetched(tree, Origin("git", source.address, source.path, source.ref, commit), owned=True)
+
+    def _bring(self, repository: Path, address: str, wanted: str) -> None:
+        """Fetch one commit, from where the repository is now."""
+        for _ in range(_MOVES + 1):
+            place, settings = (address, ()) if self._local else judged_repository(address, allow_private=self._allow_private)
+            pinned = [word for setting in settings for word in ("-c", setting)]
+            how = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
+            try:
+                self._call(repository, *pinned, "fetch", *how, "--", place, wanted)
+                return
+            except _Moved:
+                address = moved_to(place, allow_private=self._allow_private)
+        raise InvalidSource(f"{address} leads in a circle", hint="check the address")
 
     def _blobs(self, repository: Path, commit: str, source: Source) -> list[_Blob]:
         """Every file in the folders that hold a skill; links and submodules elsewhere are nobody's business."""
@@ -123,6 +142,8 @@ class GitFetcher:
         if done.returncode == 127:
             raise InvalidSource("git is not installed", hint="install git, or install from an archive")
         said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+        if _REDIRECTED.search(said):
+            raise _Moved(f"git refused: {said}", hint="use the address it has now")
         if _NETWORK.search(said):
             raise NetworkFailed(f"git could not reach it: {said}", hint="check the network and try again")
         raise InvalidSource(f"git refused: {said}", hint="check the address, the branch or tag, and that you may read it")
