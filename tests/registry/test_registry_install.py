@@ -13,6 +13,7 @@ import pytest
 from skillyard import Catalog
 from skillyard.errors import (
     AmbiguousSkill,
+    ConsentRequired,
     DigestMismatch,
     InvalidInput,
     InvalidSkill,
@@ -295,3 +296,14 @@ def test_nothing_is_left_of_a_refused_install(registry: Registry, write: Any, tm
             registry.install(source)
     assert [path.name for path in registry.work.folder.iterdir()] == ["gate"]
     assert [log.status for log in registry.history()] == ["failed", "failed"]
+
+
+def test_a_step_that_failed_is_timed_too(registry: Registry, write: Any) -> None:
+    registry.install(str(write()))
+    write(files={"scripts/execute.py": "print(1)"})
+    with pytest.raises(ConsentRequired):
+        registry.install(str(write()))
+    log = registry.history()[0]
+    assert (log.status, log.step) == ("failed", "consent")
+    assert log.steps[-1]["name"] == "consent"
+    assert all(isinstance(step["duration_ms"], int) for step in log.steps)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, insert
 
 from skillyard import Catalog
 from skillyard.catalog.pinning import pinned
+from skillyard.database import Database, agent_skills, agents
 from skillyard.errors import DeleteRefused, SkillNotFound, VersionNotFound, VersionUnusable
 from skillyard.registry import Registry
 
@@ -140,3 +143,35 @@ def test_an_unknown_skill_is_met_with_near_names(registry: Registry, write: Any)
         registry.skill("tidi")
     assert unknown.value.details["candidates"] == ["tidy"]
     assert registry.skill("installed:tidy").skill_id == "tidy"
+
+
+def test_whoever_looks_for_trouble_is_told_what_was_withdrawn(registry: Registry, write: Any) -> None:
+    first, second = _install(registry, write, 2)
+    registry.deprecate("tidy", first)
+    assert list(registry.trouble()) == []
+    registry.yank("tidy", reason="risk: deletes files")
+    ((skill_id, sentence),) = registry.trouble()
+    assert (skill_id, sentence.partition(": ")[0]) == ("tidy", f"its version {second} was yanked (risk, deletes files)")
+    registry.yank("tidy", undo=True)
+    assert list(registry.trouble()) == []
+
+
+@pytest.mark.row("002-16")
+def test_a_version_that_an_agent_is_locked_to_stays_on_the_disk(
+    any_registry: Registry, write: Any, data: Path, database_address: str
+) -> None:
+    first, second, *_ = _install(any_registry, write, 3)
+    database = Database.open(str(data), database_address)
+    now = datetime.now(UTC)
+    with database.write() as connection:
+        for agent, lock in (("one", first), ("two", "~1.1.0"), ("three", None), ("four", "no version: at all")):
+            connection.execute(insert(agents).values(id=agent, name=agent, settings={}, created_at=now, updated_at=now))
+            connection.execute(
+                insert(agent_skills).values(agent_id=agent, skill_id="tidy", position=0, version_lock=lock, auto_update=False)
+            )
+    assert any_registry.prune("tidy", keep=1) == ()
+    with database.write() as connection:
+        connection.execute(delete(agent_skills).where(agent_skills.c.agent_id == "one"))
+    database.close()
+    assert any_registry.prune("tidy", keep=1) == (first,)
+    assert second in any_registry.versions_folder.names("tidy")

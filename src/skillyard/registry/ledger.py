@@ -9,15 +9,15 @@ import getpass
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
 
-from skillyard.database import audit_events, install_logs, skill_definitions, skill_versions
-from skillyard.errors import SkillyardError
+from skillyard.database import agent_skills, audit_events, install_logs, skill_definitions, skill_versions
+from skillyard.errors import DatabaseUnavailable, SkillyardError
 from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, ProgressEvent, SkillVersion
 from skillyard.registry.rows import content_of, log_of, skill_of, told_by, told_by_text, version_of
 
@@ -63,13 +63,16 @@ class OpenLog:
         self.steps.append(entry)
         try:
             yield
-        finally:
-            entry["duration_ms"] = round((time.monotonic() - started) * 1000)
+        except BaseException:
+            entry["duration_ms"] = _since(started)
+            with suppress(DatabaseUnavailable):  # why it failed is more than how long it took
+                self.ledger.write_log(self.id, steps=self.steps)
+            raise
+        entry["duration_ms"] = _since(started)
 
     def ending(self) -> dict[str, object]:
         """The columns that every ended log has."""
-        spent = round((time.monotonic() - self.began) * 1000)
-        return {"steps": self.steps, "completed_at": datetime.now(UTC), "duration_ms": spent}
+        return {"steps": self.steps, "completed_at": datetime.now(UTC), "duration_ms": _since(self.began)}
 
 
 class Ledger:
@@ -106,6 +109,13 @@ class Ledger:
     def version_names(self, skill_id: str) -> set[str]:
         """Every name of a version that was ever given."""
         return {row["version"] for row in self._rows(select(skill_versions).where(skill_versions.c.skill_id == skill_id))}
+
+    def locks(self, skill_id: str) -> tuple[str, ...]:
+        """The version locks that agents have on a skill."""
+        query = select(agent_skills.c.version_lock).where(
+            agent_skills.c.skill_id == skill_id, agent_skills.c.version_lock.is_not(None)
+        )
+        return tuple(sorted({row["version_lock"] for row in self._rows(query)}))
 
     def history(
         self, skill_id: str | None = None, *, limit: int = 50, operation_id: str | None = None
@@ -342,6 +352,11 @@ def _why(error: BaseException | None) -> tuple[str, str]:
     if isinstance(error, SkillyardError):
         return error.code, error.message
     return ("interrupted", "it was stopped") if isinstance(error, KeyboardInterrupt) else ("internal_error", str(error))
+
+
+def _since(began: float) -> int:
+    """Milliseconds since a moment of the monotonic clock."""
+    return round((time.monotonic() - began) * 1000)
 
 
 def _user() -> str:

@@ -77,6 +77,15 @@ class SkillVersion:
     yanked: bool = False
     removed: bool = False
 
+    @property
+    def withdrawn(self) -> str | None:
+        """That it was yanked or deprecated, why, and behind `: ` the way out; None for others."""
+        if not self.yanked and self.status != "deprecated":
+            return None
+        word, reason = ("yanked", self.yanked_reason) if self.yanked else ("deprecated", self.deprecated_reason)
+        why = f" ({reason.replace(': ', ', ')})" if reason else ""
+        return f"its version {self.version} was {word}{why}: `skillyard update {self.skill_id}`, or `skillyard rollback`"
+
     def to_dict(self) -> dict[str, object]:
         """The version as plain data."""
         return _plain(self)

@@ -30,6 +30,7 @@ from skillyard.registry.model import Consent, InstallReport, Progress, Result
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.recovery import recover, settle
 from skillyard.registry.requirements import Requirements
+from skillyard.registry.version_locks import locked_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,12 +221,17 @@ class Pipeline:
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
 
     def prune(self, skill_id: str, operation: Operation, *, keep: int | None = None) -> tuple[str, ...]:
-        """Delete the files of all but the newest versions; never of the current one, one in use, or one changed by hand."""
+        """Delete the files of all but the newest versions; never of one that serves, is in use, locked or changed by hand."""
         there = [version for version in self.ledger.versions(skill_id) if not version.removed]
+        held = locked_to(there, self.ledger.locks(skill_id))
         pruned = []
         for old in there[self.keep if keep is None else keep :]:
             path = self.versions.path(skill_id, old.version)
-            if old.version == self.versions.current(skill_id) or (path.is_dir() and tree_digest(path) != old.digest):
+            if (
+                old.version in held
+                or old.version == self.versions.current(skill_id)
+                or (path.is_dir() and tree_digest(path) != old.digest)
+            ):
                 continue
             if self.versions.remove(skill_id, old.version, operation.folder) or not path.exists():
                 self.ledger.mark(skill_id, old.version, "prune", removed_at=_now())

@@ -352,7 +352,10 @@ class Registry:
         return self.ledger.history(skill_id, limit=limit)
 
     def trouble(self) -> Iterator[tuple[str, str]]:
-        """For every installed skill what it requires and does not find here, and circles of skills that require each other."""
+        """What is wrong with installed skills: withdrawn versions, requirements not met here, and those that go in a circle."""
+        for skill_id in (skill.skill_id for skill in self.ledger.skills()):
+            marks = (version.withdrawn for version in self.ledger.versions(skill_id) if version.current)
+            yield from ((skill_id, mark) for mark in marks if mark)
         required = self._required()
         for skill_id, requirements in required.items():
             yield from ((skill_id, sentence) for sentence in unmet(requirements, self._around()))
