@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.errors import InvalidSkill, LinkNotAllowed, SpecialNotAllowed
 from skillyard.packages import IGNORED, FoundSkill, Limits, Origin, tree_digest, verify_tree
-from skillyard.registry.fetching import Fetched
+from skillyard.registry.fetched import Fetched
 from skillyard.registry.powers import Powers, read_powers
 from skillyard.registry.requirements import Requirements, read_requirements
 

@@ -8,42 +8,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from skillyard.errors import InvalidSource, NetworkFailed
 from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract
+from skillyard.registry.fetched import Fetched, Fetcher
 
-__all__ = ["Fetched", "Fetcher", "SourceFetcher", "tried_again"]
+__all__ = ["SourceFetcher", "tried_again"]
 
 _ATTEMPTS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What a source held: the folder `tree`, and where it came from.
-
-    An `owned` tree was made for the caller to move; one that is `chosen` has only the skills that were wanted of a list.
-    """
-
-    tree: Path
-    origin: Origin
-    owned: bool
-    chosen: bool = False
-
-
-class Fetcher(Protocol):
-    """Fetches one source."""
-
-    def fetch(self, source: Source, into: Path) -> Fetched:
-        """Fetch `source`; everything that is written goes below `into`, which the caller removes.
-
-        Raises:
-            InvalidSource: such a source cannot be fetched, or is not what it should be.
-            ArchiveRefused: what came breaks a rule.
-            NetworkFailed, NetworkRefused: the network.
-        """
 
 
 class SourceFetcher:

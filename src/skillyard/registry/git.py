@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
 from skillyard.packages import Limits, Origin, Source
-from skillyard.registry.fetching import Fetched
+from skillyard.registry.fetched import Fetched
 from skillyard.registry.reaching import judged_repository, moved_to
 
 __all__ = ["GitFetcher"]

@@ -25,7 +25,7 @@ from skillyard.errors import (
 from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, tree_digest
 from skillyard.registry.archive import keep_package
 from skillyard.registry.candidate import Candidate, Scanner, checked, read_candidate, staged
-from skillyard.registry.fetching import Fetcher
+from skillyard.registry.fetched import Fetcher
 from skillyard.registry.model import Consent, InstallReport, Progress, Result
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.recovery import recover, settle
