@@ -22,11 +22,11 @@ from skillyard.errors import (
     SignerChanged,
     VersionUnusable,
 )
-from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, tree_digest
+from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, read_signature, tree_digest
 from skillyard.registry.archive import keep_package
 from skillyard.registry.candidate import Candidate, Scanner, checked, read_candidate, staged
 from skillyard.registry.fetched import Fetcher
-from skillyard.registry.model import Consent, InstallReport, Progress, Result
+from skillyard.registry.model import Consent, InstallReport, Progress, Result, SkillVersion
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.recovery import recover, settle
 from skillyard.registry.requirements import Requirements
@@ -112,7 +112,7 @@ class Pipeline:
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
                 self._refuse_yanked(candidate, order)
-                self._refuse_signer(candidate, order)
+            candidates = [self._signed(candidate, order) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
@@ -132,19 +132,39 @@ class Pipeline:
                     hint="install another version, or use --force",
                 )
 
-    def _refuse_signer(self, candidate: Candidate, order: Order) -> None:
-        """Trust the signer of the first version; content whose digest was promised needs nobody to vouch for it."""
+    def _signed(self, candidate: Candidate, order: Order) -> Candidate:
+        """The candidate when its signer may publish it: whoever signed the newest version, and not something older.
+
+        Content whose digest was promised needs nobody to vouch for it. What `accept_signer` lets pass is a warning.
+
+        Raises:
+            SignerChanged: somebody else signed it, nobody did, or it was signed before the version that is installed.
+        """
         versions = self.ledger.versions(candidate.skill_id)
         signer = versions[0].signer if versions else None
-        if signer in (None, candidate.signer) or order.accept_signer or candidate.skill_id in order.expected:
-            return
-        now = f"signed by {candidate.signer}" if candidate.signer else "not signed"
+        if signer is None or candidate.skill_id in order.expected:
+            return candidate
+        problem = self._signing_problem(candidate, versions[0])
+        if problem is None:
+            return candidate
+        if order.accept_signer:
+            return replace(candidate, warnings=(*candidate.warnings, problem))
         raise SignerChanged(
-            f"{candidate.skill_id} was signed by {signer} until now, and this is {now}",
+            f"{candidate.skill_id}: {problem}",
             hint="ask who publishes it whether that is right; then use --accept-signer",
             before=signer,
             now=candidate.signer,
         )
+
+    def _signing_problem(self, candidate: Candidate, newest: SkillVersion) -> str | None:
+        if candidate.signer != newest.signer:
+            now = f"signed by {candidate.signer}" if candidate.signer else "not signed"
+            return f"it was signed by {newest.signer} until now, and this is {now}"
+        path = self.versions.path(candidate.skill_id, newest.version)
+        before = read_signature(path) if path.is_dir() and candidate.digest != newest.digest else None
+        if before is not None and (candidate.signed_at or "") < before.signed_at:
+            return f"it was signed at {candidate.signed_at}, before the version that is installed ({before.signed_at})"
+        return None
 
     def _agreed(self, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
         """For each skill the sentences somebody agreed to."""
@@ -200,6 +220,7 @@ class Pipeline:
                 if actual == candidate.digest and not order.force:
                     self.ledger.end(log, skill_id, current, "unchanged")
                     return self._result(candidate, log, "unchanged", current, current)
+                self._signed(candidate, order)
                 change = self._change(candidate)
                 if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
                     raise _without_consent([change], asked=False)
