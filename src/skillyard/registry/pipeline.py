@@ -6,16 +6,15 @@ version as it was, and what was begun is put in order at once, or by whoever com
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import (
     AmbiguousSkill,
     ConsentRequired,
-    DatabaseUnavailable,
     DigestMismatch,
     LocalEdits,
     NoSkillInside,
@@ -28,7 +27,7 @@ from skillyard.registry.candidate import Candidate, Scanner, checked, read_candi
 from skillyard.registry.fetched import Fetcher
 from skillyard.registry.model import Consent, InstallReport, Progress, Result, SkillVersion
 from skillyard.registry.powers import PowerChange, Powers, read_powers
-from skillyard.registry.recovery import recover, settle
+from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements
 
 if TYPE_CHECKING:
@@ -87,13 +86,8 @@ class Pipeline:
         recover(self.work, self.versions, self.ledger)
         with self.work.begin() as operation:
             log = self.ledger.begin(operation.id, order.operation, source=_shown(order.source), progress=order.progress)
-            try:
+            with settling(operation, self.versions, self.ledger):
                 results = self._install(operation, log, order)
-            except BaseException as error:
-                with contextlib.suppress(DatabaseUnavailable):  # then the next start does it
-                    settle(operation, self.versions, self.ledger, error)
-                raise
-            operation.settled = True
         return InstallReport(operation.id, results)
 
     def _install(self, operation: Operation, log: OpenLog, order: Order) -> tuple[Result, ...]:
@@ -249,7 +243,7 @@ class Pipeline:
             if old.version == self.versions.current(skill_id) or (path.is_dir() and tree_digest(path) != old.digest):
                 continue
             if self.versions.remove(skill_id, old.version, operation.folder) or not path.exists():
-                self.ledger.mark(skill_id, old.version, "prune", removed_at=_now())
+                self.ledger.mark(skill_id, old.version, "prune", removed_at=datetime.now(UTC))
                 pruned.append(old.version)
         return tuple(pruned)
 
@@ -370,9 +364,3 @@ def _shown(source: Source) -> str:
     return (
         _without_query(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
     )
-
-
-def _now() -> object:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC)
