@@ -124,5 +124,5 @@ class Database:
                 words = words.replace(str(self._url.password), "***")
             hint = "make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url"
             if "not a database" in words or "malformed" in words:
-                hint = "move the file away, or put a backup in its place; `skillyard db backfill` writes down again what is installed"
+                hint = "put a backup in its place, or move it away: `skillyard db backfill` writes down again what is installed"
             raise DatabaseUnavailable(f"the database {self.name} cannot be used: {words[:300]}", hint=hint) from error

@@ -16,8 +16,8 @@ from typing import Final, Literal, get_args
 
 from skillyard.document import parse_document
 from skillyard.errors import InvalidInput, SkillExists
-from skillyard.interop.carrying import Envelope, Originals
 from skillyard.interop.manifest import manifest_version
+from skillyard.interop.originals import Envelope, Originals
 from skillyard.interop.reshaping import SKILL_FORMATS, SkillFormat, format_of_skill, reshape
 from skillyard.packages import FoundSkill, choose_skills, extract, find_skills, pack
 from skillyard.paths import read_inside, slug

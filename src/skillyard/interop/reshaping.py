@@ -11,10 +11,10 @@ from skillyard.document import DESCRIPTION_LIMIT, is_name, new_document, parse_d
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.interop.canonical import canonical_fields, canonical_text
-from skillyard.interop.carrying import ORIGINALS_FILE, REWRITTEN, Originals
 from skillyard.interop.inference import infer_entry
 from skillyard.interop.legacy import read_legacy
 from skillyard.interop.manifest import LISTS, TEXTS, is_skill_id, manifest_version, validate_manifest
+from skillyard.interop.originals import ORIGINALS_FILE, REWRITTEN, Originals
 from skillyard.interop.protocols import (
     convert_codex_to_semibot,
     convert_semibot_to_anthropic,
