@@ -13,8 +13,8 @@ from skillyard.document import parse_document
 from skillyard.errors import ConsentRequired
 from skillyard.packages import Origin, Source
 from skillyard.registry import Fetched, PowerChange, Registry, SourceFetcher
-from skillyard.registry.pipeline import _publisher
 from skillyard.registry.powers import Powers, read_powers
+from skillyard.registry.publisher import publisher
 
 NETWORK = "security:\n  network: allowlist\n  network_allowlist: [{hosts}]\n"
 
@@ -65,7 +65,7 @@ def test_each_widening_is_told_and_refused_without_consent(
     ],
 )
 def test_who_publishes_is_told_by_the_host_and_on_shared_sites_by_the_owner(one: str, other: str, same: bool) -> None:
-    assert (_publisher(one) == _publisher(other)) is same
+    assert (publisher(one) == publisher(other)) is same
 
 
 @pytest.mark.parametrize(

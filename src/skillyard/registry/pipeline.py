@@ -27,6 +27,7 @@ from skillyard.registry.candidate import Candidate, Scanner, checked, read_candi
 from skillyard.registry.fetched import Fetcher
 from skillyard.registry.model import Consent, InstallReport, Progress, Result, SkillVersion
 from skillyard.registry.powers import PowerChange, Powers, read_powers
+from skillyard.registry.publisher import publisher, shown_source, without_query
 from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements
 from skillyard.registry.version_locks import locked_to
@@ -86,7 +87,7 @@ class Pipeline:
         """
         recover(self.work, self.versions, self.ledger)
         with self.work.begin() as operation:
-            log = self.ledger.begin(operation.id, order.operation, source=_shown(order.source), progress=order.progress)
+            log = self.ledger.begin(operation.id, order.operation, source=shown_source(order.source), progress=order.progress)
             with settling(operation, self.versions, self.ledger):
                 results = self._install(operation, log, order)
         return InstallReport(operation.id, results)
@@ -187,9 +188,9 @@ class Pipeline:
         versions = self.ledger.versions(candidate.skill_id)
         origin = next((known.origin for known in versions if known.version == current), {})
         before, now = str(origin.get("address", "")), candidate.origin.address
-        if origin.get("kind") not in _PUBLISHED or _publisher(before) == _publisher(now):
+        if origin.get("kind") not in _PUBLISHED or publisher(before) == publisher(now):
             return ()
-        return (f"comes from {_without_query(now)}, and no longer from {_without_query(before)}",)
+        return (f"comes from {without_query(now)}, and no longer from {without_query(before)}",)
 
     def _logs(self, operation: Operation, log: OpenLog, candidates: Sequence[Candidate], order: Order) -> list[OpenLog]:
         """One log for each skill: the first goes on with the one there is."""
@@ -350,23 +351,3 @@ def _folder_name(path: str, source: Source) -> str:
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
     return name
-
-
-def _publisher(address: str) -> tuple[str, ...]:
-    """Who publishes at an address: the host, and where paths are long, as on sites that many share, their first two parts."""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(address)
-    path = [part for part in parts.path.removesuffix(".git").split("/") if part]
-    file_in_root = len(path) < 2 or (len(path) == 2 and "." in path[1])
-    return (parts.netloc.lower(), *(() if file_in_root else path[:2]))
-
-
-def _without_query(address: str) -> str:
-    return address.partition("?")[0]
-
-
-def _shown(source: Source) -> str:
-    return (
-        _without_query(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
-    )
