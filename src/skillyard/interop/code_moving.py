@@ -26,12 +26,16 @@ _EXPORTS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A script made of code blocks: its `ending`, its text, the body without them, and what is doubtful."""
+    """A script made of code blocks: its `ending`, its text, the body without them, and what is doubtful.
+
+    `executes` says whether it defines the function that the entry contract asks for.
+    """
 
     ending: str
     code: str
     body: str
     doubts: tuple[str, ...] = ()
+    executes: bool = False
 
 
 def move_code(body: str, sections: tuple[Section, ...], blocks: tuple[CodeBlock, ...], *, body_line: int) -> Moved | None:
@@ -50,7 +54,8 @@ def move_code(body: str, sections: tuple[Section, ...], blocks: tuple[CodeBlock,
     doubts = [f"{others} code blocks of other languages stay in the text"] if others else []
     if not _STARTS.search(starting.text) and ending != "sh":
         doubts.append("no block defines `execute`: the script runs from top to bottom")
-    return Moved(ending, _joined(chosen, ending), _without(body, chosen, body_line), tuple(doubts))
+    executes = bool(_STARTS.search(starting.text))
+    return Moved(ending, _joined(chosen, ending), _without(body, chosen, body_line), tuple(doubts), executes)
 
 
 def _shows(block: CodeBlock, sections: tuple[Section, ...]) -> bool:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from skillyard.errors import DatabaseUnavailable, SkillNotFound
+from skillyard.errors import SkillNotFound
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.archive import restored
 from skillyard.registry.fetched import Fetcher
@@ -35,7 +35,7 @@ from skillyard.registry.model import (
     SkillVersion,
 )
 from skillyard.registry.pipeline import Order, Pipeline, refuse_edits
-from skillyard.registry.recovery import recover, settle
+from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements, Surroundings, cycles, read_requirements, unmet
 from skillyard.registry.returning import named_version, returning
 from skillyard.registry.versions import Versions
@@ -407,13 +407,8 @@ class Registry:
     ) -> Iterator[tuple[WorkOperation, OpenLog]]:
         with self.work.begin() as operation:
             log = self.ledger.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
-            try:
+            with settling(operation, self.versions_folder, self.ledger):
                 yield operation, log
-            except BaseException as error:
-                with contextlib.suppress(DatabaseUnavailable):
-                    settle(operation, self.versions_folder, self.ledger, error)
-                raise
-            operation.settled = True
 
     def _locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
         return self.versions_folder.locked(skill_id)

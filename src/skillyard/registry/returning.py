@@ -51,7 +51,12 @@ def _previous(known: Sequence[SkillVersion], current: str | None, *, stored: boo
     older = known[names.index(current) + 1 :] if current in names else known
     usable = [one for one in older if not _problem(one, stored=stored, force=False)]
     if not usable:
-        raise VersionNotFound("there is no earlier version to go back to", hint="name one: `skillyard versions` lists them")
+        skill_id = known[0].skill_id if known else "NAME"
+        others = [one.version for one in known if one.version != current and one.status == "deprecated" and not one.removed]
+        hint = f"`skillyard versions {skill_id}` lists what there is"
+        if others:
+            hint = f"{others[0]} is deprecated: `skillyard rollback {skill_id} {others[0]} --force` lets it serve all the same"
+        raise VersionNotFound("there is no earlier version to go back to", hint=hint)
     return usable[0]
 
 
