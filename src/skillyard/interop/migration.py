@@ -23,7 +23,15 @@ __all__ = ["FOLDERS", "MigrationReport", "MigrationResult", "migrate_skills", "v
 
 FOLDERS: Final = ("scripts", "references", "assets")
 _SCRIPTED: Final = ("direct", "preprocessor")
-_ENTRIES: Final = ("scripts/execute.ts", "scripts/main.ts", "scripts/index.ts")
+_ENTRIES: Final = (
+    "scripts/execute.ts", "scripts/main.ts", "scripts/index.ts", "scripts/execute.js", "scripts/execute.py",
+    "scripts/execute.sh",
+)  # fmt: skip
+_OLD_FIELDS: Final = frozenset({
+    "type", "domain", "input_schema", "output_schema", "triggers", "trigger_patterns", "permissions", "security", "abp",
+    "protocol", "capabilities", "cacheable", "ttl",
+})  # fmt: skip
+"""Fields of document 000. With them and without `resources`, which every migration writes, code had no place but the text."""
 
 Status = Literal["migrated", "validated", "skipped", "failed"]
 
@@ -84,7 +92,8 @@ class _Plan:
 def migrate_skills(folder: str | os.PathLike[str], *, dry_run: bool = False, backup: bool = True) -> MigrationReport:
     """Bring every skill directly below `folder`, or the one that it is, into the canonical form.
 
-    With `dry_run` nothing is written. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`.
+    With `dry_run` nothing is written. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`; without it,
+    only files that say something which has no place in the new SKILL.md are kept.
 
     Raises:
         InvalidInput: there is no such folder.
@@ -120,6 +129,8 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
         if _is_canonical(folder):
             return MigrationResult(folder.name, "skipped", ("already canonical",))
         plan = _plan(folder)
+        if _is_done(plan):
+            return MigrationResult(folder.name, "skipped", ("already canonical",))
         if problem := _unusable(plan):
             return MigrationResult(folder.name, "failed", (problem, *plan.issues))
         details = tuple(_write(plan, backup=backup) if not dry_run else _would(plan, backup=backup))
@@ -139,12 +150,24 @@ def _is_canonical(folder: Path) -> bool:
     return entry is not None and (folder / entry).is_file()
 
 
+def _is_done(plan: _Plan) -> bool:
+    """Whether everything that would be written is there, as with a skill without code that was migrated before."""
+    skill = plan.skill
+    there = plan.script is None and not skill.metadata_files and all((skill.folder / name).is_dir() for name in FOLDERS)
+    return there and plan.text.encode() == skill.original
+
+
+def _is_old(skill: LegacySkill) -> bool:
+    return bool(skill.metadata_files) or ("resources" not in skill.fields and not _OLD_FIELDS.isdisjoint(skill.fields))
+
+
 def _plan(folder: Path) -> _Plan:
     skill = read_legacy(folder)
     document = parse_document(f"---\n---\n{skill.body}".encode(), directory_name=folder.name)
     issues = list(skill.doubts)
     entry, there = _entry(skill, issues)
-    moved = move_code(document.body, document.sections, document.code_blocks, body_line=document.body_line)
+    old = _is_old(skill)
+    moved = move_code(document.body, document.sections, document.code_blocks, body_line=document.body_line, old=old)
     script, body = None, document.body
     if moved is not None and (there is None or (folder / there).read_bytes() == moved.code.encode()):
         entry = there or entry or f"scripts/execute.{moved.ending}"
@@ -153,8 +176,6 @@ def _plan(folder: Path) -> _Plan:
     elif there is not None:
         entry = there
         issues += [f"{there} is there already: the code in the text stays where it is"] if moved else []
-    else:
-        entry = None
     fields = canonical_fields(skill.fields, folder=folder.name, entry=entry)
     if entry is None and fields["type"] in _SCRIPTED:
         issues.append("it has no code: models read its instructions, and nothing of it runs")
@@ -196,16 +217,11 @@ def _would(plan: _Plan, *, backup: bool) -> Iterator[str]:
             yield f"make {name}/"
     if plan.script is not None:
         yield f"write {plan.entry}"
-    if backup:
+    if backup or "SKILL.md" in plan.skill.lossy:
         yield "keep SKILL.md as SKILL.md.backup"
     yield "write SKILL.md"
-    if plan.skill.metadata_file:
-        kept = backup or plan.skill.conflicts
-        yield (
-            f"rename {plan.skill.metadata_file} to {plan.skill.metadata_file}.legacy"
-            if kept
-            else f"delete {plan.skill.metadata_file}"
-        )
+    for name in plan.skill.metadata_files:
+        yield f"rename {name} to {name}.legacy" if backup or name in plan.skill.lossy else f"delete {name}"
 
 
 def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
@@ -221,11 +237,11 @@ def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
         if not is_inside(target.parent, folder):
             raise PathRefused(f"{plan.entry} leads out of the skill", hint="replace the link by a folder")
         replace_file(target, plan.script.encode(), mode=0o644)
-    if backup:
+    if backup or "SKILL.md" in plan.skill.lossy:
         replace_file(folder / f"SKILL.md.backup.{time.time_ns() // 1_000_000}", plan.skill.original, mode=0o644)
     replace_file(folder / "SKILL.md", plan.text.encode(), mode=0o644)
-    if plan.skill.metadata_file:
-        _put_away(folder / plan.skill.metadata_file, keep=backup or bool(plan.skill.conflicts))
+    for name in plan.skill.metadata_files:
+        _put_away(folder / name, keep=backup or name in plan.skill.lossy)
     yield from steps
 
 
