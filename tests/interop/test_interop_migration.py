@@ -460,3 +460,51 @@ def test_an_entry_that_is_declared_and_missing_is_kept_and_told(write: Write) ->
     (result,) = migrate_skills(folder).results
     assert "resources.entry names scripts/run.py, which is not there" in result.issues
     assert migrate_skills(folder).results[0].status == "skipped"
+
+
+class _Killed(BaseException):
+    """What ends a process at once."""
+
+
+@pytest.mark.row("000-46", "D-1")
+def test_a_migration_may_end_at_any_step_and_the_next_one_finishes_it(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = write(METADATA_dot_yml="domain: social\n")
+    migrate_skills(whole)
+    after = (whole / "SKILL.md").read_bytes()
+    step, ended = 0, False
+    while not ended:
+        step += 1
+        folder = tmp_path / str(step) / "greeter"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(OLD, "utf-8")
+        (folder / "METADATA.yml").write_text("domain: social\n")
+        with monkeypatch.context() as patch:
+            _kill_at(patch, step)
+            try:
+                ended = migrate_skills(folder).ok
+            except _Killed:
+                assert (folder / "SKILL.md").read_bytes() in (OLD.encode(), after)
+        assert migrate_skills(folder).ok
+        assert (folder / "SKILL.md").read_bytes() == after
+        assert (folder / "METADATA.yml.legacy").read_text() == "domain: social\n"
+        assert (folder / "scripts/execute.ts").read_bytes() == (whole / "scripts/execute.ts").read_bytes()
+        assert any(kept.read_text("utf-8") == OLD for kept in folder.glob("SKILL.md.backup.*"))
+    assert step > 6  # three folders, the script, the backup, SKILL.md, METADATA.yml
+
+
+def _kill_at(patch: pytest.MonkeyPatch, step: int) -> None:
+    """End at the given one of the calls that change the disk, before it does anything."""
+    calls = iter(range(1, 100))
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if next(calls) == step:
+                raise _Killed
+            return real(*args, **options)
+
+        return call
+
+    for name in ("mkdir", "replace", "rename", "unlink"):
+        patch.setattr(os, name, wrap(getattr(os, name)))
