@@ -233,3 +233,14 @@ def test_no_letter_of_globs_in_brackets_is_lost(tmp_path_factory: pytest.TempPat
     punctuation = str.maketrans("", "", ",'")  # quotes around a word are YAML's, commas part the words
     assert letters.translate(punctuation) == f"x{written}".translate(punctuation)
     assert result.status == "migrated"
+
+
+def test_the_documents_of_a_project_are_no_commands(tmp_path: Path) -> None:
+    root = _write(tmp_path / "p", {"README.md": "Read me.\n", "docs/a.md": "A\n"})
+    with pytest.raises(InvalidInput):
+        adopt_skills("claude-commands", root, tmp_path / "out")
+    plugin = _write(tmp_path / "plugin", {"README.md": "Read me.\n", "commands/go.md": "Go.\n"})
+    for place in (plugin, plugin / "commands", plugin / "commands/go.md"):
+        assert [result.skill_name for result in adopt_skills("claude-commands", place, tmp_path / "out").results] == ["go"]
+    inner = _write(tmp_path / "q", {".claude/commands/git/tidy.md": "Tidy.\n"}) / ".claude/commands/git"
+    assert adopt_skills("claude-commands", inner, tmp_path / "out").results[0].skill_name == "tidy"

@@ -157,11 +157,11 @@ def _rule(source: ForeignFile) -> _Adopted:
 def _instruction(source: ForeignFile) -> _Adopted:
     file = source.found.file
     folder = Path(real_path(file)).parent.name
-    description = (
+    description = source.texts.get("description") or (
         f"How to work in {folder}: {_first_words(source).rstrip('. ')}. Use when changing or asking about anything in {folder}."
     )
     issues = [f"{file.name} was read in every conversation; a skill is read when its description fits"]
-    return _made(source, description, {}, "instructions", set(), issues)
+    return _made(source, str(description), {}, "instructions", {"description"}, issues)
 
 
 def _made(
@@ -209,7 +209,7 @@ _MAKERS: Final[Mapping[Form, Callable[[ForeignFile], _Adopted]]] = {
     "claude-commands": _command, "cursor": _rule, "agents": _instruction
 }  # fmt: skip
 _WHERE: Final[Mapping[Form, str]] = {
-    "claude-commands": "commands are Markdown files in .claude/commands",
+    "claude-commands": "commands are .md files in .claude/commands or in a folder named commands; or name one file",
     "cursor": "rules are .mdc files in .cursor/rules, or the file .cursorrules",
     "agents": f"looked for {', '.join(INSTRUCTION_FILES)}",
 }

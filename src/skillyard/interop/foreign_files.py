@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ __all__ = ["INSTRUCTION_FILES", "ForeignFile", "Found", "LinkedFile", "commands"
 
 INSTRUCTION_FILES: Final = ("AGENTS.md", "AGENT.md", "CLAUDE.md", "GEMINI.md")
 _LIMIT: Final = 1024 * 1024
+_COMMANDS: Final = (".claude", "commands")
 _SKIPPED: Final = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _VALUE: Final = re.compile(r"^(globs|argument-hint)(:[ \t]+)([^\s\"'|>#][^\n]*)$", re.MULTILINE)
 _ITEMS: Final = re.compile(r"^globs:[ \t]*\n((?:[ \t]*-[ \t][^\n]*\n)+)", re.MULTILINE)
@@ -61,9 +63,9 @@ def commands(place: Path) -> Iterator[Found]:
     if place.is_file():
         yield Found(place, slug(place.stem), place.name)
         return
-    roots = _folders(place, (".claude", "commands")) or [place / "commands" if (place / "commands").is_dir() else place]
-    for root in roots:
-        yield from _below(root, ".md", place, _owner(root, place) if root.parts[-2:] == (".claude", "commands") else ())
+    roots = _folders(place, _COMMANDS)
+    for root in roots or [below for below in (place, place / "commands") if below.is_dir() and _holds_commands(below)]:
+        yield from _below(root, ".md", place, _owner(root, place) if roots else ())
 
 
 def rules(place: Path) -> Iterator[Found]:
@@ -91,6 +93,12 @@ def instructions(place: Path) -> Iterator[Found]:
 
 def _folders(place: Path, ending: tuple[str, str]) -> list[Path]:
     return [Path(above) for above, _, _ in _walk(place) if Path(above).parts[-2:] == ending]
+
+
+def _holds_commands(folder: Path) -> bool:
+    """Whether Markdown in it may be taken for commands: any other folder has its README and its docs."""
+    parts = Path(real_path(folder)).parts
+    return parts[-1:] == ("commands",) or _COMMANDS in pairwise(parts)
 
 
 def _owner(root: Path, place: Path) -> tuple[str, ...]:
