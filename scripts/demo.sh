@@ -3,13 +3,15 @@
 set -eu
 skills=${1:?usage: demo.sh FOLDER}
 : "${SKILLYARD:=skillyard}"
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
 
 step() {
-    printf '\n\033[1m$ skillyard'
+    printf '\n%s$ skillyard' "$bold"
     for word; do
         case $word in *[!A-Za-z0-9_./=-]*) printf " '%s'" "$word" ;; *) printf ' %s' "$word" ;; esac
     done
-    printf '\033[0m\n'
+    printf '%s\n' "$plain"
     "$SKILLYARD" "$@"
 }
 

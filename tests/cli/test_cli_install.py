@@ -110,7 +110,7 @@ def test_files_are_only_deleted_when_that_is_agreed_to(call: Call, source: Path)
 def test_a_project_lock_is_begun_held_checked_and_left(call: Call, source: Path, project: Path, tmp_path: Path) -> None:
     nothing = call("install")
     assert nothing.code == 2
-    assert "--save begins a lock" in nothing.err
+    assert "--save` begins one" in nothing.err
     assert call("sync", "--check").code == 2
     call("install", source, "--save")
     lock = project / "skillyard.lock"

@@ -216,14 +216,50 @@ def test_what_cannot_be_converted_says_why_and_leaves_nothing(tmp_path: Path) ->
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_a_stranger_carries_along_replaces_no_file_of_a_skill_and_leaves_no_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "carried",
+    [
+        {"originals": {"agent-skills": {".envrc": "x"}}, "written": {}},
+        {"originals": {}, "written": {"../x": "y"}},
+        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {".git/config": "x"}}},
+        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {"b/.vscode/t": "x"}}},
+        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "../a", "files": {}}},
+        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {"a": "x"}}},
+        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {"b": "x", "b/c": "y"}}},
+        [],
+        {"originals": 1},
+    ],
+)
+def test_a_sidecar_that_reaches_for_other_files_is_refused(tmp_path: Path, carried: object) -> None:
     source = _skill(tmp_path / "text-editor")
-    envelope = {"format": "claude-plugin", "at": "here", "files": {"here/SKILL.md": "evil", ".claude-plugin/plugin.json": "[1"}}
+    (source / ORIGINALS_FILE).write_text(json.dumps(carried))
+    for to in ("claude-plugin", "codex"):
+        with pytest.raises(InvalidManifest):
+            convert(source, tmp_path / "out", to)  # type: ignore[arg-type]
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_a_stranger_carries_along_replaces_no_file_of_a_skill_unless_it_says_what_it_wrote(tmp_path: Path) -> None:
+    source = _skill(tmp_path / "text-editor", manifest={"skill_id": "a", "name": "a", "version": "1.0.0"})
+    evil = "---\nname: evil\ndescription: Evil.\n---\n"
+    envelope = {"format": "claude-plugin", "at": "here", "files": {"here/SKILL.md": evil, ".claude-plugin/plugin.json": "[1"}}
     (source / ORIGINALS_FILE).write_text(json.dumps({"originals": {}, "written": {}, "envelope": envelope}))
     (done,) = convert(source, tmp_path / "out", "claude-plugin")
     assert (done.path / "here/SKILL.md").read_text() == SKILL
-    originals = {"agent-skills": {"SKILL.md": "---\nname: evil\ndescription: Evil.\n---\n"}}
+    assert any("came back with it" in note for note in done.notes)
+    originals = {"agent-skills": {"SKILL.md": evil, "manifest.json": None}}
     (source / ORIGINALS_FILE).write_text(json.dumps({"originals": originals, "written": {}}))
-    (source / "manifest.json").write_text(json.dumps({"skill_id": "a", "name": "a", "version": "1.0.0"}))
     (done,) = convert(source, tmp_path / "back", "agent-skills")
-    assert any("came back from skillyard.originals.json" in note for note in done.notes)
+    assert "evil" not in (done.path / "SKILL.md").read_text().lower()
+
+
+def test_a_plugin_with_a_huge_file_is_not_read_into_memory(tmp_path: Path) -> None:
+    plugin = tmp_path / "office"
+    _skill(plugin / "skills/pdf", SKILL.replace("Text Editor", "pdf"))
+    (plugin / ".claude-plugin").mkdir()
+    (plugin / ".claude-plugin/plugin.json").write_text('{"name": "office", "x": 1}')
+    with (plugin / "huge.bin").open("wb") as file:
+        file.truncate(3 * 1024**3)
+    (done,) = convert(plugin, tmp_path / "out", "codex")
+    carried = json.loads((done.path / ORIGINALS_FILE).read_text())
+    assert list(carried["envelope"]["files"]) == [".claude-plugin/plugin.json"]

@@ -189,7 +189,8 @@ def test_headings_are_added_where_there_are_none_and_in_the_language_of_the_text
     ]  # fmt: skip
     assert "- `who` (string): 名字" in text
     english = write(
-        "---\nname: a\ndescription: Says 输入 in passing. Use when testing.\n---\nThe words ## Input in a line.\n", "a"
+        "---\nname: a\ntype: direct\ndescription: Says 输入 in passing. Use when testing.\n---\nWords.\n",
+        "a",
     )
     migrate_skills(english)
     assert "## 输入" in (english / "SKILL.md").read_text()
@@ -197,7 +198,7 @@ def test_headings_are_added_where_there_are_none_and_in_the_language_of_the_text
 
 @pytest.mark.row("000-55")
 def test_validation_names_everything_that_is_missing(write: Write) -> None:
-    folder = write("---\nname: bare\ndescription: Bare. Use when testing.\n---\nDo it.\n", "bare")
+    folder = write("---\nname: bare\ntype: direct\ndescription: Bare. Use when testing.\n---\nDo it.\n", "bare")
     (result,) = validate_skills(folder.parent).results
     assert result.status == "failed"
     assert {"domain is missing", "triggers is missing", "references/ is missing"} <= set(result.issues)
@@ -224,8 +225,8 @@ def test_only_folders_directly_below_are_looked_at(write: Write, tmp_path: Path)
     [
         (b"---\n- a list\n---\nx", "line 2: the front matter is not"),
         (b"---\nname: a\n---\n\xff\xfe", "UTF-8"),
-        (b"no front matter\n", "not be usable"),
-        (b"---\nname: a\n---\nno description\n", "not be usable"),
+        (b"no front matter\n```js\nfunction execute() {}\n```\n", "not be usable"),
+        (b"---\nname: a\ntype: direct\n---\nno description\n", "not be usable"),
     ],
 )
 def test_what_cannot_be_migrated_fails_alone_and_stays_as_it_is(write: Write, data: bytes, why: str) -> None:
@@ -238,6 +239,30 @@ def test_what_cannot_be_migrated_fails_alone_and_stays_as_it_is(write: Write, da
     assert why in results["bad"].issues[0]
     assert [path.name for path in bad.iterdir()] == ["SKILL.md"]
     assert (bad / "SKILL.md").read_bytes() == data
+
+
+def test_a_skill_of_today_that_instructs_models_is_left_alone(write: Write) -> None:
+    code = "```python\nimport pypdf\n```\n\n```bash\nqpdf a.pdf\n```\n"
+    text = f"---\nname: pdf\ndescription: Fills forms. Use when asked.\n---\n{code}"
+    folder = write(text, "pdf")
+    for report in (migrate_skills(folder.parent), validate_skills(folder.parent)):
+        assert (report.ok, report.results[0].status) == (True, "skipped")
+    assert (folder / "SKILL.md").read_text() == text
+    assert [path.name for path in folder.iterdir()] == ["SKILL.md"]
+
+
+def test_pipes_and_links_are_not_followed(write: Write, tmp_path: Path) -> None:
+    folder = write(name="pipe")
+    (folder / "SKILL.md").unlink()
+    os.mkfifo(folder / "SKILL.md")
+    for name in FOLDERS:
+        (folder / name).mkdir()
+    victim = write(name="victim")
+    victim.rename(tmp_path / "victim")
+    (folder.parent / "linked").symlink_to(tmp_path / "victim")
+    for report in (migrate_skills(folder.parent), validate_skills(folder.parent)):
+        assert [(result.skill_name, result.status) for result in report.results] == [("pipe", "failed")]
+    assert [path.name for path in (tmp_path / "victim").iterdir()] == ["SKILL.md"]
 
 
 def test_marks_and_line_ends_of_windows_are_read(write: Write) -> None:
@@ -282,6 +307,9 @@ def test_a_script_never_lands_outside(write: Write, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (linked / "scripts").symlink_to(tmp_path / "outside")
     assert not migrate_skills(linked).ok
+    deep = write(OLD.replace("config:", "resources: {entry: scripts/a/b.ts}\nconfig:"), "deep")
+    (deep / "scripts").symlink_to(tmp_path / "outside")
+    assert not migrate_skills(deep).ok
     assert list((tmp_path / "outside").iterdir()) == []
 
 
@@ -299,7 +327,7 @@ def test_no_field_of_anybodys_own_is_lost(tmp_path_factory: pytest.TempPathFacto
     from skillyard.document import new_document
 
     folder = tmp_path_factory.mktemp("one")
-    text = new_document("one", "One. Use when testing.", "Do it.\n", extra=fields)
+    text = new_document("one", "One. Use when testing.", "Do it.\n", extra={"type": "direct", **fields})
     (folder / "SKILL.md").write_text(text, "utf-8")
     before = read_front_matter(text.encode()).values
     assert migrate_skills(folder).ok
@@ -310,9 +338,11 @@ def test_no_field_of_anybodys_own_is_lost(tmp_path_factory: pytest.TempPathFacto
     assert migrate_skills(folder).results[0].status == "skipped"
 
 
-MODERN = """---
+SHOWN = """---
 name: papers
 description: Works with papers. Use when a paper is at hand.
+type: static
+resources: {references: [references/a.md]}
 ---
 
 # Papers
@@ -335,12 +365,12 @@ def more() -> None:
 """
 
 
-def test_code_that_a_skill_of_today_only_shows_stays_in_its_text(write: Write) -> None:
-    folder = write(MODERN, "papers")
-    migrate_skills(folder)
-    migrate_skills(folder)  # the fields that it has by now make no old skill of it
+def test_code_that_a_skill_only_shows_stays_in_its_text(write: Write) -> None:
+    folder = write(SHOWN, "papers")
+    assert migrate_skills(folder).results[0].status == "migrated"
+    assert migrate_skills(folder).results[0].status == "skipped"
     assert not list((folder / "scripts").iterdir())
-    assert MODERN.partition("---\n\n")[2].strip() in (folder / "SKILL.md").read_text()
+    assert SHOWN.partition("---\n\n")[2].strip() in (folder / "SKILL.md").read_text()
 
 
 @pytest.mark.row("D-22")
@@ -372,7 +402,7 @@ async def test_an_indented_block_with_the_line_ends_of_windows_runs(write: Write
 
 
 def test_a_skill_without_code_is_migrated_once(write: Write) -> None:
-    folder = write("---\nname: plain\ndescription: Plain. Use when testing.\n---\nDo it.\n", "plain")
+    folder = write("---\nname: plain\ntype: direct\ndescription: Plain. Use when testing.\n---\nDo it.\n", "plain")
     assert migrate_skills(folder).results[0].status == "migrated"
     (result,) = migrate_skills(folder).results
     assert (result.status, result.issues) == ("skipped", ("already canonical",))
@@ -415,7 +445,7 @@ def test_what_has_no_place_in_the_new_text_keeps_its_backup_whatever_was_asked(w
     assert result.status == "migrated"
     (kept,) = folder.glob("SKILL.md.backup.*")
     assert line in kept.read_text()
-    assert "keep SKILL.md as SKILL.md.backup" in result.details
+    assert "keep SKILL.md as SKILL.md.backup.<milliseconds>" in result.details
 
 
 @pytest.mark.row("000-49")

@@ -13,8 +13,8 @@ from skillyard.document import parse_document
 from skillyard.errors import ConsentRequired
 from skillyard.packages import Origin, Source
 from skillyard.registry import Fetched, PowerChange, Registry, SourceFetcher
-from skillyard.registry.pipeline import _publisher
 from skillyard.registry.powers import Powers, read_powers
+from skillyard.registry.publisher import publisher
 
 NETWORK = "security:\n  network: allowlist\n  network_allowlist: [{hosts}]\n"
 
@@ -33,7 +33,7 @@ def _script(packages: str) -> str:
         ("security:\n  filesystem: read-write\n", {}, "uses the file system read-write, before read-only"),
         ("security:\n  timeout_ms: 60000\n", {}, "may run 60,000 ms, before 30,000"),
         ("security:\n  memory_mb: 512\n", {}, "may use 512 MB of memory, before 256"),
-        ("type: distributed\nconfig: {serverId: tickets, toolName: open}\n", {}, "calls the MCP server tickets"),
+        ("type: distributed\nconfig: {serverId: tickets, toolName: open}\n", {}, "calls tickets: open"),
         ("", {".mcp.json": "{}"}, "brings the hidden file .mcp.json"),
     ],
 )
@@ -65,7 +65,46 @@ def test_each_widening_is_told_and_refused_without_consent(
     ],
 )
 def test_who_publishes_is_told_by_the_host_and_on_shared_sites_by_the_owner(one: str, other: str, same: bool) -> None:
-    assert (_publisher(one) == _publisher(other)) is same
+    assert (publisher(one) == publisher(other)) is same
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("allowed-tools: []\n", "", "no longer limits itself to tools"),
+        (
+            "type: distributed\nconfig: {serverId: s, toolName: read}\n",
+            "type: distributed\nconfig: {serverId: s, toolName: delete}\n",
+            "calls s: delete",
+        ),
+        (
+            "type: distributed\nconfig: {serverId: s, toolName: t}\n",
+            "type: distributed\nconfig: {serverId: s}\n",
+            "calls s (a pool",
+        ),
+    ],
+)
+def test_nothing_is_widened_without_a_word(before: str, after: str, sentence: str, registry: Registry, write: Any) -> None:
+    folder = write(header=before)
+    registry.install(str(folder))
+    write(header=after)
+    with pytest.raises(ConsentRequired, match=re.escape(sentence)):
+        registry.install(str(folder))
+
+
+def test_a_package_behind_a_long_comment_is_seen(registry: Registry, write: Any) -> None:
+    comment = "# nothing to see\n" * 70_000
+    folder = write(files={"scripts/a.py": comment})
+    registry.install(str(folder))
+    write(files={"scripts/a.py": comment + _script('"evil"')})
+    with pytest.raises(ConsentRequired, match="installs the package evil"):
+        registry.install(str(folder))
+
+
+def test_data_among_the_scripts_is_no_program(write: Any) -> None:
+    folder = write(files={"scripts/schema.xsd": "<x/>", "scripts/run.sh": "true", "scripts/tool": "#!/bin/sh\n"})
+    powers = read_powers(folder, parse_document((folder / "SKILL.md").read_bytes()))
+    assert powers.scripts == ("scripts/run.sh", "scripts/tool")
 
 
 def test_a_package_that_a_script_asks_for_is_a_power(registry: Registry, write: Any) -> None:

@@ -189,6 +189,25 @@ def test_a_list_that_leads_nowhere_says_so(
     assert open_registry.history()[0].status == "failed"
 
 
+@pytest.mark.parametrize("repository", ["https://127.0.0.1:9/x.git", "ssh://git@127.0.0.1/x.git", "git+ssh://h/x"])
+def test_a_manifest_may_not_have_git_ask_inside(
+    publish: Publish, data: Path, repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = json.dumps({"skill_id": "x", "repository": repository}).encode()
+    monkeypatch.setattr(SourceFetcher, "_download", lambda self, url, limit: manifest)
+    registry = Registry(str(data), fetcher=SourceFetcher(sleep=lambda _: None))
+    with pytest.raises((NetworkRefused, InvalidSource)):
+        registry.install("https://example.com/manifest.json")
+    registry.close()
+
+
+def test_a_manifest_leads_to_a_package_and_not_to_the_next_manifest(publish: Publish, open_registry: Registry) -> None:
+    first = publish("/a.json", {"skill_id": "x"})
+    publish("/a.json", {"skill_id": "x", "package_url": first})
+    with pytest.raises(InvalidSource, match="neither an archive"):
+        open_registry.install(first)
+
+
 def test_a_manifest_may_not_lead_inside(publish: Publish, data: Path) -> None:
     registry = Registry(str(data), fetcher=SourceFetcher(sleep=lambda _: None))
     with pytest.raises((NetworkRefused, InvalidSource)):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skillyard.errors import SignatureInvalid, SignerChanged
-from skillyard.packages import SIGNATURE_FILE, SigningKey, pack, sign_tree
+from skillyard.packages import SIGNATURE_FILE, Signature, SigningKey, pack, sign_tree
 from skillyard.registry import ProjectLock, Registry
 
 
@@ -91,3 +94,26 @@ def test_locked_content_needs_nobody_to_vouch_for_it(registry: Registry, write: 
     lock.record(registry.install(str(folder), accept_signer=True).results)
     registry.rollback("tidy")
     assert [result.status for result in lock.sync(registry)] == ["updated"]
+
+
+def test_content_that_was_signed_before_what_is_installed_is_no_update(
+    registry: Registry, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, folder = SigningKey.new(), write(body="old, with a hole")
+    sign_tree(folder, key)
+    old = shutil.copytree(folder, tmp_path / "old" / "tidy")
+    write(body="new, mended")
+    signature = key.sign("sha256:" + "0" * 64)
+    later = dataclasses.replace(signature, signed_at="2999-01-01T00:00:00Z")
+    monkeypatch.setattr(SigningKey, "sign", lambda self, digest: _signed_at(self, digest, later.signed_at))
+    sign_tree(folder, key)
+    registry.install(str(folder))
+    with pytest.raises(SignerChanged, match="before the version that is installed"):
+        registry.install(str(old))
+    (result,) = registry.install(str(old), accept_signer=True).results
+    assert any("before the version" in warning for warning in result.warnings)
+
+
+def _signed_at(key: SigningKey, digest: str, moment: str) -> Signature:
+    unsigned = Signature(digest, key.public, moment, "")
+    return dataclasses.replace(unsigned, signature=base64.b64encode(key._private.sign(unsigned.message())).decode())

@@ -132,7 +132,7 @@ def test_many_files_are_not_all_read(make: Make, monkeypatch: pytest.MonkeyPatch
         (folder / f"{number}.txt").write_text("x")
     report: Report = scan_skill(folder)
     assert len(report.files) == 3
-    assert "7 more" in report.skipped[-1].reason or "6 more" in report.skipped[-1].reason
+    assert "6 more" in report.skipped[-1].reason
 
 
 def test_the_evidence_of_a_terminal_attack_is_safe_to_print(make: Make) -> None:

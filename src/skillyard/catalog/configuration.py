@@ -29,6 +29,12 @@ _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _SHIP: Final = "ship.json"
 _TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan")
+_USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
+    "database": ("choose the database of your records", ", or SKILLYARD_DATABASE_URL"),
+    "packages": ("choose where packages are kept or come from", ", or SKILLYARD_STORE"),
+    "servers": ("register MCP servers for skills", ""),
+}
+"""What a table of a project would do, and the variable that does the same for the user."""
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _LARGEST: Final = 1024 * 1024
 _MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of their number to read
@@ -93,9 +99,7 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
     if project is None:
         return base
     file, values = project
-    _Reader(file).refuse_database(values, user_file)
-    _Reader(file).refuse_packages(values, user_file)
-    _Reader(file).refuse_servers(values, user_file)
+    _Reader(file).refuse_users_own(values, user_file)
     found = _checked(values, file, base)
     if base.permissions:
         found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
@@ -248,35 +252,16 @@ class _Reader:
                 raise self.wrong(f"{name}.{key}", f"one of {', '.join(known)}", key)
         return table
 
-    def refuse_database(self, values: _Table, user_file: str | None) -> None:
-        """A project that names a database could send everybody's runs to it."""
-        if "database" in values:
-            raise InvalidConfiguration(
-                f"{self.file}: a project may not choose the database of your records",
-                hint=f"set [database] url in {user_file or 'your own skillyard.toml'}, or SKILLYARD_DATABASE_URL",
-                file=self.file,
-                key="database",
-            )
-
-    def refuse_packages(self, values: _Table, user_file: str | None) -> None:
-        """A project that names a store could have every installed skill copied to it."""
-        if "packages" in values:
-            raise InvalidConfiguration(
-                f"{self.file}: a project may not choose where packages are kept",
-                hint=f"set [packages] store in {user_file or 'your own skillyard.toml'}, or SKILLYARD_STORE",
-                file=self.file,
-                key="packages",
-            )
-
-    def refuse_servers(self, values: _Table, user_file: str | None) -> None:
-        """A project that registers a server could have its command started outside the sandbox."""
-        if "servers" in values:
-            raise InvalidConfiguration(
-                f"{self.file}: a project may not register MCP servers for skills",
-                hint=f"move [servers] to {user_file or 'your own skillyard.toml'}",
-                file=self.file,
-                key="servers",
-            )
+    def refuse_users_own(self, values: _Table, user_file: str | None) -> None:
+        """A project could send runs or skills to a place of its own, or have a command started outside the sandbox."""
+        for table, (what, variable) in _USERS_OWN.items():
+            if table in values:
+                raise InvalidConfiguration(
+                    f"{self.file}: a project may not {what}",
+                    hint=f"move [{table}] to {user_file or 'your own skillyard.toml'}{variable}",
+                    file=self.file,
+                    key=table,
+                )
 
     def text(self, table: _Table, key: str, default: str | None) -> str | None:
         value = table.get(_last(key), default)

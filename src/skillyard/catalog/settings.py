@@ -88,7 +88,11 @@ def _load(path: str) -> dict[str, object]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}", file=path) from None
+        raise InvalidConfiguration(
+            f"{path} cannot be read: {error.strerror}",
+            hint="check HOME and the folder, or point SKILLYARD_HOME somewhere else",
+            file=path,
+        ) from None
     import json
 
     try:

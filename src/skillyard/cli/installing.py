@@ -46,8 +46,8 @@ def open_lock(arguments: argparse.Namespace) -> ProjectLock:
 def unknown_lock(lock: ProjectLock) -> UsageProblem:
     """What to say where there is nothing to install from."""
     return UsageProblem(
-        f"install what? there is no {lock.path.name} in {lock.folder}",
-        hint="skillyard install SOURCE, for example a folder, an archive or owner/repo; --save begins a lock",
+        f"there is no {lock.path.name} in {lock.folder}",
+        hint="`skillyard install SOURCE --save` begins one; SOURCE is for example a folder, an archive or owner/repo",
     )
 
 
@@ -120,7 +120,8 @@ def _draw(screen: Screen, result: Result) -> None:
     declared = f" ({result.declared_version})" if result.declared_version else ""
     version = f" {result.version}{declared}" if result.version else ""
     before = f", before {result.previous}" if result.previous and result.previous != result.version else ""
-    screen.line(f"{result.status} {result.skill_id}{version}{before}", style=_STYLES[result.status])
+    called = "" if result.name == result.skill_id else f" ({result.name})"
+    screen.line(f"{result.status} {result.skill_id}{called}{version}{before}", style=_STYLES[result.status])
     if result.signer and result.status in ("installed", "updated"):
         screen.line(f"signed by {result.signer}", indent=2)
     if result.status == "installed" and result.powers is not None:

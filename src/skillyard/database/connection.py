@@ -122,7 +122,7 @@ class Database:
             words = " ".join(str(reason).split()) or type(error).__name__
             if self._url.password:
                 words = words.replace(str(self._url.password), "***")
-            raise DatabaseUnavailable(
-                f"the database {self.name} cannot be used: {words[:300]}",
-                hint="make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url",
-            ) from error
+            hint = "make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url"
+            if "not a database" in words or "malformed" in words:
+                hint = "put a backup in its place, or move it away: `skillyard db backfill` writes down again what is installed"
+            raise DatabaseUnavailable(f"the database {self.name} cannot be used: {words[:300]}", hint=hint) from error

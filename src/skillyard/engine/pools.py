@@ -21,14 +21,9 @@ if TYPE_CHECKING:
     from skillyard.engine.waiting import Reach
     from skillyard.execution import Run
 
-__all__ = ["PoolEngine", "nobody_serves"]
+__all__ = ["PoolEngine"]
 
 _UNRECORDED: Final = "a run that is not recorded cannot go to a worker pool"
-
-
-def nobody_serves(pool: str) -> str:
-    """Why a run cannot go to a pool that no worker serves, and what to do about it."""
-    return f"no worker serves the pool {pool!r}: start one with `skillyard worker --pool {pool}`"
 
 
 class PoolEngine(Carrier):
@@ -95,7 +90,7 @@ class PoolEngine(Carrier):
             from skillyard.engine.bell import Bell
 
             self._reach = Reach(RunQueue(database), Roster(database), Bell(str(database.conninfo)), journal)
-        return None if self._reach.roster.is_served(pool) else nobody_serves(pool)
+        return None if self._reach.roster.is_served(pool) else _nobody_serves(pool)
 
     async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
         if journal is None and pool_of(call.skill) is not None:
@@ -112,5 +107,10 @@ class PoolEngine(Carrier):
             raise
         if run is not None:
             return run
-        call = replace(call, unavailable=nobody_serves(call.pool))
+        call = replace(call, unavailable=_nobody_serves(call.pool))
         return await self._local.work(journal).carry_out(call, started=True)
+
+
+def _nobody_serves(pool: str) -> str:
+    """Why a run cannot go to a pool that no worker serves, and what to do about it."""
+    return f"no worker serves the pool {pool!r}: start one with `skillyard worker --pool {pool}`"

@@ -1,13 +1,13 @@
 """Other formats: manifests of three protocols, their conversions, and whether a package is one."""
 
 from skillyard.interop.adoption import FORMS, Form, adopt_skills
-from skillyard.interop.carrying import ORIGINALS_FILE
 from skillyard.interop.catalogs import CatalogEntry, read_anthropic_manifest, read_catalog
 from skillyard.interop.clients import CLIENTS, Client, Loading, check_clients
 from skillyard.interop.converting import FORMATS, Converted, PackageFormatName, convert
 from skillyard.interop.inference import infer_category, infer_entry, infer_tags
 from skillyard.interop.manifest import MANIFEST_FIELDS, Problem, manifest_problems, manifest_version, validate_manifest
 from skillyard.interop.migration import MigrationReport, MigrationResult, migrate_skills, validate_skills
+from skillyard.interop.originals import ORIGINALS_FILE
 from skillyard.interop.protocols import (
     SHARED_FIELDS,
     convert_anthropic_to_codex,

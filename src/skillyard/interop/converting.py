@@ -16,11 +16,11 @@ from typing import Final, Literal, get_args
 
 from skillyard.document import parse_document
 from skillyard.errors import InvalidInput, SkillExists
-from skillyard.interop.carrying import Envelope, Originals
 from skillyard.interop.manifest import manifest_version
+from skillyard.interop.originals import Envelope, Originals
 from skillyard.interop.reshaping import SKILL_FORMATS, SkillFormat, format_of_skill, reshape
 from skillyard.packages import FoundSkill, choose_skills, extract, find_skills, pack
-from skillyard.paths import slug
+from skillyard.paths import read_inside, slug
 
 __all__ = ["FORMATS", "Converted", "PackageFormatName", "convert"]
 
@@ -126,7 +126,9 @@ def _together(
         (package / path).write_bytes(data)
     name = slug(_name_in(files[_AROUND[to]]) or tree.name, "plugin")
     names = tuple(skill.name for skill in found)
-    return Converted(_place(package, target / name, force=force), names, before, to)
+    back = sorted(kept.files) if kept is not None else []
+    notes = (f"came back with it: {', '.join(back)}",) if back else ()
+    return Converted(_place(package, target / name, force=force), names, before, to, notes)
 
 
 def _name_in(data: bytes) -> str:
@@ -164,15 +166,18 @@ def _around(tree: Path, found: Sequence[FoundSkill]) -> Envelope | None:
         return None
     inside = [skill.directory for skill in found]
     files: dict[str, bytes] = {}
+    size = 0
     for path in sorted(tree.rglob("*")):
         relative = path.relative_to(tree)
-        if path.is_symlink() or not path.is_file() or relative.parts[0] == ".git":
+        hidden = any(part.startswith(".") for part in relative.parts if part != ".claude-plugin")
+        if path.is_symlink() or not path.is_file() or hidden or any(path.is_relative_to(folder) for folder in inside):
             continue
-        if not any(path.is_relative_to(folder) for folder in inside):
-            files[relative.as_posix()] = path.read_bytes()
+        size += path.stat().st_size
+        if size <= _CARRIED or relative.parts[0] == ".claude-plugin":
+            files[relative.as_posix()] = read_inside(tree, relative.as_posix(), limit=_CARRIED)
     if files == {_AROUND[format_]: _described(format_, found, [skill.path for skill in found], tree)}:
         return None  # as it would be made again
-    if sum(map(len, files.values())) > _CARRIED:
+    if size > _CARRIED:
         files = {path: data for path, data in files.items() if path.startswith(".claude-plugin/")}
     return Envelope(format_, "", files)
 

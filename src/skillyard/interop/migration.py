@@ -12,26 +12,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from skillyard.document import parse_document
+from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
 from skillyard.interop.canonical import REQUIRED, canonical_fields, canonical_text, missing_headings
 from skillyard.interop.code_moving import move_code
 from skillyard.interop.legacy import METADATA_FILES, LegacySkill, read_legacy
-from skillyard.paths import is_inside, safe_relative
+from skillyard.paths import is_inside, read_inside, safe_relative
 
 __all__ = ["FOLDERS", "MigrationReport", "MigrationResult", "migrate_skills", "validate_skills"]
 
 FOLDERS: Final = ("scripts", "references", "assets")
 _SCRIPTED: Final = ("direct", "preprocessor")
+_INSTRUCTIONS: Final = "a skill of today, instructions for models: `skillyard check` looks at it"
+_OLD: Final = frozenset({
+    "type", "display_name", "domain", "capabilities", "triggers", "trigger_patterns", "input_schema", "output_schema",
+    "security", "resources", "permissions", "protocol", "abp", "cacheable", "ttl",
+})  # fmt: skip
+"""Fields that only skills of document 000 have: without any of them a skill is not of that form."""
 _ENTRIES: Final = (
     "scripts/execute.ts", "scripts/main.ts", "scripts/index.ts", "scripts/execute.js", "scripts/execute.py",
     "scripts/execute.sh",
 )  # fmt: skip
-_OLD_FIELDS: Final = frozenset({
-    "type", "domain", "input_schema", "output_schema", "triggers", "trigger_patterns", "permissions", "security", "abp",
-    "protocol", "capabilities", "cacheable", "ttl",
-})  # fmt: skip
-"""Fields of document 000. With them and without `resources`, which every migration writes, code had no place but the text."""
 
 Status = Literal["migrated", "validated", "skipped", "failed"]
 
@@ -107,11 +108,17 @@ def validate_skills(folder: str | os.PathLike[str]) -> MigrationReport:
     Raises:
         InvalidInput: there is no such folder.
     """
-    results = []
-    for place in _skills(folder):
-        issues = tuple(_faults(place))
-        results.append(MigrationResult(place.name, "failed" if issues else "validated", issues))
-    return MigrationReport(tuple(results))
+    return MigrationReport(tuple(_validated(place) for place in _skills(folder)))
+
+
+def _validated(folder: Path) -> MigrationResult:
+    try:
+        if _plan(folder) is None:
+            return MigrationResult(folder.name, "skipped", (_INSTRUCTIONS,))
+    except (FileProblem, OSError) as error:
+        return MigrationResult(folder.name, "failed", (str(error),))
+    issues = tuple(_faults(folder))
+    return MigrationResult(folder.name, "failed" if issues else "validated", issues)
 
 
 def _skills(folder: str | os.PathLike[str]) -> list[Path]:
@@ -121,7 +128,7 @@ def _skills(folder: str | os.PathLike[str]) -> list[Path]:
         raise InvalidInput(f"{place} is not a folder", hint="name the folder that holds your skills: --skill-dir skills")
     if (place / "SKILL.md").exists():
         return [Path(os.path.abspath(place))]  # noqa: PTH100 # a link stays what it is called
-    return sorted(below for below in place.iterdir() if (below / "SKILL.md").exists())
+    return sorted(below for below in place.iterdir() if (below / "SKILL.md").exists() and not below.is_symlink())
 
 
 def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
@@ -129,6 +136,8 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
         if _is_canonical(folder):
             return MigrationResult(folder.name, "skipped", ("already canonical",))
         plan = _plan(folder)
+        if plan is None:
+            return MigrationResult(folder.name, "skipped", (_INSTRUCTIONS,))
         if _is_done(plan):
             return MigrationResult(folder.name, "skipped", ("already canonical",))
         if problem := _unusable(plan):
@@ -146,7 +155,7 @@ def _is_canonical(folder: Path) -> bool:
     """Whether nothing is to be done (row 000-48)."""
     if any((folder / name).exists() for name in METADATA_FILES) or not all((folder / name).is_dir() for name in FOLDERS):
         return False
-    entry = parse_document((folder / "SKILL.md").read_bytes(), directory_name=folder.name).metadata.resources.entry
+    entry = _document(folder).metadata.resources.entry
     return entry is not None and (folder / entry).is_file()
 
 
@@ -157,19 +166,28 @@ def _is_done(plan: _Plan) -> bool:
     return there and plan.text.encode() == skill.original
 
 
+def _document(folder: Path) -> Document:
+    return parse_document(read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT), directory_name=folder.name)
+
+
 def _is_old(skill: LegacySkill) -> bool:
-    return bool(skill.metadata_files) or ("resources" not in skill.fields and not _OLD_FIELDS.isdisjoint(skill.fields))
+    """Whether a skill has fields of the old form; the code in one that has not shows a model how things are done."""
+    return bool(skill.metadata_files) or not _OLD.isdisjoint(skill.fields)
 
 
-def _plan(folder: Path) -> _Plan:
+def _plan(folder: Path) -> _Plan | None:
+    """What is to be written; None for a skill of today that is instructions and nothing else."""
     skill = read_legacy(folder)
     document = parse_document(f"---\n---\n{skill.body}".encode(), directory_name=folder.name)
     issues = list(skill.doubts)
     entry, there = _entry(skill, issues)
-    old = _is_old(skill)
+    # A migration always writes `resources`: where they are, code that was left in the text is not meant to run.
+    old = bool(skill.metadata_files) or (_is_old(skill) and "resources" not in skill.fields)
     moved = move_code(document.body, document.sections, document.code_blocks, body_line=document.body_line, old=old)
+    if moved is None and not _is_old(skill):
+        return None
     script, body = None, document.body
-    if moved is not None and (there is None or (folder / there).read_bytes() == moved.code.encode()):
+    if moved is not None and (there is None or _same(folder, there, moved.code)):
         entry = there or entry or f"scripts/execute.{moved.ending}"
         script, body = (None if there else moved.code), moved.body
         issues += moved.doubts
@@ -182,6 +200,10 @@ def _plan(folder: Path) -> _Plan:
     sections = parse_document(f"---\n---\n{body}".encode()).sections
     text = canonical_text(fields, missing_headings(body, sections, fields))
     return _Plan(skill, text, entry, script, tuple(issues))
+
+
+def _same(folder: Path, path: str, code: str) -> bool:
+    return read_inside(folder, path, limit=DOCUMENT_LIMIT) == code.encode()
 
 
 def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | None]:
@@ -218,7 +240,7 @@ def _would(plan: _Plan, *, backup: bool) -> Iterator[str]:
     if plan.script is not None:
         yield f"write {plan.entry}"
     if backup or "SKILL.md" in plan.skill.lossy:
-        yield "keep SKILL.md as SKILL.md.backup"
+        yield "keep SKILL.md as SKILL.md.backup.<milliseconds>"
     yield "write SKILL.md"
     for name in plan.skill.metadata_files:
         yield f"rename {name} to {name}.legacy" if backup or name in plan.skill.lossy else f"delete {name}"
@@ -233,9 +255,10 @@ def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
         (folder / name).mkdir(exist_ok=True)
     if plan.script is not None and plan.entry is not None:
         target = folder / plan.entry
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not is_inside(target.parent, folder):
+        there = next(above for above in target.parents if above.exists())
+        if not is_inside(there, folder):
             raise PathRefused(f"{plan.entry} leads out of the skill", hint="replace the link by a folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, plan.script.encode(), mode=0o644)
     if backup or "SKILL.md" in plan.skill.lossy:
         replace_file(folder / f"SKILL.md.backup.{time.time_ns() // 1_000_000}", plan.skill.original, mode=0o644)
@@ -258,9 +281,9 @@ def _put_away(path: Path, *, keep: bool) -> None:
 def _faults(folder: Path) -> Iterator[str]:
     """What the canonical form of a skill lacks (row 000-55)."""
     try:
-        document = parse_document((folder / "SKILL.md").read_bytes(), directory_name=folder.name)
-    except OSError as error:
-        yield f"SKILL.md cannot be read: {error.strerror}"
+        document = _document(folder)
+    except FileProblem as error:
+        yield error.message
         return
     declared = document.metadata.declared
     yield from (f"{name} is missing" for name in REQUIRED if name not in declared)

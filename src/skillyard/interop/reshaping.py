@@ -11,10 +11,10 @@ from skillyard.document import DESCRIPTION_LIMIT, is_name, new_document, parse_d
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.interop.canonical import canonical_fields, canonical_text
-from skillyard.interop.carrying import ORIGINALS_FILE, Originals
 from skillyard.interop.inference import infer_entry
 from skillyard.interop.legacy import read_legacy
 from skillyard.interop.manifest import LISTS, TEXTS, is_skill_id, manifest_version, validate_manifest
+from skillyard.interop.originals import ORIGINALS_FILE, REWRITTEN, Originals
 from skillyard.interop.protocols import (
     convert_codex_to_semibot,
     convert_semibot_to_anthropic,
@@ -29,7 +29,6 @@ __all__ = ["SKILL_FORMATS", "SkillFormat", "format_of_skill", "reshape"]
 SkillFormat = Literal["agent-skills", "anthropic", "codex", "semibot", "apexbridge"]
 SKILL_FORMATS: Final[tuple[SkillFormat, ...]] = get_args(SkillFormat)
 _MANIFEST: Final = "manifest.json"
-_REWRITTEN: Final = ["SKILL.md", _MANIFEST]
 _APEX: Final = frozenset({"type", "input_schema", "output_schema", "security", "resources", "triggers"})
 
 
@@ -58,12 +57,13 @@ def reshape(folder: Path, to: SkillFormat) -> tuple[str, ...]:
     carried = Originals.read(folder)
     if before == to and to not in carried.files:
         return (f"it has the format {to} already",)
-    now = {path: _content(folder / path) for path in _REWRITTEN}
+    now = {path: _content(folder / path) for path in REWRITTEN}
     whole = carried.hold(folder)
     notes: list[str] = []
     if to in carried.files and whole:
         _put(folder, carried.files[to])
-        notes.append(f"{', '.join(sorted(carried.files[to]))} came back from {ORIGINALS_FILE}")
+        back = [path for path, data in sorted(carried.files[to].items()) if data is not None]
+        notes.append(f"{', '.join(back)} came back from {ORIGINALS_FILE}, which is the publisher's word: look at it")
         carried.files, carried.written = {}, {}
     else:
         _put(folder, _TRANSFORMS[to](folder, notes))
@@ -71,7 +71,7 @@ def reshape(folder: Path, to: SkillFormat) -> tuple[str, ...]:
             notes += _completed(folder, carried.files[to])
         elsewhere = carried.files if whole else {}
         carried.files = {name: files for name, files in elsewhere.items() if name != to} | {before: now}
-        carried.note_written(folder, _REWRITTEN)
+        carried.note_written(folder, list(REWRITTEN))
     carried.write(folder)
     return tuple(notes)
 

@@ -126,4 +126,6 @@ def _path(digest: str) -> str:
 
 def _brief(error: Exception) -> str:
     """What happened, without the library's dump of its own state."""
+    if "169.254.169.254" in str(error):  # where machines of a cloud get them, when no variable names any
+        return "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     return " ".join(str(error).partition("Debug source:")[0].split())[:300]

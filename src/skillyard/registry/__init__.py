@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from skillyard.registry.backfill import Backfilled
 from skillyard.registry.candidate import Finding, Scanner
-from skillyard.registry.fetching import Fetched, Fetcher, SourceFetcher
+from skillyard.registry.fetched import Fetched, Fetcher
+from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
 from skillyard.registry.model import (
     Consent,

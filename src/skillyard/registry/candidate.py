@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.errors import InvalidSkill, LinkNotAllowed, SpecialNotAllowed
 from skillyard.packages import IGNORED, FoundSkill, Limits, Origin, tree_digest, verify_tree
-from skillyard.registry.fetching import Fetched
+from skillyard.registry.fetched import Fetched
 from skillyard.registry.powers import Powers, read_powers
 from skillyard.registry.requirements import Requirements, read_requirements
 
@@ -61,6 +61,7 @@ class Candidate:
     inventory: Mapping[str, object]
     skill_md_hash: str
     signer: str | None = None
+    signed_at: str | None = None
     package_digest: str | None = None
     warnings: tuple[str, ...] = ()
     findings: tuple[Mapping[str, object], ...] = ()
@@ -171,4 +172,9 @@ def checked(candidate: Candidate, folder_name: str) -> Candidate:
         )
     told = tuple(f"SKILL.md:{found.line}: {found.message}" for found in document.diagnostics if found.severity != "info")
     signature = verify_tree(candidate.tree)
-    return replace(candidate, warnings=(*candidate.warnings, *told), signer=signature.key if signature else None)
+    return replace(
+        candidate,
+        warnings=(*candidate.warnings, *told),
+        signer=signature.key if signature else None,
+        signed_at=signature.signed_at if signature else None,
+    )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Coroutine
+from typing import Final, TypeVar
 from urllib.parse import urljoin
 
 from skillyard.errors import InvalidSource, NetworkFailed
 
-__all__ = ["download"]
+__all__ = ["download", "judge_host"]
 
 _REDIRECTS: Final = 5
 _MOVED: Final = frozenset((301, 302, 303, 307, 308))
 _TIMEOUT_S: Final = 60.0
+_Value = TypeVar("_Value")
 
 
 def download(url: str, *, limit: int, allow_private: bool = False) -> bytes:
@@ -22,22 +24,28 @@ def download(url: str, *, limit: int, allow_private: bool = False) -> bytes:
         InvalidSource: it is no https address, or there is no such file.
         NetworkRefused, NetworkFailed: it may not be reached, or it did not answer properly.
     """
-    import threading
+    return _apart(_download(url, limit, allow_private))
 
-    outcome: list[bytes | BaseException] = []
 
-    def work() -> None:  # a thread of its own: the caller may be inside a loop
-        try:
-            outcome.append(asyncio.run(_download(url, limit, allow_private)))
-        except BaseException as error:
-            outcome.append(error)
+def judge_host(url: str, *, allow_private: bool) -> None:
+    """Make sure that the host of an address is a public one, for programs that connect to it by themselves.
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
+    Raises:
+        NetworkRefused: it is this machine or in a private network.
+        NetworkFailed: it cannot be looked up.
+    """
+    from skillyard.sandbox.network.dialling import judged_addresses, system_lookup
+    from skillyard.sandbox.network.guarded import read_destination
+
+    _apart(judged_addresses(read_destination(url).host, private=allow_private, lookup=system_lookup))
+
+
+def _apart(work: Coroutine[object, object, _Value]) -> _Value:
+    """Wait for something asynchronous in a thread of its own: the caller may be inside a loop."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 async def _download(url: str, limit: int, allow_private: bool) -> bytes:

@@ -8,42 +8,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from skillyard.errors import InvalidSource, NetworkFailed
 from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract
+from skillyard.registry.download import judge_host
+from skillyard.registry.fetched import Fetched, Fetcher
 
-__all__ = ["Fetched", "Fetcher", "SourceFetcher", "tried_again"]
+__all__ = ["SourceFetcher", "tried_again"]
 
 _ATTEMPTS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What a source held: the folder `tree`, and where it came from.
-
-    An `owned` tree was made for the caller to move; one that is `chosen` has only the skills that were wanted of a list.
-    """
-
-    tree: Path
-    origin: Origin
-    owned: bool
-    chosen: bool = False
-
-
-class Fetcher(Protocol):
-    """Fetches one source."""
-
-    def fetch(self, source: Source, into: Path) -> Fetched:
-        """Fetch `source`; everything that is written goes below `into`, which the caller removes.
-
-        Raises:
-            InvalidSource: such a source cannot be fetched, or is not what it should be.
-            ArchiveRefused: what came breaks a rule.
-            NetworkFailed, NetworkRefused: the network.
-        """
 
 
 class SourceFetcher:
@@ -101,7 +76,18 @@ class SourceFetcher:
             raise InvalidSource(f"{archive} cannot be read: {error.strerror}", hint=hint) from None
         return Fetched(_inside(extracted.tree, source.path), _origin(source, sha256=sha256), owned=True)
 
-    def _downloaded(self, source: Source, into: Path) -> Fetched:
+    def _package(self, source: Source, into: Path) -> Path:
+        """The package that a stranger's manifest leads to: an archive, a SKILL.md or git by https, from a public host."""
+        if source.kind == "address":
+            return self._downloaded(source, into, lists=False).tree
+        if source.kind == "git" and source.address.lower().startswith("https://"):
+            from skillyard.registry.git import GitFetcher
+
+            judge_host(source.address, allow_private=self._allow_private)
+            return GitFetcher(redirects=False).fetch(source, into).tree
+        raise InvalidSource(f"a manifest may not lead to {source.address}", hint="install it by that address yourself")
+
+    def _downloaded(self, source: Source, into: Path, *, lists: bool = True) -> Fetched:
         from skillyard.packages import sniff
         from skillyard.registry.published import fetch_listed
 
@@ -110,7 +96,7 @@ class SourceFetcher:
             archive = into / "download"
             archive.write_bytes(data)
             return self._unpacked(archive, source, into)
-        listed = fetch_listed(source, data, _fresh(into), self._download, lambda other, place: self.fetch(other, place).tree)
+        listed = fetch_listed(source, data, _fresh(into), self._download, self._package) if lists else None
         if listed is not None:
             return Fetched(*listed, owned=True, chosen=True)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):
@@ -135,7 +121,8 @@ def tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) 
             return fetch()
         except NetworkFailed as error:
             if attempt == _ATTEMPTS:
-                raise NetworkFailed(error.message, hint=error.hint, **error.details, attempts=attempt) from None
+                details = {**error.details, "attempts": attempt}
+                raise NetworkFailed(error.message, hint=error.hint, **details) from None
             sleep(2 ** (attempt - 1))
     raise AssertionError("unreachable")
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
 from skillyard.packages import Limits, Origin, Source
-from skillyard.registry.fetching import Fetched
+from skillyard.registry.fetched import Fetched
 
 __all__ = ["GitFetcher"]
 
@@ -46,10 +46,14 @@ class _Blob(NamedTuple):
 
 
 class GitFetcher:
-    """Fetches repositories by https and ssh; with `local` also by a path on this machine, for tests and mirrors."""
+    """Fetches repositories by https and ssh; with `local` also by a path on this machine, for tests and mirrors.
 
-    def __init__(self, *, local: bool = False, limits: Limits = _LIMITS) -> None:
+    With `redirects` False a host that sends git elsewhere is refused.
+    """
+
+    def __init__(self, *, local: bool = False, redirects: bool = True, limits: Limits = _LIMITS) -> None:
         self._local = local
+        self._redirects = redirects
         self._limits = limits
 
     def fetch(self, source: Source, into: Path) -> Fetched:
@@ -95,6 +99,8 @@ class GitFetcher:
 
     def _command(self, folder: Path) -> list[str]:
         settings = [*_SAFE, f"protocol.file.allow={'always' if self._local else 'never'}"]
+        if not self._redirects:
+            settings.append("http.followRedirects=false")
         return ["git", "-C", str(folder), *(word for setting in settings for word in ("-c", setting))]
 
     def _environment(self) -> dict[str, str]:

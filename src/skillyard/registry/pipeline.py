@@ -6,29 +6,29 @@ version as it was, and what was begun is put in order at once, or by whoever com
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.errors import (
     AmbiguousSkill,
     ConsentRequired,
-    DatabaseUnavailable,
     DigestMismatch,
     LocalEdits,
     NoSkillInside,
     SignerChanged,
     VersionUnusable,
 )
-from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, tree_digest
+from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, read_signature, tree_digest
 from skillyard.registry.archive import keep_package
 from skillyard.registry.candidate import Candidate, Scanner, checked, read_candidate, staged
-from skillyard.registry.fetching import Fetcher
-from skillyard.registry.model import Consent, InstallReport, Progress, Result
+from skillyard.registry.fetched import Fetcher
+from skillyard.registry.model import Consent, InstallReport, Progress, Result, SkillVersion
 from skillyard.registry.powers import PowerChange, Powers, read_powers
-from skillyard.registry.recovery import recover, settle
+from skillyard.registry.publisher import publisher, shown_source, without_query
+from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements
 
 if TYPE_CHECKING:
@@ -86,14 +86,9 @@ class Pipeline:
         """
         recover(self.work, self.versions, self.ledger)
         with self.work.begin() as operation:
-            log = self.ledger.begin(operation.id, order.operation, source=_shown(order.source), progress=order.progress)
-            try:
+            log = self.ledger.begin(operation.id, order.operation, source=shown_source(order.source), progress=order.progress)
+            with settling(operation, self.versions, self.ledger):
                 results = self._install(operation, log, order)
-            except BaseException as error:
-                with contextlib.suppress(DatabaseUnavailable):  # then the next start does it
-                    settle(operation, self.versions, self.ledger, error)
-                raise
-            operation.settled = True
         return InstallReport(operation.id, results)
 
     def _install(self, operation: Operation, log: OpenLog, order: Order) -> tuple[Result, ...]:
@@ -112,7 +107,7 @@ class Pipeline:
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
                 self._refuse_yanked(candidate, order)
-                self._refuse_signer(candidate, order)
+            candidates = [self._signed(candidate, order) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
@@ -132,19 +127,39 @@ class Pipeline:
                     hint="install another version, or use --force",
                 )
 
-    def _refuse_signer(self, candidate: Candidate, order: Order) -> None:
-        """Trust the signer of the first version; content whose digest was promised needs nobody to vouch for it."""
+    def _signed(self, candidate: Candidate, order: Order) -> Candidate:
+        """The candidate when its signer may publish it: whoever signed the newest version, and not something older.
+
+        Content whose digest was promised needs nobody to vouch for it. What `accept_signer` lets pass is a warning.
+
+        Raises:
+            SignerChanged: somebody else signed it, nobody did, or it was signed before the version that is installed.
+        """
         versions = self.ledger.versions(candidate.skill_id)
         signer = versions[0].signer if versions else None
-        if signer in (None, candidate.signer) or order.accept_signer or candidate.skill_id in order.expected:
-            return
-        now = f"signed by {candidate.signer}" if candidate.signer else "not signed"
+        if signer is None or candidate.skill_id in order.expected:
+            return candidate
+        problem = self._signing_problem(candidate, versions[0])
+        if problem is None:
+            return candidate
+        if order.accept_signer:
+            return replace(candidate, warnings=(*candidate.warnings, problem))
         raise SignerChanged(
-            f"{candidate.skill_id} was signed by {signer} until now, and this is {now}",
+            f"{candidate.skill_id}: {problem}",
             hint="ask who publishes it whether that is right; then use --accept-signer",
             before=signer,
             now=candidate.signer,
         )
+
+    def _signing_problem(self, candidate: Candidate, newest: SkillVersion) -> str | None:
+        if candidate.signer != newest.signer:
+            now = f"signed by {candidate.signer}" if candidate.signer else "not signed"
+            return f"it was signed by {newest.signer} until now, and this is {now}"
+        path = self.versions.path(candidate.skill_id, newest.version)
+        before = read_signature(path) if path.is_dir() and candidate.digest != newest.digest else None
+        if before is not None and (candidate.signed_at or "") < before.signed_at:
+            return f"it was signed at {candidate.signed_at}, before the version that is installed ({before.signed_at})"
+        return None
 
     def _agreed(self, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
         """For each skill the sentences somebody agreed to."""
@@ -172,9 +187,9 @@ class Pipeline:
         versions = self.ledger.versions(candidate.skill_id)
         origin = next((known.origin for known in versions if known.version == current), {})
         before, now = str(origin.get("address", "")), candidate.origin.address
-        if origin.get("kind") not in _PUBLISHED or _publisher(before) == _publisher(now):
+        if origin.get("kind") not in _PUBLISHED or publisher(before) == publisher(now):
             return ()
-        return (f"comes from {_without_query(now)}, and no longer from {_without_query(before)}",)
+        return (f"comes from {without_query(now)}, and no longer from {without_query(before)}",)
 
     def _logs(self, operation: Operation, log: OpenLog, candidates: Sequence[Candidate], order: Order) -> list[OpenLog]:
         """One log for each skill: the first goes on with the one there is."""
@@ -200,6 +215,7 @@ class Pipeline:
                 if actual == candidate.digest and not order.force:
                     self.ledger.end(log, skill_id, current, "unchanged")
                     return self._result(candidate, log, "unchanged", current, current)
+                self._signed(candidate, order)
                 change = self._change(candidate)
                 if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
                     raise _without_consent([change], asked=False)
@@ -228,7 +244,7 @@ class Pipeline:
             if old.version == self.versions.current(skill_id) or (path.is_dir() and tree_digest(path) != old.digest):
                 continue
             if self.versions.remove(skill_id, old.version, operation.folder) or not path.exists():
-                self.ledger.mark(skill_id, old.version, "prune", removed_at=_now())
+                self.ledger.mark(skill_id, old.version, "prune", removed_at=datetime.now(UTC))
                 pruned.append(old.version)
         return tuple(pruned)
 
@@ -329,29 +345,3 @@ def _folder_name(path: str, source: Source) -> str:
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
     return name
-
-
-def _publisher(address: str) -> tuple[str, ...]:
-    """Who publishes at an address: the host, and where paths are long, as on sites that many share, their first two parts."""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(address)
-    path = [part for part in parts.path.removesuffix(".git").split("/") if part]
-    file_in_root = len(path) < 2 or (len(path) == 2 and "." in path[1])
-    return (parts.netloc.lower(), *(() if file_in_root else path[:2]))
-
-
-def _without_query(address: str) -> str:
-    return address.partition("?")[0]
-
-
-def _shown(source: Source) -> str:
-    return (
-        _without_query(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
-    )
-
-
-def _now() -> object:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["PowerChange", "Powers", "read_powers"]
 
 _RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
-_SCRIPT_LIMIT: Final = 1024 * 1024
+_SCRIPT_LIMIT: Final = 20 * 1024 * 1024  # as much as a run reads of a script
+_RUNS: Final = frozenset({
+    ".py", ".pyw", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".ps1", ".bat", ".cmd",
+    ".lua",
+})  # fmt: skip
 _LISTS: Final[Mapping[str, str]] = {
     "scripts": "has the script",
     "hosts": "may reach",
     "environment": "is given the variable",
     "packages": "installs the package",
-    "servers": "calls the MCP server",
+    "servers": "calls",
     "hidden": "brings the hidden file",
 }
 
@@ -50,7 +54,8 @@ class Powers:
 
     def sentences(self) -> tuple[str, ...]:
         """What to tell a person who has never seen the skill; nothing when it only holds instructions."""
-        return tuple(sentence.partition(", before ")[0] for sentence in _sentences(self, Powers(tools=())))
+        told = _sentences(replace(self, tools=self.tools or ()), Powers(tools=()))
+        return tuple(sentence.partition(", before ")[0] for sentence in told)
 
     def beyond(self, before: Powers) -> tuple[str, ...]:
         """One sentence for everything these allow and `before` did not."""
@@ -103,7 +108,7 @@ def _files(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What can be run, by its name or because its mode says so, and what some programs read by themselves."""
     from skillyard.catalog.inventory import take_inventory
 
-    scripts = set(take_inventory(folder.as_posix()).script_files)
+    scripts = {name for name in take_inventory(folder.as_posix()).script_files if _is_program(folder / name)}
     hidden = set()
     for place, _, names in os.walk(folder):
         for name in names:
@@ -114,6 +119,14 @@ def _files(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
             if path.stat(follow_symlinks=False).st_mode & 0o111 and not path.is_symlink():
                 scripts.add(relative)
     return tuple(sorted(scripts)), tuple(sorted(hidden))
+
+
+def _is_program(path: Path) -> bool:
+    """Whether a file in `scripts/` is one: by its ending, or by a first line that names an interpreter."""
+    if path.suffix.lower() in _RUNS:
+        return True
+    with path.open("rb") as file:
+        return file.read(2) == b"#!"
 
 
 def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
@@ -131,8 +144,11 @@ def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
 
 
 def _servers(metadata: Metadata) -> tuple[str, ...]:
-    name = metadata.config.get("serverId")
-    return (name,) if metadata.kind == "distributed" and isinstance(name, str) else ()
+    """The tool of a server, or the pool of workers, that a distributed skill calls."""
+    name, tool = metadata.config.get("serverId"), metadata.config.get("toolName")
+    if metadata.kind != "distributed" or not isinstance(name, str):
+        return ()
+    return (f"{name}: {tool}" if isinstance(tool, str) and tool.strip() else f"{name} (a pool of workers)",)
 
 
 def _sentences(after: Powers, before: Powers) -> Iterator[str]:
@@ -153,8 +169,9 @@ def _sentences(after: Powers, before: Powers) -> Iterator[str]:
 
 
 def _tool_sentences(after: tuple[str, ...] | None, before: tuple[str, ...] | None) -> Iterator[str]:
+    """What `after` adds: some clients grant the tools that are named, and limit a skill to them."""
     if after is None:
-        if before:
+        if before is not None:
             yield "no longer limits itself to tools"
         return
     yield from (f"uses the tool {tool}" for tool in after if tool not in (before or ()))

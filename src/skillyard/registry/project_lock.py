@@ -79,14 +79,17 @@ class ProjectLock:
             return ()
         try:
             data = json.loads(self.path.read_bytes()[:_LARGEST].decode("utf-8-sig"))
+            if not isinstance(data, dict) or "lock_version" not in data or not isinstance(data.get("skills"), dict):
+                raise ValueError("it is not the object with `lock_version` and `skills` that a lock is")
             if data["lock_version"] != _VERSION:
                 raise InvalidConfiguration(
                     f"{self.path} was written by a newer Skillyard", hint="upgrade skillyard", file=str(self.path)
                 )
             return tuple(self._entry(name, value) for name, value in sorted(data["skills"].items()))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
             raise InvalidConfiguration(
-                f"{self.path} cannot be understood: {type(error).__name__}: {error}",
+                f"{self.path} cannot be understood: {why}",
                 hint="take it from version control again, or delete it and `skillyard install SOURCE --save`",
                 file=str(self.path),
             ) from None
@@ -138,6 +141,8 @@ class ProjectLock:
         return "ok" if tree_digest(registry.versions_folder.path(entry.skill_id, current)) == entry.digest else "changed"
 
     def _entry(self, name: str, value: Mapping[str, object]) -> LockEntry:
+        if not isinstance(value, dict):
+            raise ValueError(f"what it says of {name} is no object")
         if slug(name) != name:
             raise ValueError(f"{name!r} cannot be the id of a skill")
         told = value["source"]

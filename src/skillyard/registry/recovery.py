@@ -6,14 +6,18 @@ version it does not lead to never served, so its files go. Nothing half is left,
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from skillyard.registry.ledger import Ledger
     from skillyard.registry.versions import Versions
     from skillyard.registry.work import Operation, Work
 
-__all__ = ["recover", "settle"]
+__all__ = ["recover", "settle", "settling"]
 
 
 def recover(work: Work, versions: Versions, ledger: Ledger) -> int:
@@ -31,6 +35,18 @@ def settle(operation: Operation, versions: Versions, ledger: Ledger, error: Base
         with versions.locked(skill_id):
             _settle_skill(operation, skill_id, versions, ledger)
     ledger.fail_operation(operation.id, error)
+    operation.settled = True
+
+
+@contextlib.contextmanager
+def settling(operation: Operation, versions: Versions, ledger: Ledger) -> Iterator[None]:
+    """Carry out an operation: it is settled at the end, and at once when something is raised."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(DatabaseUnavailable):  # then the next start does it
+            settle(operation, versions, ledger, error)
+        raise
     operation.settled = True
 
 

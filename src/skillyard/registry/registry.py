@@ -19,10 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from skillyard.errors import DatabaseUnavailable, SkillNotFound, VersionNotFound, VersionUnusable
+from skillyard.errors import SkillNotFound
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.archive import restored
-from skillyard.registry.fetching import Fetcher, SourceFetcher
+from skillyard.registry.fetched import Fetcher
+from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.model import (
     Consent,
     InstalledSkill,
@@ -34,8 +35,9 @@ from skillyard.registry.model import (
     SkillVersion,
 )
 from skillyard.registry.pipeline import Order, Pipeline, refuse_edits
-from skillyard.registry.recovery import recover, settle
+from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements, Surroundings, cycles, read_requirements, unmet
+from skillyard.registry.returning import named_version, returning
 from skillyard.registry.versions import Versions
 from skillyard.registry.work import Work
 
@@ -246,7 +248,8 @@ class Registry:
             self._locked(skill_id),
         ):
             before = self.versions_folder.current(skill_id)
-            target = self._target(skill_id, version, before, force=force)
+            known = self.versions(skill_id)
+            target = returning(known, version, before, stored=self._store is not None, force=force)
             if target.removed:
                 with log.step("restore", 50):
                     self._restore(target, operation)
@@ -404,38 +407,11 @@ class Registry:
     ) -> Iterator[tuple[WorkOperation, OpenLog]]:
         with self.work.begin() as operation:
             log = self.ledger.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
-            try:
+            with settling(operation, self.versions_folder, self.ledger):
                 yield operation, log
-            except BaseException as error:
-                with contextlib.suppress(DatabaseUnavailable):
-                    settle(operation, self.versions_folder, self.ledger, error)
-                raise
-            operation.settled = True
 
     def _locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
         return self.versions_folder.locked(skill_id)
-
-    def _target(self, skill_id: str, version: str | None, current: str | None, *, force: bool) -> SkillVersion:
-        known = self.versions(skill_id)
-        if version is None:
-            return self._previous(known, current)
-        target = next((one for one in known if version in (one.version, one.declared_version)), None)
-        if target is None:
-            names = [one.version for one in known]
-            raise VersionNotFound(
-                f"{skill_id} has no version {version}", hint=f"`skillyard versions {skill_id}` lists them", candidates=names
-            )
-        if problem := self._problem(target, force=force):
-            raise VersionUnusable(f"{skill_id} {target.version} {problem[0]}", hint=problem[1])
-        return target
-
-    def _previous(self, known: tuple[SkillVersion, ...], current: str | None) -> SkillVersion:
-        names = [one.version for one in known]
-        older = known[names.index(current) + 1 :] if current in names else known
-        usable = [one for one in older if not self._problem(one, force=False)]
-        if not usable:
-            raise VersionNotFound("there is no earlier version to go back to", hint="name one: `skillyard versions` lists them")
-        return usable[0]
 
     def _restore(self, version: SkillVersion, operation: WorkOperation) -> None:
         """Bring the files of a version back from the store."""
@@ -444,30 +420,8 @@ class Registry:
             self.versions_folder.place(tree, version.skill_id, version.version)
             self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
 
-    def _problem(self, version: SkillVersion, *, force: bool) -> tuple[str, str] | None:
-        """Why a version may not serve again, and the way out."""
-        if version.removed and (self._store is None or version.package_digest is None):
-            return "is no longer on the disk", "install it again from its source"
-        if version.yanked:
-            why = f": {version.yanked_reason}" if version.yanked_reason else ""
-            return f"was yanked{why}", "choose another one, or take the yank back"
-        if version.status == "deprecated" and not force:
-            why = f": {version.deprecated_reason}" if version.deprecated_reason else ""
-            return f"is deprecated{why}", "choose another one, or use --force"
-        return None
-
     def _version(self, name: str, version: str | None) -> SkillVersion:
-        if version is None:
-            return self.current(name)
-        known = self.versions(name)
-        found = next((one for one in known if version in (one.version, one.declared_version)), None)
-        if found is None:
-            raise VersionNotFound(
-                f"{name} has no version {version}",
-                hint=f"`skillyard versions {name}` lists them",
-                candidates=[one.version for one in known],
-            )
-        return found
+        return self.current(name) if version is None else named_version(self.versions(name), version)
 
     def _delete_all(self, skill_id: str, operation: WorkOperation) -> tuple[str, ...]:
         gone = []

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.screen import counted
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -81,4 +82,6 @@ def _draw(screen: Screen, result: MigrationResult, *, diff: bool) -> None:
 def _draw_total(screen: Screen, report: MigrationReport, *, dry_run: bool) -> None:
     counts = report.to_dict()
     words = [f"{counts[name]} {name}" for name in ("migrated", "validated", "skipped", "failed") if counts[name]]
-    screen.note(f"{counts['total']} skills: {', '.join(words) or 'none'}" + ("; nothing was written" if dry_run else ""))
+    screen.note(
+        f"{counted(len(report.results), 'skill')}: {', '.join(words) or 'none'}" + ("; nothing was written" if dry_run else "")
+    )

@@ -106,7 +106,7 @@ def _note_skipped(screen: Screen, report: Report) -> None:
     if len(others) > _SKIPPED:
         screen.note(f"not looked into: {len(others) - _SKIPPED} more in {report.folder}; --json lists them")
     if binary:
-        screen.note(f"not looked into: {counted(binary, 'file')} in {report.folder} that hold no text")
+        screen.note(f"not looked into: {counted(binary, 'file')} in {report.folder} without text")
 
 
 def _where(report: Report, finding: Finding) -> str:

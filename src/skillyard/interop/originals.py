@@ -18,9 +18,11 @@ from typing import Final, Self
 from skillyard.errors import FileMissing, FileProblem, InvalidManifest
 from skillyard.paths import read_inside, safe_relative
 
-__all__ = ["ORIGINALS_FILE", "Envelope", "Originals"]
+__all__ = ["ORIGINALS_FILE", "REWRITTEN", "Envelope", "Originals"]
 
 ORIGINALS_FILE: Final = "skillyard.originals.json"
+REWRITTEN: Final = ("SKILL.md", "manifest.json")
+"""The files of a skill that a conversion may write; no others are ever restored."""
 _LIMIT: Final = 8 * 1024 * 1024
 _Content = bytes | None
 
@@ -52,10 +54,10 @@ class Originals:
         try:
             shape = json.loads(read_inside(folder, ORIGINALS_FILE, limit=_LIMIT))
             files = {
-                str(name): {safe_relative(path): _decoded(content) for path, content in listed.items()}
+                str(name): {_rewritten(path): _decoded(content) for path, content in listed.items()}
                 for name, listed in shape["originals"].items()
             }
-            written = {safe_relative(path): str(digest) for path, digest in shape["written"].items()}
+            written = {_rewritten(path): str(digest) for path, digest in shape["written"].items()}
             return cls(files, written, _envelope(shape.get("envelope")))
         except FileMissing:
             return cls()
@@ -86,7 +88,9 @@ class Originals:
 
     def hold(self, folder: Path) -> bool:
         """Whether every file that was written instead of an original is still that."""
-        return all(digest == _digest(folder / path) for path, digest in self.written.items())
+        return set(self.written) == set(REWRITTEN) and all(
+            digest == _digest(folder / path) for path, digest in self.written.items()
+        )
 
     def note_written(self, folder: Path, paths: list[str]) -> None:
         """Remember what stands there now."""
@@ -121,5 +125,23 @@ def _decoded(content: object) -> _Content:
 def _envelope(shape: object) -> Envelope | None:
     if not isinstance(shape, dict):
         return None
-    files = {safe_relative(path): _decoded(content) or b"" for path, content in shape["files"].items()}
-    return Envelope(str(shape["format"]), safe_relative(str(shape["at"])), files)
+    files = {_carried(path): _decoded(content) or b"" for path, content in shape["files"].items()}
+    at = safe_relative(str(shape["at"]))
+    folders = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
+    if folders & files.keys() or at in files or any(part.startswith(".") for part in at.split("/")):
+        raise ValueError("its files stand in each other's way")
+    return Envelope(str(shape["format"]), at, files)
+
+
+def _rewritten(path: str) -> str:
+    if path not in REWRITTEN:
+        raise ValueError(f"{path!r} is no file that a conversion writes")
+    return path
+
+
+def _carried(path: str) -> str:
+    """A path of a package's other files; hidden ones, which programs read by themselves, are not carried."""
+    first, *rest = safe_relative(path).split("/")
+    if (first.startswith(".") and first != ".claude-plugin") or any(part.startswith(".") for part in rest):
+        raise ValueError(f"{path!r} is a hidden file")
+    return path

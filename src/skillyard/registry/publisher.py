@@ -1,0 +1,29 @@
+"""Where a skill comes from, in words: who publishes at an address, and the source without what may be a secret."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from skillyard.packages import Source
+
+__all__ = ["publisher", "shown_source", "without_query"]
+
+
+def publisher(address: str) -> tuple[str, ...]:
+    """Who publishes at an address: the host, and where paths are long, as on sites that many share, their first two parts."""
+    parts = urlsplit(address)
+    path = [part for part in parts.path.removesuffix(".git").split("/") if part]
+    file_in_root = len(path) < 2 or (len(path) == 2 and "." in path[1])
+    return (parts.netloc.lower(), *(() if file_in_root else path[:2]))
+
+
+def without_query(address: str) -> str:
+    """An address without what may be a token."""
+    return address.partition("?")[0]
+
+
+def shown_source(source: Source) -> str:
+    """A source as a person would write it."""
+    return (
+        without_query(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
+    )
