@@ -223,7 +223,7 @@ def test_only_folders_directly_below_are_looked_at(write: Write, tmp_path: Path)
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"---\n- a list\n---\nx", "cannot be read"),
+        (b"---\n- a list\n---\nx", "line 2: the front matter is not"),
         (b"---\nname: a\n---\n\xff\xfe", "UTF-8"),
         (b"no front matter\n```js\nfunction execute() {}\n```\n", "not be usable"),
         (b"---\nname: a\ntype: direct\n---\nno description\n", "not be usable"),
@@ -335,3 +335,206 @@ def test_no_field_of_anybodys_own_is_lost(tmp_path_factory: pytest.TempPathFacto
     assert {name: after.get(name) for name in before if before[name] not in (None, "")} == {
         name: value for name, value in before.items() if value not in (None, "")
     }
+    assert migrate_skills(folder).results[0].status == "skipped"
+
+
+SHOWN = """---
+name: papers
+description: Works with papers. Use when a paper is at hand.
+type: static
+resources: {references: [references/a.md]}
+---
+
+# Papers
+
+```bash
+pandoc paper.docx -o paper.md
+```
+
+```python
+from papers import read
+
+
+def shown() -> None:
+    read("a")
+
+
+def more() -> None:
+    read("b")
+```
+"""
+
+
+def test_code_that_a_skill_only_shows_stays_in_its_text(write: Write) -> None:
+    folder = write(SHOWN, "papers")
+    assert migrate_skills(folder).results[0].status == "migrated"
+    assert migrate_skills(folder).results[0].status == "skipped"
+    assert not list((folder / "scripts").iterdir())
+    assert SHOWN.partition("---\n\n")[2].strip() in (folder / "SKILL.md").read_text()
+
+
+@pytest.mark.row("D-22")
+def test_shell_lines_are_a_script_only_where_the_text_says_so(write: Write) -> None:
+    head = "---\nname: {}\ndescription: Lists. Use when testing.\ntype: direct\n---\n"
+    shown = write(head.format("shown") + "# Lists\n\n```sh\nnpm install\n```\n", "shown")
+    meant = write(head.format("meant") + "# Lists\n\n## Code\n\n```sh\nls\n```\n", "meant")
+    migrate_skills(shown.parent)
+    assert not list((shown / "scripts").iterdir())
+    assert (meant / "scripts/execute.sh").read_text() == "ls\n"
+
+
+def test_what_stays_in_the_text_stays_as_it_was_written(write: Write) -> None:
+    kept = "```python\nimport a\n\n\ndef b() -> None: ...\n```\n"
+    folder = write(OLD.replace("## 示例", f"## 另外\n\n{kept}\n## 示例"))
+    migrate_skills(folder)
+    assert kept in (folder / "SKILL.md").read_text()
+
+
+async def test_an_indented_block_with_the_line_ends_of_windows_runs(write: Write) -> None:
+    head = "---\nname: {}\ndescription: Counts. Use when testing.\ntype: direct\n---\n"
+    python = "1. Step\n\n   ```py\n   def execute(p):\n       return {'output': p['n'] + 1}\n   ```\n"
+    folder = write(name="counts")
+    (folder / "SKILL.md").write_bytes((head.format("counts") + python).replace("\n", "\r\n").encode())
+    assert migrate_skills(folder).ok
+    assert (folder / "scripts/execute.py").read_bytes() == b"def execute(p):\n    return {'output': p['n'] + 1}\n"
+    run = await Catalog.discover(roots=[folder.parent], cache=False).run("counts", {"n": 1}, timeout_ms=20_000)
+    assert (run.error, run.output) == (None, 2)
+
+
+def test_a_skill_without_code_is_migrated_once(write: Write) -> None:
+    folder = write("---\nname: plain\ntype: direct\ndescription: Plain. Use when testing.\n---\nDo it.\n", "plain")
+    assert migrate_skills(folder).results[0].status == "migrated"
+    (result,) = migrate_skills(folder).results
+    assert (result.status, result.issues) == ("skipped", ("already canonical",))
+    assert len(list(folder.glob("SKILL.md.backup.*"))) == 1
+
+
+@pytest.mark.parametrize("ending", ["js", "py"])
+def test_a_script_that_is_there_is_never_overwritten(write: Write, ending: str) -> None:
+    code = {"js": "function execute() { return {output: 1}; }", "py": "def execute(p):\n    return {'output': 1}"}[ending]
+    text = f"---\nname: mine\ndescription: Mine. Use when testing.\n---\n```{ending}\n{code}\n```\n"
+    folder = write(text, "mine")
+    (folder / "scripts").mkdir()
+    (folder / f"scripts/execute.{ending}").write_text("mine\n")
+    (result,) = migrate_skills(folder).results
+    assert (folder / f"scripts/execute.{ending}").read_text() == "mine\n"
+    assert any("stays where it is" in issue for issue in result.issues)
+
+
+@pytest.mark.row("D-22")
+def test_values_of_another_shape_are_kept_below_metadata(write: Write) -> None:
+    text = (
+        "---\nname: odd\ndescription: Odd. Use when testing.\nsecurity: strict\nresources: [a.md]\ntags: {a: 1}\n"
+        "metadata: {team: web}\n---\nx\n"
+    )
+    folder = write(text, "odd")
+    assert migrate_skills(folder, backup=False).ok
+    kept = read_front_matter((folder / "SKILL.md").read_bytes()).values["metadata"]
+    assert kept == {"team": "web", "legacy": {"security": "strict", "resources": ["a.md"], "tags": {"a": 1}}}
+    evil = write(OLD.replace("config:", "resources: {entry: ../../evil.ts}\nconfig:"), "evil")
+    migrate_skills(evil, backup=False)
+    fields = read_front_matter((evil / "SKILL.md").read_bytes()).values
+    assert fields["metadata"] == {"legacy": {"resources": {"entry": "../../evil.ts"}}}
+
+
+@pytest.mark.row("000-54")
+@pytest.mark.parametrize("line", ["# a thought", "tags: [a]  # a thought", "display-name: Other"])
+def test_what_has_no_place_in_the_new_text_keeps_its_backup_whatever_was_asked(write: Write, line: str) -> None:
+    folder = write(f"---\nname: said\ndescription: Said. Use when testing.\ndisplayName: One\n{line}\n---\nx\n", "said")
+    (result,) = migrate_skills(folder, backup=False).results
+    assert result.status == "migrated"
+    (kept,) = folder.glob("SKILL.md.backup.*")
+    assert line in kept.read_text()
+    assert "keep SKILL.md as SKILL.md.backup.<milliseconds>" in result.details
+
+
+@pytest.mark.row("000-49")
+def test_both_metadata_files_are_read_and_put_away(write: Write) -> None:
+    folder = write(METADATA_dot_yml="domain: a\n", METADATA_dot_yaml="domain: b\nttl: 5\n")
+    (result,) = migrate_skills(folder).results
+    fields = read_front_matter((folder / "SKILL.md").read_bytes()).values
+    assert (fields["domain"], fields["ttl"]) == ("a", 5)
+    assert any("domain" in issue and "METADATA.yaml" in issue for issue in result.issues)
+    assert sorted(path.name for path in folder.glob("METADATA*")) == ["METADATA.yaml.legacy", "METADATA.yml.legacy"]
+    assert migrate_skills(folder).results[0].status == "skipped"
+
+
+@pytest.mark.parametrize("text", ["", "\n# nothing yet\n", "---\n", "# about\n---\ndomain: a\n...\n", "---\ndomain: a\n---\n"])
+def test_metadata_with_little_in_it_holds_nothing_up(write: Write, text: str) -> None:
+    folder = write(METADATA_dot_yml=text)
+    assert migrate_skills(folder).ok
+    assert read_front_matter((folder / "SKILL.md").read_bytes()).values["domain"] == ("a" if "domain" in text else "general")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("domain: a\n---\nttl: 5\n", "METADATA.yml, line 2: a second YAML document begins"),
+        ("\n---\ndomain: a\ndomain: b\n", "METADATA.yml, line 4: the key `domain` is on line 3 and again on line 4"),
+        ("- a\n", "METADATA.yml, line 1: "),
+        ("a: " + "[" * 5000, "METADATA.yml, line 1: "),
+    ],
+)
+def test_a_broken_metadata_file_is_named_with_its_line_and_nothing_is_touched(write: Write, text: str, why: str) -> None:
+    folder = write(METADATA_dot_yml=text)
+    (result,) = migrate_skills(folder, backup=False).results
+    assert result.status == "failed"
+    assert result.issues[0].startswith(why)
+    assert sorted(path.name for path in folder.iterdir()) == ["METADATA.yml", "SKILL.md"]
+
+
+def test_an_entry_that_is_declared_and_missing_is_kept_and_told(write: Write) -> None:
+    folder = write(
+        "---\nname: gone\ndescription: Gone. Use when testing.\nresources: {entry: scripts/run.py}\n---\nx\n", "gone"
+    )
+    (result,) = migrate_skills(folder).results
+    assert "resources.entry names scripts/run.py, which is not there" in result.issues
+    assert migrate_skills(folder).results[0].status == "skipped"
+
+
+class _Killed(BaseException):
+    """What ends a process at once."""
+
+
+@pytest.mark.row("000-46", "D-1")
+def test_a_migration_may_end_at_any_step_and_the_next_one_finishes_it(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = write(METADATA_dot_yml="domain: social\n")
+    migrate_skills(whole)
+    after = (whole / "SKILL.md").read_bytes()
+    step, ended = 0, False
+    while not ended:
+        step += 1
+        folder = tmp_path / str(step) / "greeter"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(OLD, "utf-8")
+        (folder / "METADATA.yml").write_text("domain: social\n")
+        with monkeypatch.context() as patch:
+            _kill_at(patch, step)
+            try:
+                ended = migrate_skills(folder).ok
+            except _Killed:
+                assert (folder / "SKILL.md").read_bytes() in (OLD.encode(), after)
+        assert migrate_skills(folder).ok
+        assert (folder / "SKILL.md").read_bytes() == after
+        assert (folder / "METADATA.yml.legacy").read_text() == "domain: social\n"
+        assert (folder / "scripts/execute.ts").read_bytes() == (whole / "scripts/execute.ts").read_bytes()
+        assert any(kept.read_text("utf-8") == OLD for kept in folder.glob("SKILL.md.backup.*"))
+    assert step > 6  # three folders, the script, the backup, SKILL.md, METADATA.yml
+
+
+def _kill_at(patch: pytest.MonkeyPatch, step: int) -> None:
+    """End at the given one of the calls that change the disk, before it does anything."""
+    calls = iter(range(1, 100))
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if next(calls) == step:
+                raise _Killed
+            return real(*args, **options)
+
+        return call
+
+    for name in ("mkdir", "replace", "rename", "unlink"):
+        patch.setattr(os, name, wrap(getattr(os, name)))

@@ -14,10 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from skillyard.document import DESCRIPTION_LIMIT, new_document, parse_document, read_front_matter
+from skillyard.document import DESCRIPTION_LIMIT, new_document, parse_document
 from skillyard.errors import FileProblem, InvalidInput
+from skillyard.interop.foreign_files import (
+    INSTRUCTION_FILES,
+    ForeignFile,
+    Found,
+    commands,
+    instructions,
+    read_foreign,
+    rules,
+)
 from skillyard.interop.migration import MigrationReport, MigrationResult
-from skillyard.paths import read_inside, slug
+from skillyard.paths import real_path
 from skillyard.text import shorten, single_line
 
 __all__ = ["FORMS", "Form", "adopt_skills"]
@@ -25,22 +34,22 @@ __all__ = ["FORMS", "Form", "adopt_skills"]
 Form = Literal["claude-commands", "cursor", "agents"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
-_LIMIT: Final = 1024 * 1024
-_INSTRUCTIONS: Final = ("AGENTS.md", "AGENT.md", "CLAUDE.md", "GEMINI.md")
-_SKIPPED: Final = frozenset({".git", "node_modules", ".venv", "__pycache__"})
-_GLOBS: Final = re.compile(rb"^(globs:[ \t]*)([^\s\"'\[|>#&][^\r\n]*|&[^\r\n]*)$", re.MULTILINE)
 _SHELL: Final = re.compile(r"^!`|\s!`", re.MULTILINE)
-_TEXTS: Final = ("allowed-tools", "argument-hint", "model", "disable-model-invocation")
+_ARGUMENT: Final = re.compile(r"\$ARGUMENTS\b|\$[1-9]\b")
+_MENTION: Final = re.compile(r"(?:^|(?<=[\s(]))@[\w./~-]+", re.MULTILINE)
+_BLOCK: Final = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_OF_CLAUDE: Final = ("allowed-tools", "argument-hint", "model", "disable-model-invocation")
 
 
 @dataclass(frozen=True, slots=True)
 class _Adopted:
-    """One file that becomes the skill `name`, or the reason why it cannot."""
+    """One file that becomes a skill; or the reason why it cannot, or the `link` that it only is."""
 
-    name: str
+    found: Found
     text: str = ""
     issues: tuple[str, ...] = ()
     problem: str | None = None
+    link: str | None = None
 
 
 def adopt_skills(
@@ -56,32 +65,40 @@ def adopt_skills(
     place = Path(source)
     if not place.exists():
         raise InvalidInput(f"there is no {place}", hint="name a file or the folder of a project")
-    found = sorted(_READERS[form](place), key=lambda item: item.name)
+    if place.is_file():
+        place = Path(real_path(place))
+    found = sorted(_FINDERS[form](place), key=lambda one: (one.name, one.shown))
     if not found:
         raise InvalidInput(f"{place} holds nothing of the form {form}", hint=_WHERE[form])
-    taken: set[str] = set()
+    files = {real_path(one.file): one.shown for one in found if not one.file.is_symlink()}
+    taken: dict[str, str] = {}
     results = []
-    for item in found:
-        results.append(_placed(item, Path(target), dry_run=dry_run, taken=taken))
-        taken.add(item.name)
+    for one in found:
+        results.append(_placed(_adopted(form, one, files), Path(target), dry_run=dry_run, taken=taken))
+        taken.setdefault(one.name, one.shown)
     return MigrationReport(tuple(results))
 
 
-def _placed(item: _Adopted, target: Path, *, dry_run: bool, taken: set[str]) -> MigrationResult:
-    folder = target / item.name
-    if item.problem or item.name in taken:
-        return MigrationResult(item.name, "failed", (item.problem or "two files make a skill of this name",))
+def _placed(item: _Adopted, target: Path, *, dry_run: bool, taken: Mapping[str, str]) -> MigrationResult:
+    name = item.found.name
+    folder = target / name
+    if item.link:
+        return MigrationResult(name, "skipped", (item.link,))
+    if item.problem:
+        return MigrationResult(name, "failed", (item.problem,))
+    if name in taken:
+        return MigrationResult(name, "failed", (f"{item.found.shown} and {taken[name]} make a skill of this name",))
     if os.path.lexists(folder):
         same = (folder / "SKILL.md").is_file() and (folder / "SKILL.md").read_bytes() == item.text.encode()
         if same:
-            return MigrationResult(item.name, "skipped", ("it is there already",))
-        return MigrationResult(item.name, "failed", (f"{folder} is there already, and is something else",))
-    document = parse_document(item.text.encode(), directory_name=item.name)
+            return MigrationResult(name, "skipped", ("it is there already",))
+        return MigrationResult(name, "failed", (f"{folder} is there already, and is something else",))
+    document = parse_document(item.text.encode(), directory_name=name)
     if not document.usable:
-        return MigrationResult(item.name, "failed", tuple(found.message for found in document.diagnostics))
+        return MigrationResult(name, "failed", tuple(found.message for found in document.diagnostics))
     if not dry_run:
         _write(folder, item.text)
-    return MigrationResult(item.name, "migrated", item.issues, (f"write {folder / 'SKILL.md'}",), "", item.text)
+    return MigrationResult(name, "migrated", item.issues, (f"write {folder / 'SKILL.md'}",), "", item.text)
 
 
 def _write(folder: Path, text: str) -> None:
@@ -98,92 +115,32 @@ def _write(folder: Path, text: str) -> None:
         raise
 
 
-def _commands(place: Path) -> Iterator[_Adopted]:
-    """`.claude/commands/**/*.md`: folders become the front of the name."""
-    root = next((below for below in (place / ".claude/commands", place / "commands") if below.is_dir()), place)
-    files = [root] if root.is_file() else _markdown(root, ".md")
-    for file in files:
-        parts = [file.stem] if file == root else file.relative_to(root).with_suffix("").parts
-        yield _read(file, "-".join(parts), _command)
-
-
-def _rules(place: Path) -> Iterator[_Adopted]:
-    """`.cursor/rules/**/*.mdc` and the older `.cursorrules`."""
-    if place.is_file():
-        yield _read(place, place.stem.lstrip("."), _rule)
-        return
-    root = place / ".cursor/rules" if (place / ".cursor/rules").is_dir() else place
-    for file in _markdown(root, ".mdc"):
-        yield _read(file, "-".join(file.relative_to(root).with_suffix("").parts), _rule)
-    if (place / ".cursorrules").is_file():
-        yield _read(place / ".cursorrules", f"{place.resolve().name}-rules", _rule)
-
-
-def _instructions(place: Path) -> Iterator[_Adopted]:
-    """AGENTS.md, CLAUDE.md, GEMINI.md: each folder's own."""
-    files = [place] if place.is_file() else [file for file in _markdown(place, ".md") if file.name in _INSTRUCTIONS]
-    top = place.resolve() if place.is_dir() else place.resolve().parent
-    for file in files:
-        above = file.resolve().parent
-        inside = above.relative_to(top).parts if above.is_relative_to(top) else ()
-        kind = "instructions" if file.name == "AGENTS.md" else f"{file.stem}-instructions"
-        yield _read(file, "-".join((top.name, *inside, kind)), _instruction)
-
-
-def _markdown(root: Path, suffix: str) -> list[Path]:
-    found = []
-    for above, folders, names in os.walk(root):
-        folders[:] = sorted(set(folders) - _SKIPPED)
-        found += [Path(above, name) for name in sorted(names) if name.endswith(suffix)]
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """What a file says: its fields, its text, its own name and the folder it is in."""
-
-    file: Path
-    name: str
-    texts: Mapping[str, object]
-    values: Mapping[str, object]
-    body: str
-
-
-def _read(file: Path, name: str, make: Callable[[_Source], _Adopted]) -> _Adopted:
-    skill_name = slug(name)
+def _adopted(form: Form, found: Found, others: Mapping[str, str]) -> _Adopted:
+    """What one file becomes."""
     try:
-        data = _GLOBS.sub(_quoted, read_inside(file.parent, file.name, limit=_LIMIT).replace(b"\r\n", b"\n"))
-        data.decode("utf-8-sig")
+        source = read_foreign(found, others)
     except FileProblem as error:
-        return _Adopted(skill_name, problem=error.message)
-    except UnicodeDecodeError:
-        return _Adopted(skill_name, problem="the file is not UTF-8")
-    fields = read_front_matter(data)
-    headed = data.removeprefix(b"\xef\xbb\xbf").startswith(b"---")
-    body = parse_document(data).body if headed else data.decode("utf-8-sig")
-    source = _Source(file, skill_name, fields.texts if headed else {}, fields.values if headed else {}, body.strip("\n") + "\n")
-    if headed and not fields.values and b":" in data.partition(b"\n---")[0]:
-        return _Adopted(skill_name, problem="its front matter cannot be read")
-    if not source.body.strip():
-        return _Adopted(skill_name, problem="it is empty")
-    return make(source)
+        return _Adopted(found, problem=error.message)
+    if isinstance(source, ForeignFile):
+        return _MAKERS[form](source)
+    if source.target is None:
+        return _Adopted(found, problem=f"{found.shown} is a link that leads elsewhere")
+    return _Adopted(found, link=f"{found.shown} is a link to {source.target}")
 
 
-def _quoted(found: re.Match[bytes]) -> bytes:
-    """Globs such as `*.ts, *.tsx`, which Cursor writes without quotes and YAML cannot read."""
-    return found[1] + b"'" + found[2].rstrip().replace(b"'", b"''") + b"'"
-
-
-def _command(source: _Source) -> _Adopted:
-    extra = {name: source.values[name] for name in _TEXTS if name in source.values}
-    issues = []
-    if _SHELL.search(source.body):
-        issues.append("it has commands in !`…`, which only Claude Code runs: the text stays as it is")
+def _command(source: ForeignFile) -> _Adopted:
+    extra = {name: source.values[name] for name in _OF_CLAUDE if name in source.values}
     description = source.texts.get("description") or _first_words(source)
-    return _made(source, description, extra, "claude-command", {*_TEXTS, "description"}, issues)
+    prose = _prose(source.body)
+    issues = []
+    if _SHELL.search(prose):
+        issues.append("it has commands in !`…`, which only Claude Code runs: the text stays as it is")
+    if filled := sorted(set(_ARGUMENT.findall(prose))):
+        issues.append(f"it has {', '.join(filled)}, which only Claude Code fills in: the text stays as it is")
+    return _made(source, str(description), extra, "claude-command", {*_OF_CLAUDE, "description"}, issues)
 
 
-def _rule(source: _Source) -> _Adopted:
+def _rule(source: ForeignFile) -> _Adopted:
     globs = source.texts.get("globs")
     where = ", ".join(map(str, globs)) if isinstance(globs, list) else str(globs or "")
     issues = []
@@ -197,30 +154,47 @@ def _rule(source: _Source) -> _Adopted:
     return _made(source, description, {}, "cursor-rule", {"description"}, issues)
 
 
-def _instruction(source: _Source) -> _Adopted:
-    folder = source.file.resolve().parent.name
-    description = (
+def _instruction(source: ForeignFile) -> _Adopted:
+    file = source.found.file
+    folder = Path(real_path(file)).parent.name
+    description = source.texts.get("description") or (
         f"How to work in {folder}: {_first_words(source).rstrip('. ')}. Use when changing or asking about anything in {folder}."
     )
-    issues = [f"{source.file.name} was read in every conversation; a skill is read when its description fits"]
-    return _made(source, description, {}, "instructions", set(), issues)
+    issues = [f"{file.name} was read in every conversation; a skill is read when its description fits"]
+    return _made(source, str(description), {}, "instructions", {"description"}, issues)
 
 
 def _made(
-    source: _Source, description: object, extra: Mapping[str, object], kind: str, known: set[str], issues: list[str]
+    source: ForeignFile, description: str, extra: Mapping[str, object], kind: str, known: set[str], issues: list[str]
 ) -> _Adopted:
     others = {key: value for key, value in source.values.items() if key not in known and value not in (None, "")}
-    metadata: dict[str, object] = {"from": kind} | others
-    text = new_document(
-        source.name,
-        shorten(single_line(str(description)), DESCRIPTION_LIMIT),
-        source.body,
-        extra={**extra, "metadata": metadata},
-    )
-    return _Adopted(source.name, text, tuple(issues))
+    told = [key for key in others if key not in ("globs", "alwaysApply")]
+    line = single_line(description)
+    shown = shorten(line, DESCRIPTION_LIMIT)
+    if shown != line and source.texts.get("description"):
+        others["description"] = source.texts["description"]
+        told.append("description in full")
+    if told:
+        issues.append(f"kept below metadata: {', '.join(told)}")
+    if names := _mentions(source.body):
+        issues.append(f"it names {', '.join(names)}: a skill's reader opens these files itself")
+    metadata: dict[str, object] = {"from": kind, "source": source.found.shown} | others
+    text = new_document(source.found.name, shown, source.body, extra={**extra, "metadata": metadata})
+    return _Adopted(source.found, text, tuple(issues))
 
 
-def _first_words(source: _Source) -> str:
+def _mentions(body: str) -> list[str]:
+    """The files that a text names as `@docs/style.md`."""
+    names = {name.rstrip(".-/") for name in _MENTION.findall(_prose(body))}
+    return sorted(name for name in names if "." in name or "/" in name)
+
+
+def _prose(body: str) -> str:
+    """The text without blocks of code."""
+    return _BLOCK.sub("", body)
+
+
+def _first_words(source: ForeignFile) -> str:
     """The first line that says something: a paragraph before a heading."""
     lines = [line.strip() for line in source.body.splitlines() if line.strip()]
     plain = [line for line in lines if not line.startswith(("#", "```", "---", "<", "|", "- [", "![", "@"))]
@@ -228,9 +202,14 @@ def _first_words(source: _Source) -> str:
     return re.sub(r"^(?:[-*>]|\d+\.)\s+|[*_`]{1,3}", "", first.lstrip("# "))
 
 
-_READERS: Final = {"claude-commands": _commands, "cursor": _rules, "agents": _instructions}
+_FINDERS: Final[Mapping[Form, Callable[[Path], Iterator[Found]]]] = {
+    "claude-commands": commands, "cursor": rules, "agents": instructions
+}  # fmt: skip
+_MAKERS: Final[Mapping[Form, Callable[[ForeignFile], _Adopted]]] = {
+    "claude-commands": _command, "cursor": _rule, "agents": _instruction
+}  # fmt: skip
 _WHERE: Final[Mapping[Form, str]] = {
-    "claude-commands": "commands are Markdown files in .claude/commands",
+    "claude-commands": "commands are .md files in .claude/commands or in a folder named commands; or name one file",
     "cursor": "rules are .mdc files in .cursor/rules, or the file .cursorrules",
-    "agents": f"looked for {', '.join(_INSTRUCTIONS)}",
+    "agents": f"looked for {', '.join(INSTRUCTION_FILES)}",
 }

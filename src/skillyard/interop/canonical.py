@@ -63,6 +63,8 @@ def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | 
     }
     for name_of_list in ("tags", "capabilities"):
         filled[name_of_list] = _words(fields.get(name_of_list)) or keywords
+    if displaced := _displaced(fields, entry):
+        filled["metadata"] = {**_mapping(fields.get("metadata")), "legacy": displaced}
     known = {key: filled[key] for key in ORDER if filled.get(key) not in (None, "", [])}
     return known | {key: value for key, value in filled.items() if key not in ORDER}
 
@@ -85,7 +87,7 @@ def missing_headings(body: str, sections: tuple[Section, ...], fields: Mapping[s
         if not titles & {word.lower() for word in _SAME[english]} and (text := _about(english, fields, chinese=chinese)):
             parts.append(f"## {own if chinese else english}\n\n{text}\n")
     title = "" if re.match(r"\s*# ", body) else f"# {fields['display_name']}\n\n"
-    return title + body.strip("\n") + "\n" + "".join(f"\n{part}" for part in parts)
+    return title + "\n".join(part for part in (body.strip("\n") + "\n", *parts) if part.strip())
 
 
 def _about(heading: str, fields: Mapping[str, object], *, chinese: bool) -> str:
@@ -128,8 +130,8 @@ def _security(fields: Mapping[str, object]) -> dict[str, object]:
     hosts = older.get("externalApis") or older.get("external_apis") or []
     wants = older.get("network")
     for key, value in (
-        ("timeout_ms", declared.pop("timeoutMs", None) or _TIMEOUT_MS),
-        ("memory_mb", declared.pop("memoryMb", None) or declared.pop("memoryMB", None) or _MEMORY_MB),
+        ("timeout_ms", _respelled(declared, "timeout_ms", "timeoutMs") or _TIMEOUT_MS),
+        ("memory_mb", _respelled(declared, "memory_mb", "memoryMb", "memoryMB") or _MEMORY_MB),
         ("network", "allowlist" if wants not in (None, False, "none", "false") else "none"),
         ("filesystem", older.get("filesystem") or "none"),
         ("environment", older.get("environment")),
@@ -143,10 +145,30 @@ def _security(fields: Mapping[str, object]) -> dict[str, object]:
     return declared
 
 
+def _respelled(declared: dict[str, object], name: str, *spellings: str) -> object:
+    """The value under an older spelling, taken away from there; one beside the name of today stays where it is."""
+    written = next((spelling for spelling in spellings if declared.get(spelling)), None)
+    return declared.pop(written) if written and declared.get(name) in (None, "") else None
+
+
 def _resources(fields: Mapping[str, object], entry: str | None) -> dict[str, object]:
     declared = dict(_mapping(fields.get("resources")))
     declared.pop("entry", None)
     return ({"entry": f"./{entry}"} if entry else {}) | declared
+
+
+def _displaced(fields: Mapping[str, object], entry: str | None) -> dict[str, object]:
+    """What was declared in a shape that the canonical form has no place for; it is kept below `metadata` (defect D-22)."""
+    displaced = {key: fields[key] for key in ("security", "resources") if not isinstance(fields.get(key, {}), Mapping)}
+    displaced |= {
+        key: fields[key] for key in ("tags", "capabilities") if not isinstance(fields.get(key, []), str | list | tuple)
+    }
+    declared = _mapping(fields.get("resources")).get("entry")
+    if declared is not None and (entry is None or str(declared).removeprefix("./") != entry.removeprefix("./")):
+        displaced["resources"] = {"entry": declared}
+    if displaced and not isinstance(fields.get("metadata", {}), Mapping):
+        displaced["metadata"] = fields["metadata"]
+    return displaced
 
 
 def _mapping(value: object) -> Mapping[str, object]:

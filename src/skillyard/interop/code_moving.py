@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from textwrap import dedent
 from typing import Final
 
 from skillyard.document import CodeBlock, Section
@@ -24,58 +25,81 @@ _EXPORTS: Final = re.compile(
 )
 
 
+_HOLDS_CODE: Final = re.compile(r"代码|脚本|实现|\bcode\b|\bscripts?\b|implementation", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A script made of code blocks: its `ending`, its text, the body without them, and what is doubtful.
-
-    `executes` says whether it defines the function that the entry contract asks for.
-    """
+    """A script made of code blocks: its `ending`, its text, the body without them, and what is doubtful."""
 
     ending: str
     code: str
     body: str
     doubts: tuple[str, ...] = ()
-    executes: bool = False
 
 
-def move_code(body: str, sections: tuple[Section, ...], blocks: tuple[CodeBlock, ...], *, body_line: int) -> Moved | None:
+def move_code(
+    body: str, sections: tuple[Section, ...], blocks: tuple[CodeBlock, ...], *, body_line: int, old: bool
+) -> Moved | None:
     """Take the code that is meant to run out of a body; None when there is none.
 
-    All blocks of one language belong to the script, in their order (defect D-22), but for those under a heading that shows how
-    it is used. The language is that of the block that defines `execute`, else of the first block.
+    Code is meant to run where a block defines `execute`, and in a skill of the `old` form, whose code had no other place; a
+    skill of today shows code to its readers. All blocks of one language belong to the script, in their order (defect D-22), but
+    for those under a heading that shows how it is used. The language is that of the block that defines `execute`, else of the
+    first block.
     """
     wanted = [block for block in blocks if block.language in _ENDINGS and not _shows(block, sections)]
-    if not wanted:
-        return None
-    starting = next((block for block in wanted if _STARTS.search(block.text)), wanted[0])
+    starting = next((block for block in wanted if _STARTS.search(block.text)), None)
+    if starting is None:
+        wanted = [block for block in wanted if old and (_ENDINGS[block.language] != "sh" or _is_shell_script(block, sections))]
+        if not wanted:
+            return None
+        starting = wanted[0]
     ending = _ENDINGS[starting.language]
     chosen = [block for block in wanted if _ENDINGS[block.language] == ending]
     others = len(wanted) - len(chosen)
     doubts = [f"{others} code blocks of other languages stay in the text"] if others else []
     if not _STARTS.search(starting.text) and ending != "sh":
         doubts.append("no block defines `execute`: the script runs from top to bottom")
-    executes = bool(_STARTS.search(starting.text))
-    return Moved(ending, _joined(chosen, ending), _without(body, chosen, body_line), tuple(doubts), executes)
+    return Moved(ending, _joined(chosen, ending), _without(body, chosen, body_line), tuple(doubts))
 
 
 def _shows(block: CodeBlock, sections: tuple[Section, ...]) -> bool:
-    above = [section for section in sections if section.line < block.line]
-    return bool(above) and bool(_SHOWS.search(above[-1].title)) and not _STARTS.search(block.text)
+    return bool(_SHOWS.search(_heading(block, sections))) and not _STARTS.search(block.text)
+
+
+def _is_shell_script(block: CodeBlock, sections: tuple[Section, ...]) -> bool:
+    """Shell lines are mostly typed by the reader: a script has a first line or a heading that says so."""
+    return block.text.startswith("#!") or bool(_HOLDS_CODE.search(_heading(block, sections)))
+
+
+def _heading(block: CodeBlock, sections: tuple[Section, ...]) -> str:
+    """The heading that a block is under."""
+    return next((section.title for section in reversed(sections) if section.line < block.line), "")
 
 
 def _joined(blocks: list[CodeBlock], ending: str) -> str:
-    code = "\n".join(block.text.rstrip("\n") + "\n" for block in blocks)
+    code = "\n".join(_unindented(block.text).rstrip("\n") + "\n" for block in blocks)
     if ending in ("ts", "js") and _STARTS.search(code) and not _EXPORTS.search(code):
         code += "\nexport { execute };\n"
     return code
 
 
+def _unindented(code: str) -> str:
+    """The code of a block that stood in a list, as it would be in a file."""
+    code = code.replace("\r\n", "\n")
+    return dedent(code) if code.lstrip("\n").startswith((" ", "\t")) else code
+
+
 def _without(body: str, blocks: list[CodeBlock], body_line: int) -> str:
-    """The body without those blocks, and without the empty headings they leave."""
-    lines = body.splitlines()
-    gone: set[int] = set()
+    """The body without those blocks; what stays is as it was, but for the empty lines on both sides of a block."""
+    lines = body.replace("\r\n", "\n").splitlines(keepends=True)
+    kept: list[str] = []
+    at = 0
     for block in blocks:
         start = block.line - body_line
-        gone |= set(range(start, min(start + block.text.count("\n") + 2, len(lines))))
-    kept = [line for number, line in enumerate(lines) if number not in gone]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n") + "\n"
+        kept += lines[at:start]
+        at = start + len(block.text.splitlines()) + 2
+        while kept and not kept[-1].strip() and at < len(lines) and not lines[at].strip():
+            at += 1
+    return "".join([*kept, *lines[at:]]).strip("\n") + "\n"

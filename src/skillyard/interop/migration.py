@@ -15,7 +15,7 @@ from typing import Final, Literal
 from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
 from skillyard.interop.canonical import REQUIRED, canonical_fields, canonical_text, missing_headings
-from skillyard.interop.code_moving import Moved, move_code
+from skillyard.interop.code_moving import move_code
 from skillyard.interop.legacy import METADATA_FILES, LegacySkill, read_legacy
 from skillyard.paths import is_inside, read_inside, safe_relative
 
@@ -29,7 +29,10 @@ _OLD: Final = frozenset({
     "security", "resources", "permissions", "protocol", "abp", "cacheable", "ttl",
 })  # fmt: skip
 """Fields that only skills of document 000 have: without any of them a skill is not of that form."""
-_ENTRIES: Final = ("scripts/execute.ts", "scripts/main.ts", "scripts/index.ts")
+_ENTRIES: Final = (
+    "scripts/execute.ts", "scripts/main.ts", "scripts/index.ts", "scripts/execute.js", "scripts/execute.py",
+    "scripts/execute.sh",
+)  # fmt: skip
 
 Status = Literal["migrated", "validated", "skipped", "failed"]
 
@@ -90,7 +93,8 @@ class _Plan:
 def migrate_skills(folder: str | os.PathLike[str], *, dry_run: bool = False, backup: bool = True) -> MigrationReport:
     """Bring every skill directly below `folder`, or the one that it is, into the canonical form.
 
-    With `dry_run` nothing is written. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`.
+    With `dry_run` nothing is written. `backup` keeps the old SKILL.md as `SKILL.md.backup.<milliseconds>`; without it,
+    only files that say something which has no place in the new SKILL.md are kept.
 
     Raises:
         InvalidInput: there is no such folder.
@@ -134,6 +138,8 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
         plan = _plan(folder)
         if plan is None:
             return MigrationResult(folder.name, "skipped", (_INSTRUCTIONS,))
+        if _is_done(plan):
+            return MigrationResult(folder.name, "skipped", ("already canonical",))
         if problem := _unusable(plan):
             return MigrationResult(folder.name, "failed", (problem, *plan.issues))
         details = tuple(_write(plan, backup=backup) if not dry_run else _would(plan, backup=backup))
@@ -153,13 +159,20 @@ def _is_canonical(folder: Path) -> bool:
     return entry is not None and (folder / entry).is_file()
 
 
+def _is_done(plan: _Plan) -> bool:
+    """Whether everything that would be written is there, as with a skill without code that was migrated before."""
+    skill = plan.skill
+    there = plan.script is None and not skill.metadata_files and all((skill.folder / name).is_dir() for name in FOLDERS)
+    return there and plan.text.encode() == skill.original
+
+
 def _document(folder: Path) -> Document:
     return parse_document(read_inside(folder, "SKILL.md", limit=DOCUMENT_LIMIT), directory_name=folder.name)
 
 
-def _is_old(skill: LegacySkill, moved: Moved | None) -> bool:
-    """Whether a skill has anything of the old form; the code in one that has not shows a model how things are done."""
-    return skill.metadata_file is not None or bool(_OLD & skill.fields.keys()) or (moved is not None and moved.executes)
+def _is_old(skill: LegacySkill) -> bool:
+    """Whether a skill has fields of the old form; the code in one that has not shows a model how things are done."""
+    return bool(skill.metadata_files) or not _OLD.isdisjoint(skill.fields)
 
 
 def _plan(folder: Path) -> _Plan | None:
@@ -168,8 +181,10 @@ def _plan(folder: Path) -> _Plan | None:
     document = parse_document(f"---\n---\n{skill.body}".encode(), directory_name=folder.name)
     issues = list(skill.doubts)
     entry, there = _entry(skill, issues)
-    moved = move_code(document.body, document.sections, document.code_blocks, body_line=document.body_line)
-    if not _is_old(skill, moved):
+    # A migration always writes `resources`: where they are, code that was left in the text is not meant to run.
+    old = bool(skill.metadata_files) or (_is_old(skill) and "resources" not in skill.fields)
+    moved = move_code(document.body, document.sections, document.code_blocks, body_line=document.body_line, old=old)
+    if moved is None and not _is_old(skill):
         return None
     script, body = None, document.body
     if moved is not None and (there is None or _same(folder, there, moved.code)):
@@ -179,8 +194,6 @@ def _plan(folder: Path) -> _Plan | None:
     elif there is not None:
         entry = there
         issues += [f"{there} is there already: the code in the text stays where it is"] if moved else []
-    else:
-        entry = None
     fields = canonical_fields(skill.fields, folder=folder.name, entry=entry)
     if entry is None and fields["type"] in _SCRIPTED:
         issues.append("it has no code: models read its instructions, and nothing of it runs")
@@ -226,16 +239,11 @@ def _would(plan: _Plan, *, backup: bool) -> Iterator[str]:
             yield f"make {name}/"
     if plan.script is not None:
         yield f"write {plan.entry}"
-    if backup:
+    if backup or "SKILL.md" in plan.skill.lossy:
         yield "keep SKILL.md as SKILL.md.backup.<milliseconds>"
     yield "write SKILL.md"
-    if plan.skill.metadata_file:
-        kept = backup or plan.skill.conflicts
-        yield (
-            f"rename {plan.skill.metadata_file} to {plan.skill.metadata_file}.legacy"
-            if kept
-            else f"delete {plan.skill.metadata_file}"
-        )
+    for name in plan.skill.metadata_files:
+        yield f"rename {name} to {name}.legacy" if backup or name in plan.skill.lossy else f"delete {name}"
 
 
 def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
@@ -252,11 +260,11 @@ def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
             raise PathRefused(f"{plan.entry} leads out of the skill", hint="replace the link by a folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, plan.script.encode(), mode=0o644)
-    if backup:
+    if backup or "SKILL.md" in plan.skill.lossy:
         replace_file(folder / f"SKILL.md.backup.{time.time_ns() // 1_000_000}", plan.skill.original, mode=0o644)
     replace_file(folder / "SKILL.md", plan.text.encode(), mode=0o644)
-    if plan.skill.metadata_file:
-        _put_away(folder / plan.skill.metadata_file, keep=backup or bool(plan.skill.conflicts))
+    for name in plan.skill.metadata_files:
+        _put_away(folder / name, keep=backup or name in plan.skill.lossy)
     yield from steps
 
 

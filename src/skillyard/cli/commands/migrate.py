@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     parser.add_argument("--validate", action="store_true", help="change nothing; say which skills have the form of today")
-    parser.add_argument("--no-backup", action="store_true", help="keep no copy of the old SKILL.md")
+    parser.add_argument(
+        "--no-backup", action="store_true", help="keep a copy of an old file only where something of it would be lost"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
