@@ -12,6 +12,7 @@ from skillyard.catalog import read_file
 from skillyard.errors import SkillNotFound
 from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
+from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
@@ -19,7 +20,7 @@ from skillyard.server.shapes import Answer, Definition, Listed, listed
 
 __all__ = ["FILE", "definition", "routes"]
 
-routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["skill definitions"])
+routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["skill definitions"], dependencies=[needs("skills:read")])
 
 _Page = Annotated[int, Query(ge=1, le=1_000_000)]
 _Limit = Annotated[int, Query(ge=1, le=200)]
@@ -76,7 +77,7 @@ def get_definition(service: Served, id: str) -> Answer[Definition]:  # noqa: A00
     return Answer(data=definition(service.registry.skill(id, installed=False)))
 
 
-@routes.delete("/{id}", responses=WRITING)
+@routes.delete("/{id}", responses=WRITING, dependencies=[needs("skills:write")])
 def uninstall(service: Served, id: str) -> Answer[dict[str, Any]]:  # noqa: A002
     """Let a skill serve no more; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
@@ -121,7 +122,7 @@ def list_versions(service: Served, id: str, page: _Page = 1, limit: _Limit = 20)
     return listed([version.to_dict() for version in service.registry.versions(id)], page, limit)
 
 
-@routes.post("/{id}/rollback", responses=WRITING)
+@routes.post("/{id}/rollback", responses=WRITING, dependencies=[needs("skills:write")])
 def rollback(service: Served, id: str, body: Rollback) -> Answer[dict[str, Any]]:  # noqa: A002
     """Let an earlier version serve; an uninstalled skill comes back this way too."""
     result = service.registry.rollback(id, body.version, force=body.force)

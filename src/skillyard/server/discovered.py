@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from skillyard.errors import InvalidInput
 from skillyard.packages import Limits
+from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
 from skillyard.server.problems import READING, WRITING
@@ -17,8 +18,9 @@ from skillyard.server.shapes import Answer, Listed, listed
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"])
+routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"], dependencies=[needs("skills:read")])
 
+_WRITE: Final = needs("skills:write")
 _Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
 
 
@@ -80,13 +82,13 @@ def folder(service: Served, skill: _Name) -> Answer[str]:
     return Answer(data=service.catalog.directory_to_open(skill))
 
 
-@routes.post("/refresh", responses=WRITING)
+@routes.post("/refresh", responses=WRITING, dependencies=[_WRITE])
 def refresh(service: Served) -> Answer[dict[str, list[str]]]:
     """Look at the folders again, and tell what is different."""
     return Answer(data=service.refresh())
 
 
-@routes.post("", status_code=201, responses=WRITING)
+@routes.post("", status_code=201, responses=WRITING, dependencies=[_WRITE])
 def create(service: Served, body: NewSkill) -> Answer[dict[str, Any]]:
     """Make a new skill of the user."""
     if "\0" in body.instructions:
@@ -95,7 +97,7 @@ def create(service: Served, body: NewSkill) -> Answer[dict[str, Any]]:
         return Answer(data=service.catalog.create(body.name, body.description, body.instructions).to_dict())
 
 
-@routes.delete("", responses=WRITING)
+@routes.delete("", responses=WRITING, dependencies=[_WRITE])
 def delete(service: Served, skill: _Name) -> Answer[None]:
     """Delete a skill of the user, with its folder."""
     with service.changing:
@@ -103,7 +105,7 @@ def delete(service: Served, skill: _Name) -> Answer[None]:
     return Answer(data=None)
 
 
-@routes.post("/toggle", responses=WRITING)
+@routes.post("/toggle", responses=WRITING, dependencies=[_WRITE])
 def toggle(service: Served, body: Named) -> Answer[dict[str, Any]]:
     """Switch a skill on when it is off, and off when it is on."""
     with service.changing:

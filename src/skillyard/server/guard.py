@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 
 from skillyard.errors import PermissionDenied
+from skillyard.server.callers import LOCAL_USER
 from skillyard.server.problems import problem
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class LocalGuard:
                     headers.setdefault(name, value)
             await send(message)
 
+        scope.setdefault("state", {})["caller"] = LOCAL_USER
         refusal = _refusal(scope["scheme"], Headers(scope=scope))
         await (problem(refusal) if refusal else self._app)(scope, receive, safely)
 

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.errors import ConsentRequired, InvalidSource
 from skillyard.packages import Source, resolve
 from skillyard.registry import InstallReport, PowerChange
+from skillyard.server.callers import needs
 from skillyard.server.definitions import definition
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
@@ -22,7 +23,7 @@ from skillyard.server.uploads import UPLOAD, uploaded
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["installing"])
+routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["installing"], dependencies=[needs("skills:write")])
 
 _Consent = Annotated[
     str | None, Query(description="the `consent` of the refusal that said what the skill would be allowed", max_length=100)

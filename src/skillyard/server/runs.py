@@ -8,13 +8,14 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.server.callers import needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, nobody
 from skillyard.server.shapes import Answer
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/api/v1/runs", tags=["runs"])
+routes: Final = APIRouter(prefix="/api/v1/runs", tags=["runs"], dependencies=[needs("skills:read")])
 
 
 class Order(BaseModel):
@@ -28,7 +29,7 @@ class Order(BaseModel):
     digest: str | None = Field(default=None, max_length=100)
 
 
-@routes.post("", status_code=201, responses=WRITING)
+@routes.post("", status_code=201, responses=WRITING, dependencies=[needs("runs:execute")])
 async def start(service: Served, body: Order) -> Answer[dict[str, Any]]:
     """Run a skill in the sandbox and wait for the end. A script that fails is no error: `status` and `error` of the run say so.
 
