@@ -1,10 +1,12 @@
 #!/bin/sh
-# Installs the programs the tests need when they are missing: bubblewrap, the sandbox, and PostgreSQL, one of the two databases.
+# Installs the programs the tests need when they are missing: bubblewrap, the sandbox; PostgreSQL, one of the two databases; and
+# Chromium with Chinese letters, the browser in which the page is tried.
 # Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
 missing=""
 command -v bwrap >/dev/null 2>&1 || missing="bubblewrap"
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
+command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-noto-cjk"
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     apt-get update -qq
