@@ -1,9 +1,9 @@
 """The page in the browser: one document for every address of it, and the files that document names.
 
-The files were written when the package was built (`web/`), compressed beside themselves. Their names hold a digest of what is in
-them, so a browser keeps them for good; the document is asked for each time. It may load scripts and styles from this server only;
-styles that the page's library writes while it runs carry a number that is new with every answer (a nonce), so that no text of a
-skill can add one.
+The files were written when the package was built (`web/`), with compressed copies beside them. Their names hold a digest of
+what is in them, so a browser keeps them for good; the document is asked for each time. It may load scripts and styles from this
+server only; styles that the page's library writes while it runs carry a number that is new with every answer (a nonce), so that
+no text of a skill can add one.
 """
 
 from __future__ import annotations
