@@ -38,6 +38,7 @@ class PageHook(BuildHookInterface[Any]):
     def _page(self) -> ModuleType:
         loader = SourceFileLoader("build_page", str(Path(self.root, "web/build.py")))
         module = ModuleType(loader.name)
+        module.__file__ = loader.path
         sys.modules[loader.name] = module  # its dataclasses look for it there
         loader.exec_module(module)
         return module
