@@ -3,19 +3,14 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQuer
 import { useEffect, useReducer } from "react";
 
 import { answer, api, whole } from "./client";
+import { isOver, type RunState } from "./runStates";
 import type { components } from "./schema";
 
 export type RunSummary = components["schemas"]["RunSummary"];
 export type RunDetail = components["schemas"]["RunDetail"];
-export type RunState = RunSummary["state"];
 export type RunStep = components["schemas"]["RunStep"];
 export type RunAsked = components["schemas"]["RunAsked"];
 type RunEvent = components["schemas"]["RunEvent"];
-
-export const RUN_STATES: readonly RunState[] = ["queued", "running", "succeeded", "failed", "cancelled", "interrupted"];
-const FINAL: ReadonlySet<RunState> = new Set(["succeeded", "failed", "cancelled", "interrupted"]);
-
-export const isOver = (state: RunState): boolean => FINAL.has(state);
 
 export interface RunNarrowing {
   skill?: string | undefined;
