@@ -215,7 +215,8 @@ class Pipeline:
                 actual = refuse_edits(self.versions, self.ledger, skill_id, current, force=order.force)
                 if actual == candidate.digest and not order.force:
                     self.ledger.end(log, skill_id, current, "unchanged")
-                    return self._result(candidate, log, "unchanged", current, current)
+                    pruned = self.prune(skill_id, operation)  # what an installation that was killed did not come to
+                    return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
                 self._signed(candidate, order)
                 change = self._change(candidate)
                 if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
