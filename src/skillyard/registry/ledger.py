@@ -233,6 +233,13 @@ class Ledger:
             self._set_current(connection, skill_id, version, row, now)
             self._end(connection, log, skill_id, version, action)
 
+    def keep(self, skill_id: str, version: str, moment: datetime, log: OpenLog) -> None:
+        """Write down that a version is whole but serves not, installed at `moment` elsewhere; end the log as a success."""
+        with self.database.write() as connection:
+            values = {"status": "active", "installed_at": moment}
+            connection.execute(_advance(skill_id, version, "active").values(values))
+            self._end(connection, log, skill_id, version, "keep")
+
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Write down that no version serves."""
         with self.database.write() as connection:

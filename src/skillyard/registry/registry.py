@@ -79,7 +79,7 @@ class Registry:
         self._scanner = scanner
         self._servers = frozenset(servers)
         self._store = store
-        self._keep = keep
+        self.keep = keep
         self._actor = actor
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
@@ -176,6 +176,32 @@ class Registry:
                 force=force,
                 accept_signer=accept_signer,
                 progress=progress,
+            )
+        )
+
+    def keep_version(
+        self,
+        source: Source,
+        skill_id: str,
+        *,
+        installed_at: datetime,
+        consent: Consent | None = None,
+        accept_signer: bool = False,
+        progress: Progress | None = None,
+    ) -> InstallReport:
+        """Put a version beside the one that serves, for a rollback: it was installed at `installed_at` elsewhere.
+
+        Raises:
+            SkillyardError: as `install`; more power than what serves has needs consent here too.
+        """
+        return self._pipeline().install(
+            Order(
+                source,
+                only=(skill_id,),
+                consent=consent,
+                accept_signer=accept_signer,
+                progress=progress,
+                kept_from=min(installed_at, datetime.now(UTC)),
             )
         )
 
@@ -376,7 +402,7 @@ class Registry:
             self._fetcher,
             self._unmet,
             self._scanner,
-            keep=self._keep,
+            keep=self.keep,
             store=self._store,
         )
 
