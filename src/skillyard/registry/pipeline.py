@@ -51,7 +51,7 @@ class Order:
 
     `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
     that it must have. `force` installs over local edits and yanked content, and installs the same content again. With
-    `accept_signer` another signer than before is taken, or none.
+    `accept_signer` another signer than before is taken, or none. Without `activate` the version that serves goes on serving.
     """
 
     source: Source
@@ -62,6 +62,7 @@ class Order:
     consent: Consent | None = None
     force: bool = False
     accept_signer: bool = False
+    activate: bool = True
     progress: Progress | None = None
 
 
@@ -229,9 +230,12 @@ class Pipeline:
                 path = self.versions.path(skill_id, version)
                 self.ledger.save(candidate, version, path, operation.id)
                 self.versions.place(candidate.tree, skill_id, version)
-            with log.step("activate", 90):
-                self.versions.activate(skill_id, version, operation.folder)
-            self.ledger.activate(skill_id, version, log, action=log.operation)
+            if order.activate or current is None:
+                with log.step("activate", 90):
+                    self.versions.activate(skill_id, version, operation.folder)
+                self.ledger.activate(skill_id, version, log, action=log.operation)
+            else:
+                self.ledger.shelve(skill_id, version, log)
             pruned = self.prune(skill_id, operation)
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
