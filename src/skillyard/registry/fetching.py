@@ -142,7 +142,8 @@ def _fresh(into: Path) -> Path:
 
 
 def _origin(source: Source, **more: str) -> Origin:
-    return Origin(source.kind, source.address, path=source.path, ref=source.ref, **more)
+    told = {"version": source.version, "notes": source.notes}
+    return Origin(source.kind, source.address, path=source.path, ref=source.ref, **(told | more))
 
 
 def _inside(tree: Path, path: str) -> Path:

@@ -233,12 +233,12 @@ class Ledger:
             self._set_current(connection, skill_id, version, row, now)
             self._end(connection, log, skill_id, version, action)
 
-    def keep(self, skill_id: str, version: str, moment: datetime, log: OpenLog) -> None:
-        """Write down that a version is whole but serves not, installed at `moment` elsewhere; end the log as a success."""
+    def shelve(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
+        """Write down a version that is whole and does not serve, installed now or at `moment`; end the log as a success."""
         with self.database.write() as connection:
-            values = {"status": "active", "installed_at": moment}
+            values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
             connection.execute(_advance(skill_id, version, "active").values(values))
-            self._end(connection, log, skill_id, version, "keep")
+            self._end(connection, log, skill_id, version, log.operation, "kept; another version serves")
 
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Write down that no version serves."""

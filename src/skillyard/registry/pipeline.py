@@ -51,8 +51,8 @@ class Order:
 
     `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
     that it must have. `force` installs over local edits and yanked content, and installs the same content again. With
-    `accept_signer` another signer than before is taken, or none. With `kept_from`, when it was installed elsewhere, a
-    version is put beside the one that serves.
+    `accept_signer` another signer than before is taken, or none. Without `activate` a version is put beside the one that
+    serves, as if it had been installed at the moment `installed_at`.
     """
 
     source: Source
@@ -63,8 +63,9 @@ class Order:
     consent: Consent | None = None
     force: bool = False
     accept_signer: bool = False
+    activate: bool = True
     progress: Progress | None = None
-    kept_from: datetime | None = None
+    installed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Pipeline:
         signer = versions[0].signer if versions else None
         if signer is None or candidate.skill_id in order.expected:
             return candidate
-        problem = self._signing_problem(candidate, versions[0], older=order.kept_from is not None)
+        problem = self._signing_problem(candidate, versions[0], older=order.installed_at is not None)
         if problem is None:
             return candidate
         if order.accept_signer:
@@ -225,7 +226,7 @@ class Pipeline:
                 change = self._change(candidate)
                 if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
                     raise _without_consent([change], asked=False)
-            version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id), order.kept_from)
+            version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id), order.installed_at)
             if self.store is not None:
                 with log.step("store", 75):
                     kept = keep_package(self.store, candidate.tree, operation.folder)
@@ -234,8 +235,8 @@ class Pipeline:
                 path = self.versions.path(skill_id, version)
                 self.ledger.save(candidate, version, path, operation.id)
                 self.versions.place(candidate.tree, skill_id, version)
-            if order.kept_from is not None:
-                self.ledger.keep(skill_id, version, order.kept_from, log)
+            if not order.activate and current is not None:
+                self.ledger.shelve(skill_id, version, log, order.installed_at)
                 return self._result(candidate, log, "kept", version, current)
             with log.step("activate", 90):
                 self.versions.activate(skill_id, version, operation.folder)
