@@ -13,14 +13,23 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, page, runs, wellknown
+from skillyard.server import definitions, discovered, health, installing, mirrored, runs, wellknown
 from skillyard.server.guard import LocalGuard
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
 
 __all__ = ["create_app"]
 
-_PROTOCOLS: Final = (health, installing, definitions, discovered, runs, wellknown, page)  # one module each, with its `routes`
+_PROTOCOLS: Final = (
+    health,
+    installing,
+    definitions,
+    discovered,
+    runs,
+    wellknown,
+    mirrored,
+)  # one module each, with its `routes`
 
 
 def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
@@ -36,6 +45,7 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
     app.state.service = Service(catalog, registry)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
     app.add_middleware(LocalGuard)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
