@@ -22,7 +22,7 @@ from skillyard.registry.model import (
     Result,
     SkillVersion,
 )
-from skillyard.registry.powers import PowerChange, Powers
+from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
@@ -52,4 +52,5 @@ __all__ = [
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "read_powers",
 ]
