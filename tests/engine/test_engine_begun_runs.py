@@ -76,6 +76,8 @@ async def test_who_ends_the_record_in_another_process_ends_the_run(
     engine: LocalEngine, records: Records, write: Write
 ) -> None:
     begun = await engine.begin(write("import time; time.sleep(60)"), {})
+    while records.journal.state(begun.run_id) != "running":
+        await asyncio.sleep(0.01)
     assert Journal(records.journal.database, owner=str(Owner.current())).stop(
         begun.run_id, "cancelled", RunError("CANCELLED", "from elsewhere")
     )
