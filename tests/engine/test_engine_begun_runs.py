@@ -51,9 +51,7 @@ async def test_a_run_waits_for_consent_and_runs_exactly_what_was_agreed_to(
     assert records.journal.get(begun.run_id).digest == skill.digest()
 
 
-async def test_a_run_that_nobody_agreed_to_has_failed_and_says_why(
-    engine: LocalEngine, records: Records, write: Write
-) -> None:
+async def test_a_run_that_nobody_agreed_to_has_failed_and_says_why(engine: LocalEngine, records: Records, write: Write) -> None:
     async def consent() -> str:
         raise ApprovalRejected("somebody said no")
 
@@ -72,9 +70,7 @@ async def test_a_run_is_cancelled_while_it_waits_for_consent(engine: LocalEngine
     assert records.journal.get(begun.run_id).state == "cancelled"
 
 
-async def test_who_ends_the_record_in_another_process_ends_the_run(
-    engine: LocalEngine, records: Records, write: Write
-) -> None:
+async def test_who_ends_the_record_in_another_process_ends_the_run(engine: LocalEngine, records: Records, write: Write) -> None:
     begun = await engine.begin(write("import time; time.sleep(60)"), {})
     while records.journal.state(begun.run_id) != "running":
         await asyncio.sleep(0.01)
