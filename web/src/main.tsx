@@ -1,10 +1,8 @@
 /** Starts the page. */
 import "@mantine/core/styles.css";
-import "@mantine/notifications/styles.css";
 import "./app/base.css";
 
 import { MantineProvider } from "@mantine/core";
-import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { setNonce } from "get-nonce";
@@ -14,6 +12,7 @@ import { createRoot } from "react-dom/client";
 import { cache } from "@/api/cache";
 import { router } from "@/app/routes";
 import { theme, variables } from "@/app/theme";
+import { NoticePlace } from "@/parts/notify";
 
 const place = document.getElementById("root");
 if (!place) throw new Error("index.html has no place for the page");
@@ -26,7 +25,7 @@ createRoot(place).render(
   <StrictMode>
     <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
       <QueryClientProvider client={cache}>
-        <Notifications position="bottom-right" />
+        <NoticePlace />
         <RouterProvider router={router} />
       </QueryClientProvider>
     </MantineProvider>

@@ -2,14 +2,15 @@
 import { Kbd, Text, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 
 import { useText } from "@/i18n";
 
 import classes from "./FindButton.module.css";
 import { shell } from "./words";
 
-const Palette = lazy(() => import("./Palette"));
+const load = () => import("./Palette");
+const Palette = lazy(load);
 const COMMAND = /mac|iphone|ipad/i.test(navigator.userAgent) ? "⌘" : "Ctrl";
 
 export function FindButton() {
@@ -17,6 +18,10 @@ export function FindButton() {
   const [wanted, setWanted] = useState(0);
   const open = () => setWanted((times) => times + 1);
   useHotkeys([["mod+K", open]], []);
+  useEffect(() => {
+    const later = setTimeout(() => void load(), 2_000); // at hand before it is wanted, after the page itself
+    return () => clearTimeout(later);
+  }, []);
   return (
     <>
       <UnstyledButton className={classes.button} onClick={open} aria-keyshortcuts="Control+K Meta+K">

@@ -65,7 +65,8 @@ export default function Palette({ wanted }: { wanted: number }) {
       filter={(_, actions) => actions}
       query={typed}
       onQueryChange={setTyped}
-      nothingFound={t.findEmpty}
+      nothingFound={found.isFetching ? t.finding : t.findEmpty}
+      overlayProps={{ blur: 0, backgroundOpacity: 0.4 }}
       scrollable
       maxHeight="min(60vh, 480px)"
       searchProps={{ leftSection: <IconSearch size={18} stroke={1.6} />, placeholder: t.find, "aria-label": t.find }}

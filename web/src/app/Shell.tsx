@@ -1,5 +1,5 @@
 /** The frame around every page: where one can go, what can be found, how it looks. */
-import { ActionIcon, AppShell, Box, Burger, Group, NavLink, ScrollArea, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, AppShell, Box, Burger, Group, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconMoon, IconSun } from "@tabler/icons-react";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
@@ -11,7 +11,7 @@ import { FindButton } from "./FindButton";
 import { Mark } from "./Mark";
 import { NAVIGATION } from "./navigation";
 import classes from "./Shell.module.css";
-import { SignIn } from "./SignIn";
+import { SignInPlace } from "./SignInPlace";
 import { shell } from "./words";
 
 export function Shell() {
@@ -45,7 +45,7 @@ export function Shell() {
         </Group>
       </AppShell.Header>
       <AppShell.Navbar aria-label={t.navigation}>
-        <AppShell.Section grow component={ScrollArea} type="scroll" px="xs" py="sm">
+        <AppShell.Section grow className={classes.places} px="xs" py="sm">
           {NAVIGATION.map(({ group, places }) => (
             <Box key={group} mb="md">
               <Text size="xs" c="dimmed" fw={600} px="sm" mb={4}>
@@ -69,7 +69,7 @@ export function Shell() {
       <AppShell.Main id="content" tabIndex={-1}>
         <Outlet />
       </AppShell.Main>
-      <SignIn />
+      <SignInPlace />
     </AppShell>
   );
 }

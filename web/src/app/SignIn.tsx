@@ -4,16 +4,15 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { asProblem } from "@/api/problem";
-import { signIn, useWantedKey } from "@/api/session";
+import { signIn } from "@/api/session";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
 
 import { shell } from "./words";
 
-export function SignIn() {
+export default function SignIn() {
   const t = useText(shell);
   const c = useText(common);
-  const wanted = useWantedKey();
   const cache = useQueryClient();
   const [key, setKey] = useState("");
   const asking = useMutation({
@@ -25,7 +24,7 @@ export function SignIn() {
   });
   const problem = asking.error ? asProblem(asking.error) : undefined;
   return (
-    <Modal opened={wanted !== undefined} onClose={() => undefined} withCloseButton={false} title={t.signIn} centered>
+    <Modal opened onClose={() => undefined} withCloseButton={false} title={t.signIn} centered>
       <form
         onSubmit={(event) => {
           event.preventDefault();

@@ -1,5 +1,5 @@
 /** Colours, type and spacing, in one place. */
-import { ActionIcon, Badge, Button, type CSSVariablesResolver, createTheme, Paper, Skeleton, Table, Tabs, Tooltip } from "@mantine/core";
+import { type CSSVariablesResolver, createTheme } from "@mantine/core";
 
 export const theme = createTheme({
   primaryColor: "pine",
@@ -19,14 +19,14 @@ export const theme = createTheme({
     gray: ["#f8f9fa", "#f1f3f5", "#e6e9ec", "#d8dde2", "#c3cad1", "#a1abb5", "#78838e", "#5a646e", "#3a424a", "#20262c"],
   },
   components: {
-    ActionIcon: ActionIcon.extend({ defaultProps: { variant: "subtle", color: "gray" } }),
-    Badge: Badge.extend({ defaultProps: { variant: "light", radius: "sm" }, styles: { label: { textTransform: "none", fontWeight: 560 } } }),
-    Button: Button.extend({ styles: { label: { fontWeight: 560 } } }),
-    Paper: Paper.extend({ defaultProps: { withBorder: true, radius: "md" } }),
-    Skeleton: Skeleton.extend({ defaultProps: { radius: "sm" } }),
-    Table: Table.extend({ defaultProps: { verticalSpacing: 8, horizontalSpacing: "sm" } }),
-    Tabs: Tabs.extend({ defaultProps: { keepMounted: false } }),
-    Tooltip: Tooltip.extend({ defaultProps: { withArrow: true, openDelay: 250, multiline: true, maw: 360, events: { hover: true, focus: true, touch: true } } }),
+    ActionIcon: { defaultProps: { variant: "subtle", color: "gray" } },
+    Badge: { defaultProps: { variant: "light", radius: "sm" }, styles: { label: { textTransform: "none", fontWeight: 560 } } },
+    Button: { styles: { label: { fontWeight: 560 } } },
+    Paper: { defaultProps: { withBorder: true, radius: "md" } },
+    Skeleton: { defaultProps: { radius: "sm" } },
+    Table: { defaultProps: { verticalSpacing: 8, horizontalSpacing: "sm" } },
+    Tabs: { defaultProps: { keepMounted: false } },
+    Tooltip: { defaultProps: { withArrow: true, openDelay: 250, multiline: true, maw: 360, events: { hover: true, focus: true, touch: true } } },
   },
 });
 

@@ -1,7 +1,6 @@
 /** The skills: all of them, or those that fit what somebody wants. */
 import { ActionIcon, Button, CloseButton, Group, Stack, Text, TextInput, Title, Tooltip } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { notifications } from "@mantine/notifications";
 import { IconBooks, IconMoodEmpty, IconPackageImport, IconRefresh, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -13,6 +12,7 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
 import { Loaded } from "@/parts/Loaded";
+import { notify, notifyProblem } from "@/parts/notify";
 import { Page } from "@/parts/Page";
 
 import { Filters } from "./Filters";
@@ -78,9 +78,9 @@ function RefreshButton() {
     mutationFn: refreshCatalog,
     onSuccess: async ({ added, changed, removed }) => {
       await cache.invalidateQueries({ queryKey: ["catalog"] });
-      notifications.show({ message: t.refreshed(added?.length ?? 0, changed?.length ?? 0, removed?.length ?? 0) });
+      notify({ message: t.refreshed(added?.length ?? 0, changed?.length ?? 0, removed?.length ?? 0) });
     },
-    onError: (error) => notifications.show({ color: "red", message: error.message }),
+    onError: notifyProblem,
   });
   return (
     <Tooltip label={t.refresh}>

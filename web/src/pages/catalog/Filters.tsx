@@ -1,5 +1,5 @@
 /** Narrow the list by where skills are from, whether they are offered, and their tags. */
-import { Button, Group, Select } from "@mantine/core";
+import { Button, Group, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { facetsQuery } from "@/api/catalog";
@@ -7,6 +7,7 @@ import type { CatalogSearch } from "@/app/routes";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 
+import classes from "./Filters.module.css";
 import { catalog } from "./words";
 
 interface Props {
@@ -24,17 +25,14 @@ export function Filters({ chosen, choose }: Props) {
     return [...values].map(([value, count]) => ({ value, label: `${labels[value] ?? value} (${format.number(count)})` }));
   };
   const one = (name: "source" | "state" | "tag", data: { value: string; label: string }[]) => (
-    <Select
+    <NativeSelect
       aria-label={t[name]}
-      placeholder={`${t[name]}: ${t.any}`}
-      data={data}
-      value={chosen[name] ?? null}
-      onChange={(value) => choose({ [name]: value ?? undefined })}
-      clearable
-      searchable={name === "tag"}
+      data={[{ value: "", label: `${t[name]}: ${t.any}` }, ...data]}
+      value={chosen[name] ?? ""}
+      onChange={(event) => choose({ [name]: event.currentTarget.value || undefined })}
       size="sm"
-      w={{ base: "100%", xs: 180 }}
-      comboboxProps={{ width: 240, position: "bottom-start" }}
+      className={classes.filter}
+      data-chosen={Boolean(chosen[name])}
     />
   );
   return (

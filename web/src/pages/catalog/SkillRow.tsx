@@ -12,7 +12,7 @@ import classes from "./SkillRow.module.css";
 import { catalog } from "./words";
 
 /** Every row is so high, in pixels, whatever a skill says of itself. */
-export const ROW = { plain: 92, fitting: 122 } as const;
+export const ROW = { plain: 92, fitting: 124 } as const;
 
 export function SkillRow({ skill, fit }: { skill: Entry; fit?: Fit | undefined }) {
   const t = useText(catalog);
@@ -49,7 +49,7 @@ export function SkillRow({ skill, fit }: { skill: Entry; fit?: Fit | undefined }
       )}
       {fit && (
         <Group gap={6} wrap="nowrap" className={classes.reasons}>
-          <Text size="xs" c="dimmed" component="span">
+          <Text size="xs" c="dimmed" component="span" visibleFrom="xs" className={classes.because}>
             {t.because}
           </Text>
           {matched.map(({ field, written }) => (
@@ -107,7 +107,7 @@ function Marks({ skill }: { skill: Entry }) {
         </Badge>
       )}
       <Tooltip label={t.sourceWhy[skill.source]}>
-        <Badge variant="default" visibleFrom="xs">
+        <Badge color="gray" visibleFrom="xs">
           {t.sources[skill.source]}
         </Badge>
       </Tooltip>
