@@ -31,9 +31,9 @@ function tableOf(value: readonly unknown[]): { columns: string[]; rows: Shape[] 
 /** The picture that a value is, as an address: its own data, or what tools write (`type: image`). */
 export function pictureOf(value: unknown): string | undefined {
   if (typeof value === "string") return PICTURE.test(value) ? value : undefined;
-  if (!isShape(value) || value["type"] !== "image" || typeof value["data"] !== "string") return undefined;
-  const kind = value["mimeType"] ?? value["media_type"];
-  return typeof kind === "string" ? pictureOf(`data:${kind};base64,${value["data"]}`) : undefined;
+  if (!isShape(value) || value.type !== "image" || typeof value.data !== "string") return undefined;
+  const kind = value.mimeType ?? value.media_type;
+  return typeof kind === "string" ? pictureOf(`data:${kind};base64,${value.data}`) : undefined;
 }
 
 export function Value({ value, depth = 0 }: { value: unknown; depth?: number }) {

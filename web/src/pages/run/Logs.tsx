@@ -28,7 +28,7 @@ export function Logs({ stdout, stderr, live }: { stdout: string; stderr: string;
             <SegmentedControl
               size="xs"
               value={stream}
-              onChange={(value) => setChosen(value as Stream)}
+              onChange={(value) => setChosen(value)}
               data={[
                 { value: "stdout", label: <Label name={t.stdout} text={stdout} /> },
                 { value: "stderr", label: <Label name={t.stderr} text={stderr} /> },

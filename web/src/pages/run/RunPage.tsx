@@ -8,7 +8,6 @@ import { cancelRun, type Heard, type RunDetail, runQuery, useRun } from "@/api/r
 import { isOver } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
