@@ -62,7 +62,7 @@ function Actions({ run }: { run: RunDetail }) {
   });
   return (
     <>
-      <Button variant="default" component={Link} to="/skills/$id" params={{ id: run.skill } as never}>
+      <Button variant="default" component={Link} to="/skills/$id" params={{ id: run.skill }}>
         {t.open}
       </Button>
       {!isOver(run.state) && (
