@@ -1,0 +1,155 @@
+/** What a skill tells a model, and what is known about it at a glance. */
+import { Alert, Anchor, Badge, Box, Code, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+
+import { fileAddress, fileQuery } from "@/api/files";
+import type { Portrait } from "@/api/skills";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { Facts } from "@/parts/Facts";
+import { Loaded } from "@/parts/Loaded";
+import Markdown from "@/parts/Markdown";
+import { plain } from "@/parts/text";
+
+import { body } from "./frontMatter";
+import classes from "./SkillPage.module.css";
+import { skill as table } from "./words";
+
+const route = getRouteApi("/skills/$id");
+
+export default function About({ skill }: { skill: Portrait }) {
+  const t = useText(table);
+  const navigate = route.useNavigate();
+  const text = useQuery(fileQuery(skill.id, skill.path.slice(skill.directory.length + 1) || "SKILL.md"));
+  return (
+    <Box className={classes.columns}>
+      <Stack gap="lg" miw={0}>
+        <Findings skill={skill} />
+        <Loaded query={text} skeleton={<Skeleton h={420} />}>
+          {(found) => {
+            const instructions = body(found).trim();
+            return instructions ? (
+              <Markdown picture={(path) => fileAddress(skill.id, path)} open={(file) => void navigate({ search: { tab: "files", file } })}>
+                {instructions}
+              </Markdown>
+            ) : (
+              <Text c="dimmed">{t.noText}</Text>
+            );
+          }}
+        </Loaded>
+      </Stack>
+      <Side skill={skill} />
+    </Box>
+  );
+}
+
+function Findings({ skill }: { skill: Portrait }) {
+  const t = useText(table);
+  if (skill.diagnostics.length === 0) return null;
+  const worst = skill.diagnostics.some(({ severity }) => severity === "error") ? "red" : "yellow";
+  return (
+    <Alert variant="light" color={worst} title={t.findings}>
+      <Stack gap={6}>
+        {skill.diagnostics.map(({ rule, message, line, fix }, index) => (
+          <Text key={index} size="sm" style={{ overflowWrap: "anywhere" }}>
+            <Code>{rule}</Code> {plain(message)}{" "}
+            <Text span c="dimmed" inherit>
+              ({t.line(line)})
+            </Text>
+            {fix && (
+              <Text size="sm" c="dimmed">
+                {t.fix}: {plain(fix)}
+              </Text>
+            )}
+          </Text>
+        ))}
+      </Stack>
+    </Alert>
+  );
+}
+
+function Side({ skill }: { skill: Portrait }) {
+  const t = useText(table);
+  const format = useFormat();
+  const size = skill.inventory["totalSizeBytes"];
+  const license = skill.front_matter["license"];
+  return (
+    <Stack gap="lg" component="aside">
+      <Facts
+        facts={[
+          [t.facts.id, <Code key="id">{skill.id}</Code>],
+          [t.facts.kind, skill.kind],
+          [t.facts.license, typeof license === "string" && plain(license)],
+          [t.facts.size, t.size(format.number(skill.files.length + 1), format.bytes(typeof size === "number" ? size : 0))],
+          [
+            t.facts.tags,
+            skill.tags.length > 0 && (
+              <Group gap={4} mt={2}>
+                {skill.tags.slice(0, 30).map((tag) => (
+                  <Badge key={tag} color="gray" component={Link} to="/skills" search={{ tag } as never} style={{ cursor: "pointer" }} maw="100%">
+                    {plain(tag)}
+                  </Badge>
+                ))}
+              </Group>
+            ),
+          ],
+          [t.facts.tools, skill.allowed_tools.length > 0 && skill.allowed_tools.map(plain).join(", ")],
+          [t.facts.models, !skill.model_invocable && t.forPeople],
+          [
+            t.facts.permission,
+            `${t.decisions[skill.permission.decision]}${skill.permission.pattern ? `, ${t.byRule(skill.permission.pattern)}` : ""}`,
+          ],
+          [
+            t.facts.namesakes,
+            skill.namesakes.length > 0 &&
+              skill.namesakes.map(({ id, directory }) => (
+                <Text key={id} size="sm">
+                  <Anchor component={Link} to="/skills/$id" params={{ id } as never} size="sm">
+                    {id}
+                  </Anchor>{" "}
+                  <Text span size="xs" c="dimmed">
+                    {directory}
+                  </Text>
+                </Text>
+              )),
+          ],
+          [t.facts.folder, <Code key="folder">{skill.directory}</Code>],
+          [t.facts.digest, <Code key="digest">{skill.digest}</Code>],
+        ]}
+      />
+      <Header skill={skill} />
+    </Stack>
+  );
+}
+
+/** The fields of the header that are not shown elsewhere, as they were read. */
+function Header({ skill }: { skill: Portrait }) {
+  const t = useText(table);
+  const fields = Object.entries(skill.front_matter).filter(([name]) => !SHOWN.has(name));
+  if (fields.length === 0) return null;
+  return (
+    <Box>
+      <Title order={2} size="h3" mb={2}>
+        {t.header}
+      </Title>
+      <Text size="xs" c="dimmed" mb="sm">
+        {t.headerHint}
+      </Text>
+      <Facts
+        facts={fields.map(([name, value]) => [
+          plain(name),
+          typeof value === "string" ? (
+            plain(value)
+          ) : (
+            <Code block fz="xs" key={name} mah={180} style={{ overflow: "auto" }} tabIndex={0}>
+              {JSON.stringify(value, null, 2)}
+            </Code>
+          ),
+        ])}
+      />
+    </Box>
+  );
+}
+
+const SHOWN = new Set(["name", "description", "displayName", "display_name", "display-name", "version", "license", "tags", "input_schema", "inputSchema", "allowed-tools", "allowed_tools"]);
