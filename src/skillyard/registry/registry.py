@@ -337,10 +337,10 @@ class Registry:
                 return self._pipeline().prune(skill_id, operation, keep=keep)
 
     def backfill(self) -> Backfilled:
-        """Fill the records from what is on the disk: definitions, versions, inventories and contents; safe to repeat."""
+        """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-        return backfill(self.versions_folder, self.work, self.ledger)
+        return backfill(self.versions_folder, self.work, self.ledger, self._store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 

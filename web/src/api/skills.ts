@@ -1,7 +1,7 @@
 /** One skill: everything about it, and what can be done with it. */
 import { queryOptions } from "@tanstack/react-query";
 
-import { answer, api } from "./client";
+import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 
 export type Portrait = components["schemas"]["PortraitOf"];
@@ -39,7 +39,7 @@ export const clientsQuery = (skill: string) =>
 export const toggleSkill = (skill: string) => answer(api.POST("/api/v1/catalog/toggle", { body: { skill } }));
 
 /** Delete a skill of the user, with its folder. */
-export const deleteSkill = (skill: string) => answer(api.DELETE("/api/v1/catalog", { params: { query: { skill } } }));
+export const deleteSkill = (skill: string) => whole(api.DELETE("/api/v1/catalog", { params: { query: { skill } } }));
 
 /** Let an installed skill serve no more; its versions stay. */
 export const uninstallSkill = (id: string) => answer(api.DELETE("/api/v1/skill-definitions/{id}", { params: { path: { id } } }));

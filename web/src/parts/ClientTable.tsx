@@ -6,7 +6,7 @@ import type { Loading } from "@/api/skills";
 import { useText } from "@/i18n";
 import { safety } from "@/pages/skill/safetyWords";
 
-import { plain } from "./text";
+import { visible } from "./foreign";
 
 export function ClientTable({ clients }: { clients: readonly Loading[] }) {
   const t = useText(safety);
@@ -26,13 +26,13 @@ export function ClientTable({ clients }: { clients: readonly Loading[] }) {
               </Table.Td>
               <Table.Td>
                 <Text size="sm" style={{ overflowWrap: "anywhere" }}>
-                  {t.shownAs} <bdi>{plain(name)}</bdi>
+                  {t.shownAs} <bdi>{visible(name)}</bdi>
                 </Text>
                 {problems.length + notes.length > 0 && (
                   <List size="xs" listStyleType="disc" mt={2}>
                     {[...problems, ...notes].map((one) => (
                       <List.Item key={one} c={problems.includes(one) ? undefined : "dimmed"}>
-                        {plain(one)}
+                        {visible(one)}
                       </List.Item>
                     ))}
                   </List>

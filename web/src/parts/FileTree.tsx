@@ -5,7 +5,7 @@ import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { useFormat } from "@/i18n/format";
 
 import classes from "./FileTree.module.css";
-import { plain } from "./text";
+import { visible } from "./foreign";
 
 export interface TreeFile {
   name: string;
@@ -90,7 +90,7 @@ export function FileTree({ label, files, chosen, choose, expanded = false }: Pro
           tabIndex={index === at ? 0 : -1}
           className={classes.row}
           style={{ paddingLeft: 8 + row.depth * 16 }}
-          title={plain(row.label)}
+          title={visible(row.label)}
           onClick={() => {
             setFocus(row.path);
             if (row.file) choose(row.path);
@@ -98,7 +98,7 @@ export function FileTree({ label, files, chosen, choose, expanded = false }: Pro
           }}
         >
           <Mark row={row} />
-          <span className={classes.name}>{plain(row.label)}</span>
+          <span className={classes.name}>{visible(row.label)}</span>
           {row.file && row.file.size > 0 && <span className={classes.size}>{format.bytes(row.file.size)}</span>}
         </li>
       ))}

@@ -9,7 +9,7 @@ import { common } from "@/i18n/common";
 import { safety } from "@/pages/skill/safetyWords";
 
 import classes from "./HarmList.module.css";
-import { pieces, plain } from "./text";
+import { visible } from "./foreign";
 
 const COLORS: Record<string, string> = { high: "red", medium: "orange", low: "yellow", info: "gray" };
 const SHOWN = 20;
@@ -42,21 +42,21 @@ export function HarmList({ findings, files, open }: Props) {
           <Group gap="xs" wrap="wrap" align="baseline">
             <Badge color={COLORS[found.severity] ?? "gray"}>{t.severity[found.severity] ?? found.severity}</Badge>
             <Text size="sm" fw={560} style={{ overflowWrap: "anywhere" }} flex="1 1 240px">
-              {plain(found.message)}
+              {visible(found.message)}
             </Text>
             {open ? (
               <Anchor component="button" type="button" size="xs" ff="monospace" title={t.openFile} onClick={() => open(found.file, found.line)}>
-                {plain(found.file)}:{found.line}
+                {visible(found.file)}:{found.line}
               </Anchor>
             ) : (
               <Code>
-                {plain(found.file)}:{found.line}
+                {visible(found.file)}:{found.line}
               </Code>
             )}
           </Group>
           {found.evidence && (
             <Box component="pre" className={classes.evidence} tabIndex={0}>
-              {pieces(found.evidence).map(({ text }) => text)}
+              {visible(found.evidence)}
             </Box>
           )}
           <Text size="xs" c="dimmed">
@@ -67,12 +67,12 @@ export function HarmList({ findings, files, open }: Props) {
           </Text>
           {found.allowed && (
             <Text size="xs" c="dimmed">
-              {t.allowed}: {plain(found.allowed)}
+              {t.allowed}: {visible(found.allowed)}
             </Text>
           )}
           {found.claimed && (
             <Text size="xs" c="dimmed">
-              {t.claimed}: {plain(found.claimed)}
+              {t.claimed}: {visible(found.claimed)}
             </Text>
           )}
         </Paper>

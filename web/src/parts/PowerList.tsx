@@ -6,8 +6,8 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { safety } from "@/pages/skill/safetyWords";
 
-import { Facts } from "./Facts";
-import { plain } from "./text";
+import { FactList } from "./FactList";
+import { visible } from "./foreign";
 
 const KINDS = ["scripts", "hosts", "environment", "packages", "servers", "tools", "hidden"] as const;
 const SHOWN = 12;
@@ -19,7 +19,7 @@ export function PowerList({ powers, before }: { powers: Powers; before?: Powers 
   return (
     <>
       {idle && <Text size="sm">{t.harmless}</Text>}
-      <Facts
+      <FactList
         facts={[
           ...KINDS.map((kind) => {
             const held = powers[kind] ?? [];
@@ -42,7 +42,7 @@ function Held({ held, known }: { held: readonly string[]; known: readonly string
       {sorted.slice(0, SHOWN).map((one) => (
         <List.Item key={one}>
           <Group gap={6} wrap="nowrap" component="span">
-            <Code style={{ overflowWrap: "anywhere" }}>{plain(one)}</Code>
+            <Code style={{ overflowWrap: "anywhere" }}>{visible(one)}</Code>
             {isNew(one) && (
               <Badge color="orange" size="xs">
                 {t.added}

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef } from "react";
 
 import { lines, type Word } from "./highlight";
 import classes from "./Source.module.css";
-import { pieces } from "./text";
+import { pieces } from "./hidden";
 
 const LINE = 21;
 const LONGEST = 2_000; // characters of one line that are drawn

@@ -1,16 +1,17 @@
 /** What a skill tells a model, and what is known about it at a glance. */
-import { Alert, Anchor, Badge, Box, Code, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Alert, Box, Code, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 
 import { fileAddress, fileQuery } from "@/api/files";
 import type { Portrait } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { Facts } from "@/parts/Facts";
+import { FactList } from "@/parts/FactList";
 import { Loaded } from "@/parts/Loaded";
+import { AnchorLink, BadgeLink } from "@/parts/links";
 import Markdown from "@/parts/Markdown";
-import { plain } from "@/parts/text";
+import { visible } from "@/parts/foreign";
 
 import { body } from "./frontMatter";
 import classes from "./SkillPage.module.css";
@@ -53,13 +54,13 @@ function Findings({ skill }: { skill: Portrait }) {
       <Stack gap={6}>
         {skill.diagnostics.map(({ rule, message, line, fix }, index) => (
           <Text key={index} size="sm" style={{ overflowWrap: "anywhere" }}>
-            <Code>{rule}</Code> {plain(message)}{" "}
+            <Code>{rule}</Code> {visible(message)}{" "}
             <Text span c="dimmed" inherit>
               ({t.line(line)})
             </Text>
             {fix && (
               <Text size="sm" c="dimmed">
-                {t.fix}: {plain(fix)}
+                {t.fix}: {visible(fix)}
               </Text>
             )}
           </Text>
@@ -76,25 +77,26 @@ function Side({ skill }: { skill: Portrait }) {
   const license = skill.front_matter["license"];
   return (
     <Stack gap="lg" component="aside">
-      <Facts
+      <FactList
+        stacked
         facts={[
           [t.facts.id, <Code key="id">{skill.id}</Code>],
           [t.facts.kind, skill.kind],
-          [t.facts.license, typeof license === "string" && plain(license)],
+          [t.facts.license, typeof license === "string" && visible(license)],
           [t.facts.size, t.size(format.number(skill.files.length + 1), format.bytes(typeof size === "number" ? size : 0))],
           [
             t.facts.tags,
             skill.tags.length > 0 && (
               <Group gap={4} mt={2}>
                 {skill.tags.slice(0, 30).map((tag) => (
-                  <Badge key={tag} color="gray" component={Link} to="/skills" search={{ tag } as never} style={{ cursor: "pointer" }} maw="100%">
-                    {plain(tag)}
-                  </Badge>
+                  <BadgeLink key={tag} color="gray" to="/skills" search={{ tag }} maw="100%">
+                    {visible(tag)}
+                  </BadgeLink>
                 ))}
               </Group>
             ),
           ],
-          [t.facts.tools, skill.allowed_tools.length > 0 && skill.allowed_tools.map(plain).join(", ")],
+          [t.facts.tools, skill.allowed_tools.length > 0 && skill.allowed_tools.map(visible).join(", ")],
           [t.facts.models, !skill.model_invocable && t.forPeople],
           [
             t.facts.permission,
@@ -105,9 +107,9 @@ function Side({ skill }: { skill: Portrait }) {
             skill.namesakes.length > 0 &&
               skill.namesakes.map(({ id, directory }) => (
                 <Text key={id} size="sm">
-                  <Anchor component={Link} to="/skills/$id" params={{ id } as never} size="sm">
+                  <AnchorLink to="/skills/$id" params={{ id }} size="sm">
                     {id}
-                  </Anchor>{" "}
+                  </AnchorLink>{" "}
                   <Text span size="xs" c="dimmed">
                     {directory}
                   </Text>
@@ -136,11 +138,12 @@ function Header({ skill }: { skill: Portrait }) {
       <Text size="xs" c="dimmed" mb="sm">
         {t.headerHint}
       </Text>
-      <Facts
+      <FactList
+        stacked
         facts={fields.map(([name, value]) => [
-          plain(name),
+          visible(name),
           typeof value === "string" ? (
-            plain(value)
+            visible(value)
           ) : (
             <Code block fz="xs" key={name} mah={180} style={{ overflow: "auto" }} tabIndex={0}>
               {JSON.stringify(value, null, 2)}

@@ -2,14 +2,15 @@
 import { ActionIcon, Button, Menu } from "@mantine/core";
 import { IconDots, IconEye, IconEyeOff, IconPackageOff, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { deleteSkill, installedId, type Portrait, toggleSkill, uninstallSkill } from "@/api/skills";
 import { useText } from "@/i18n";
 import { Confirm } from "@/parts/Confirm";
+import { ButtonLink } from "@/parts/links";
 import { notify, notifyProblem } from "@/parts/notify";
-import { plain } from "@/parts/text";
+import { visible } from "@/parts/foreign";
 
 import { skill as table } from "./words";
 
@@ -21,9 +22,9 @@ export function Actions({ skill }: { skill: Portrait }) {
   return (
     <>
       {skill.run.possible && tab !== "run" && (
-        <Button component={Link} to="/skills/$id" params={{ id: skill.id }} search={{ tab: "run" }} leftSection={<IconPlayerPlay size={16} />}>
+        <ButtonLink to="/skills/$id" params={{ id: skill.id }} search={{ tab: "run" }} leftSection={<IconPlayerPlay size={16} />}>
           {t.tabs.run}
-        </Button>
+        </ButtonLink>
       )}
       <Toggle skill={skill} />
       <More skill={skill} />
@@ -58,7 +59,7 @@ function More({ skill }: { skill: Portrait }) {
   const navigate = useNavigate();
   const [asked, setAsked] = useState(false);
   const known = installedId(skill.id);
-  const name = plain(skill.name);
+  const name = visible(skill.name);
   const removing = useMutation<unknown>({
     mutationFn: () => (known ? uninstallSkill(known) : deleteSkill(skill.id)),
     onSuccess: async () => {

@@ -19,7 +19,7 @@ export default function Clients({ skill }: { skill: Portrait }) {
   const known = installedId(skill.id);
   return (
     <Stack gap="xl" maw={860}>
-      <Section title={known ? t.commands : t.local} hint={known ? t.commandsWhy : t.localWhy}>
+      <Section title={known ? t.commands : t.local} lead={known ? t.commandsWhy : t.localWhy}>
         <Stack gap="md">
           {(known ? elsewhere(t, known) : here(t, skill)).map(([label, command]) => (
             <div key={label}>
@@ -31,7 +31,7 @@ export default function Clients({ skill }: { skill: Portrait }) {
           ))}
         </Stack>
       </Section>
-      <Section title={t.title} hint={s.clientsWhy}>
+      <Section title={t.title} lead={s.clientsWhy}>
         <Loaded query={loading} skeleton={<Skeleton h={260} />}>
           {(found) => <ClientTable clients={found} />}
         </Loaded>

@@ -13,7 +13,7 @@ import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
 import { FileTree } from "@/parts/FileTree";
 import { Loaded } from "@/parts/Loaded";
-import { plain } from "@/parts/text";
+import { visible } from "@/parts/foreign";
 
 import classes from "./Files.module.css";
 import { body } from "./frontMatter";
@@ -77,8 +77,8 @@ function Viewer({ skill, path, line, open }: Viewed) {
   return (
     <Box className={classes.viewer}>
       <Group justify="space-between" wrap="nowrap" className={classes.bar}>
-        <Text size="sm" ff="monospace" truncate miw={0} title={plain(path)}>
-          {plain(path)}
+        <Text size="sm" ff="monospace" truncate miw={0} title={visible(path)}>
+          {visible(path)}
         </Text>
         <Group gap="xs" wrap="nowrap">
           {markdown && (
@@ -92,14 +92,14 @@ function Viewer({ skill, path, line, open }: Viewed) {
               ]}
             />
           )}
-          <Button component="a" href={fileAddress(skill, path)} download={plain(path.split("/").pop() ?? path)} size="compact-sm" variant="default" leftSection={<IconDownload size={14} />}>
+          <Button component="a" href={fileAddress(skill, path)} download={visible(path.split("/").pop() ?? path)} size="compact-sm" variant="default" leftSection={<IconDownload size={14} />}>
             {c.download}
           </Button>
         </Group>
       </Group>
       {PICTURE.test(path) ? (
         <Box p="md" ta="center">
-          <Image src={fileAddress(skill, path)} alt={plain(path)} mah={560} w="auto" maw="100%" mx="auto" fit="contain" />
+          <Image src={fileAddress(skill, path)} alt={visible(path)} mah={560} w="auto" maw="100%" mx="auto" fit="contain" />
         </Box>
       ) : NO_TEXT.test(path) ? (
         <NoText />
@@ -133,7 +133,7 @@ function TextFile({ skill, path, line, open, rendered }: Viewed & { rendered: bo
                 </Markdown>
               </Box>
             ) : (
-              <Source text={found} path={path} line={line} label={plain(path)} />
+              <Source text={found} path={path} line={line} label={visible(path)} />
             )}
             <Text size="xs" c="dimmed" px="md" py={6} className={classes.foot}>
               {format.bytes(new TextEncoder().encode(found).length)}

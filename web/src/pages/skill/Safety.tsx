@@ -9,7 +9,7 @@ import { HarmList } from "@/parts/HarmList";
 import { Loaded } from "@/parts/Loaded";
 import { PowerList } from "@/parts/PowerList";
 import { Section } from "@/parts/Section";
-import { plain } from "@/parts/text";
+import { visible } from "@/parts/foreign";
 
 import { safety } from "./safetyWords";
 
@@ -28,11 +28,11 @@ export default function Safety({ skill }: { skill: Portrait }) {
         </Text>
       </Section>
       {skill.powers && (
-        <Section title={t.powers} hint={t.powersWhy}>
+        <Section title={t.powers} lead={t.powersWhy}>
           <PowerList powers={skill.powers} />
         </Section>
       )}
-      <Section title={t.scan} hint={t.scanWhy}>
+      <Section title={t.scan} lead={t.scanWhy}>
         <Loaded query={scan} skeleton={<Skeleton h={120} />}>
           {({ findings, files, skipped }) => (
             <Stack gap="sm">
@@ -44,7 +44,7 @@ export default function Safety({ skill }: { skill: Portrait }) {
                   </Text>
                   {skipped.map(({ file, reason }) => (
                     <Text key={file + reason} size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>
-                      {plain(file)}: {plain(reason)}
+                      {visible(file)}: {visible(reason)}
                     </Text>
                   ))}
                 </Box>

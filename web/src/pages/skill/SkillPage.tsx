@@ -1,18 +1,19 @@
 /** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
-import { Alert, Anchor, Badge, Box, Skeleton, Stack, Tabs, Text } from "@mantine/core";
+import { Alert, Badge, Box, Skeleton, Stack, Tabs, Text } from "@mantine/core";
 import { IconArrowLeft, IconBook, IconDevices, IconFiles, IconHistory, IconPlayerPlay, IconShield, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
 
 import { asProblem } from "@/api/problem";
 import { installedId, type Portrait, portraitQuery } from "@/api/skills";
 import { useText } from "@/i18n";
 import { catalog } from "@/pages/catalog/words";
+import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { StateBadge } from "@/parts/StateBadge";
-import { plain } from "@/parts/text";
+import { visible } from "@/parts/foreign";
 
 import { Actions } from "./Actions";
 import classes from "./SkillPage.module.css";
@@ -92,7 +93,7 @@ function OneSkill({ skill }: { skill: Portrait }) {
 function Frame({ skill, children }: { skill: Portrait; children: ReactNode }) {
   const t = useText(table);
   const c = useText(catalog);
-  const name = plain(skill.display_name ?? skill.name) || skill.id;
+  const name = visible(skill.display_name ?? skill.name) || skill.id;
   return (
     <>
       <Back />
@@ -104,7 +105,7 @@ function Frame({ skill, children }: { skill: Portrait; children: ReactNode }) {
             <Badge color="gray">{c.sources[skill.source]}</Badge>
             {skill.version && (
               <Text component="span" ff="monospace" size="sm" c="dimmed" truncate maw={160}>
-                {plain(skill.version)}
+                {visible(skill.version)}
               </Text>
             )}
           </>
@@ -113,11 +114,11 @@ function Frame({ skill, children }: { skill: Portrait; children: ReactNode }) {
           <Stack gap={2}>
             {skill.display_name && (
               <Text span ff="monospace" size="sm">
-                {plain(skill.name)}
+                {visible(skill.name)}
               </Text>
             )}
             <Text span inherit lineClamp={4} style={{ overflowWrap: "anywhere" }}>
-              <bdi>{plain(skill.description) || c.noDescription}</bdi>
+              <bdi>{visible(skill.description) || c.noDescription}</bdi>
             </Text>
           </Stack>
         }
@@ -156,9 +157,9 @@ function Back() {
   const t = useText(table);
   return (
     <Box className={classes.back}>
-      <Anchor component={Link} to="/skills" size="sm" c="dimmed">
+      <AnchorLink to="/skills" size="sm" c="dimmed">
         <IconArrowLeft size={14} aria-hidden /> {t.all}
-      </Anchor>
+      </AnchorLink>
     </Box>
   );
 }
