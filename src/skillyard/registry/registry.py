@@ -398,6 +398,10 @@ class Registry:
         skill_id = None if name is None else self.skill(name, installed=False).skill_id
         return self.ledger.history(skill_id, limit=limit)
 
+    def operation(self, operation_id: str) -> tuple[InstallLog, ...]:
+        """The logs of one operation, one for each skill it is about; none when there never was such an operation."""
+        return self.ledger.history(operation_id=operation_id, limit=1000)
+
     def trouble(self) -> Iterator[tuple[str, str]]:
         """What is wrong with installed skills: withdrawn versions, requirements not met here, and those that go in a circle."""
         for skill_id in (skill.skill_id for skill in self.ledger.skills()):

@@ -16,7 +16,7 @@ from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Definition, Listed, listed
+from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, listed
 
 __all__ = ["FILE", "definition", "routes"]
 
@@ -40,7 +40,7 @@ class Preview(BaseModel):
 
     skillId: str  # noqa: N815
     skillMdContent: str  # noqa: N815
-    fileInventory: dict[str, Any]  # noqa: N815
+    fileInventory: FileInventory  # noqa: N815
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def preview(service: Served, id: str) -> Answer[Preview]:  # noqa: A002
     """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
     skill = service.registry.skill(id)
     service.admit_installed(skill)
-    inventory = dict(skill.file_inventory or {})
-    return Answer(data=Preview(skillId=skill.skill_id, skillMdContent=skill.skill_md_content or "", fileInventory=inventory))
+    shape = {"skillId": skill.skill_id, "skillMdContent": skill.skill_md_content or "", "fileInventory": skill.file_inventory}
+    return Answer(data=Preview.model_validate(shape))
 
 
 FILE: Final[dict[int | str, dict[str, Any]]] = {

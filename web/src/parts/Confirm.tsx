@@ -1,38 +1,36 @@
-/** Asks once more before something is done that cannot be seen beforehand. */
+/** Asks before something is done that cannot be taken back at once. */
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
 
-import { ErrorState } from "./ErrorState";
-
 interface Props {
   opened: boolean;
-  close: () => void;
   title: string;
+  /** What will happen, and what will stay. */
   children: ReactNode;
-  /** What the button says, and what it does. */
+  /** The word on the button that does it. */
   action: string;
-  act: () => Promise<unknown>;
+  danger?: boolean;
+  busy?: boolean;
+  act: () => unknown;
+  close: () => void;
 }
 
-export function Confirm({ opened, close, title, children, action, act }: Props) {
+export function Confirm({ opened, title, children, action, danger = false, busy = false, act, close }: Props) {
   const t = useText(common);
-  const acting = useMutation({ mutationFn: act, onSuccess: close });
   return (
     <Modal opened={opened} onClose={close} title={title} centered closeButtonProps={{ "aria-label": t.close }}>
-      <Stack gap="md">
-        <Text component="div" size="sm">
+      <Stack gap="lg">
+        <Text component="div" size="sm" style={{ overflowWrap: "anywhere" }}>
           {children}
         </Text>
-        {acting.error && <ErrorState error={acting.error} />}
         <Group justify="flex-end" gap="sm">
           <Button variant="default" onClick={close} data-autofocus>
             {t.cancel}
           </Button>
-          <Button color="red" loading={acting.isPending} onClick={() => acting.mutate()}>
+          <Button {...(danger ? { color: "red" } : {})} loading={busy} onClick={() => void act()}>
             {action}
           </Button>
         </Group>

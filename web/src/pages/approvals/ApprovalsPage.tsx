@@ -1,8 +1,7 @@
 /** What waits for an answer, and what was agreed to. */
-import { Anchor, Button, Code, Skeleton, Stack, Table, Text } from "@mantine/core";
+import { Button, Code, Skeleton, Stack, Table, Text } from "@mantine/core";
 import { IconChecks } from "@tabler/icons-react";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { type Approval, approvalsQuery, questionsQuery, revokeApproval } from "@/api/approvals";
@@ -10,7 +9,9 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Confirm } from "@/parts/Confirm";
 import { EmptyState } from "@/parts/EmptyState";
+import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
@@ -55,6 +56,11 @@ function Kept({ agreed }: { agreed: readonly Approval[] }) {
   const format = useFormat();
   const cache = useQueryClient();
   const [chosen, setChosen] = useState<Approval>();
+  const revoking = useMutation({
+    mutationFn: revokeApproval,
+    onSuccess: () => setChosen(undefined),
+    onSettled: () => cache.invalidateQueries(approvalsQuery()),
+  });
   return (
     <>
       <Table.ScrollContainer minWidth={560} type="native">
@@ -71,9 +77,9 @@ function Kept({ agreed }: { agreed: readonly Approval[] }) {
             {agreed.map((approval) => (
               <Table.Tr key={`${approval.skill_id} ${approval.digest}`}>
                 <Table.Td>
-                  <Anchor component={Link} to="/skills/$id" params={{ id: approval.skill_id }} size="sm">
+                  <AnchorLink to="/skills/$id" params={{ id: approval.skill_id }} size="sm">
                     <bdi>{visible(approval.skill_id)}</bdi>
-                  </Anchor>
+                  </AnchorLink>
                 </Table.Td>
                 <Table.Td>
                   <Code title={approval.digest}>{approval.digest.slice(0, 19)}…</Code>
@@ -96,11 +102,11 @@ function Kept({ agreed }: { agreed: readonly Approval[] }) {
         close={() => setChosen(undefined)}
         title={t.revokeTitle}
         action={t.revoke}
-        act={async () => {
-          if (chosen) await revokeApproval(chosen.skill_id);
-          await cache.invalidateQueries(approvalsQuery());
-        }}
+        danger
+        busy={revoking.isPending}
+        act={() => chosen && revoking.mutate(chosen.skill_id)}
       >
+        {revoking.error && <ErrorState error={revoking.error} />}
         <bdi>{t.revokeWhy(visible(chosen?.skill_id ?? ""))}</bdi>
       </Confirm>
     </>

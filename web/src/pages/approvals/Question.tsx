@@ -1,8 +1,7 @@
 /** One question that waits: what is asked, about which content, and the answers. */
-import { Anchor, Button, Code, Group, Menu, Paper, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Code, Group, Menu, Paper, Stack, Text, TextInput } from "@mantine/core";
 import { IconCheck, IconChevronDown, IconX } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { answerQuestion, approvalsQuery, type PendingQuestion, questionsQuery, type Verdict } from "@/api/approvals";
@@ -10,6 +9,7 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
 
 import { approvals } from "./words";
 
@@ -37,13 +37,13 @@ export function Question({ question }: { question: PendingQuestion }) {
           <bdi>{visible(question.description)}</bdi>
         </Text>
         <Group gap="md">
-          <Anchor component={Link} to="/skills/$id" params={{ id: question.skill_id }} size="sm">
+          <AnchorLink to="/skills/$id" params={{ id: question.skill_id }} size="sm">
             {t.look}
-          </Anchor>
+          </AnchorLink>
           {question.run_id && (
-            <Anchor component={Link} to="/runs/$id" params={{ id: question.run_id }} size="sm">
+            <AnchorLink to="/runs/$id" params={{ id: question.run_id }} size="sm">
               {t.run}
-            </Anchor>
+            </AnchorLink>
           )}
           <Text size="xs" c="dimmed">
             <bdi>{visible(question.asked_by)}</bdi> · {t.content} <Code title={question.digest}>{question.digest.slice(0, 19)}…</Code>
