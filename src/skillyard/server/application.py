@@ -17,6 +17,7 @@ from skillyard.registry import Registry
 from skillyard.server import (
     approvals,
     definitions,
+    differences,
     discovered,
     health,
     installing,
@@ -39,6 +40,7 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 _PROTOCOLS: Final = (
     health,
     definitions,
+    differences,
     portraits,
     operations,
     installing,

@@ -14,6 +14,7 @@ from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
+from skillyard.server.install_shapes import InstallLogDetail, InstallResult, VersionDetail, log_detail, result_detail
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, listed
@@ -78,11 +79,11 @@ def get_definition(service: Served, id: str) -> Answer[Definition]:  # noqa: A00
 
 
 @routes.delete("/{id}", responses=WRITING, dependencies=[needs("skills:write")])
-def uninstall(service: Served, id: str) -> Answer[dict[str, Any]]:  # noqa: A002
+def uninstall(service: Served, id: str) -> Answer[InstallResult]:  # noqa: A002
     """Let a skill serve no more; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
     service.refresh()
-    return Answer(data=result.to_dict())
+    return Answer(data=result_detail(result))
 
 
 @routes.get("/{id}/preview", responses=READING)
@@ -117,17 +118,17 @@ def _folder(service: Service, name: str) -> _Folder:
 
 
 @routes.get("/{id}/versions", responses=READING)
-def list_versions(service: Served, id: str, page: _Page = 1, limit: _Limit = 20) -> Listed[dict[str, Any]]:  # noqa: A002
+def list_versions(service: Served, id: str, page: _Page = 1, limit: _Limit = 20) -> Listed[VersionDetail]:  # noqa: A002
     """Every version of a skill, the newest first."""
-    return listed([version.to_dict() for version in service.registry.versions(id)], page, limit)
+    return listed([VersionDetail.model_validate(version.to_dict()) for version in service.registry.versions(id)], page, limit)
 
 
 @routes.post("/{id}/rollback", responses=WRITING, dependencies=[needs("skills:write")])
-def rollback(service: Served, id: str, body: Rollback) -> Answer[dict[str, Any]]:  # noqa: A002
+def rollback(service: Served, id: str, body: Rollback) -> Answer[InstallResult]:  # noqa: A002
     """Let an earlier version serve; an uninstalled skill comes back this way too."""
     result = service.registry.rollback(id, body.version, force=body.force)
     service.refresh()
-    return Answer(data=result.to_dict())
+    return Answer(data=result_detail(result))
 
 
 @routes.get("/{id}/install-logs", responses=READING)
@@ -135,6 +136,6 @@ def list_logs(
     service: Served,
     id: str,  # noqa: A002
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Answer[list[dict[str, Any]]]:
+) -> Answer[list[InstallLogDetail]]:
     """What was done to a skill, the newest first, each with its steps."""
-    return Answer(data=[log.to_dict() for log in service.registry.history(id, limit=limit)])
+    return Answer(data=[log_detail(log) for log in service.registry.history(id, limit=limit)])

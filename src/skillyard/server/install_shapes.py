@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from skillyard.registry import Inspected, InstallLog
+from skillyard.registry import Inspected, InstallLog, Result
 from skillyard.registry.model import LogStatus, Operation, PackageState
 from skillyard.server.shapes import Definition, FileInventory
 
 __all__ = [
     "ClientLoading",
+    "Diagnosis",
     "InspectedSkill",
     "InstallEnded",
     "InstallError",
@@ -31,6 +32,7 @@ __all__ = [
     "VersionDetail",
     "inspected",
     "log_detail",
+    "result_detail",
 ]
 
 
@@ -335,6 +337,11 @@ def inspected(skill: Inspected) -> InspectedSkill:
             "change": skill.change and skill.change.to_dict(),
         }
     )
+
+
+def result_detail(result: Result) -> InstallResult:
+    """The shape of what became of a skill; a rollback fetches nothing, so it has no origin."""
+    return InstallResult.model_validate({**result.to_dict(), "origin": dict(result.origin) or None})
 
 
 def log_detail(log: InstallLog) -> InstallLogDetail:
