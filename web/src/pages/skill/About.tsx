@@ -73,8 +73,8 @@ function Findings({ skill }: { skill: Portrait }) {
 function Side({ skill }: { skill: Portrait }) {
   const t = useText(table);
   const format = useFormat();
-  const size = skill.inventory["totalSizeBytes"];
-  const license = skill.front_matter["license"];
+  const size = skill.inventory.totalSizeBytes;
+  const license = skill.front_matter.license;
   return (
     <Stack gap="lg" component="aside">
       <FactList

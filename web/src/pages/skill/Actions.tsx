@@ -60,7 +60,7 @@ function More({ skill }: { skill: Portrait }) {
   const [asked, setAsked] = useState(false);
   const known = installedId(skill.id);
   const name = visible(skill.name);
-  const removing = useMutation<unknown>({
+  const removing = useMutation({
     mutationFn: () => (known ? uninstallSkill(known) : deleteSkill(skill.id)),
     onSuccess: async () => {
       setAsked(false);

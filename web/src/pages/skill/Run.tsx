@@ -122,7 +122,7 @@ function RunForm({ skill, busy, again, start }: FormProps) {
             <Button type="submit" loading={busy} leftSection={<IconPlayerPlay size={16} />}>
               {again ? t.again : t.run}
             </Button>
-            {skill.front_matter["cacheable"] === "true" && (
+            {skill.front_matter.cacheable === "true" && (
               <Checkbox label={t.fresh} checked={fresh} onChange={(event) => setFresh(event.currentTarget.checked)} />
             )}
           </Group>

@@ -83,6 +83,6 @@ export function SchemaField({ field, value, trouble, set }: Props) {
 
 /** The first example that the schema gives. */
 function example(schema: Field["schema"]): string | undefined {
-  const found = Array.isArray(schema["examples"]) ? (schema["examples"][0] as unknown) : schema["example"];
+  const found = Array.isArray(schema.examples) ? (schema.examples[0] as unknown) : schema.example;
   return found === undefined ? undefined : visible(typeof found === "string" ? found : JSON.stringify(found)).slice(0, 120);
 }

@@ -35,19 +35,19 @@ const text = (value: unknown): string => (typeof value === "string" ? value : ""
 
 /** The fields of a schema; nothing when it is no object with named properties, so that only JSON can be written. */
 export function fieldsOf(schema: unknown): Field[] | undefined {
-  const properties = object(object(schema)?.["properties"]);
+  const properties = object(object(schema)?.properties);
   if (!properties || Object.keys(properties).length === 0) return undefined;
-  const required = object(schema)?.["required"];
+  const required = object(schema)?.required;
   const needed = new Set(Array.isArray(required) ? required : []);
   return Object.entries(properties).map(([name, found]) => field(name, object(found) ?? {}, needed.has(name)));
 }
 
 function field(name: string, schema: Schema, required: boolean): Field {
-  const choices = Array.isArray(schema["enum"]) ? (schema["enum"] as unknown[]) : undefined;
+  const choices = Array.isArray(schema.enum) ? (schema.enum as unknown[]) : undefined;
   return {
     name,
-    label: text(schema["title"]) || name,
-    description: text(schema["description"]),
+    label: text(schema.title) || name,
+    description: text(schema.description),
     required,
     kind: choices ? "choice" : kind(schema, name),
     options: (choices ?? []).map((choice) => ({ value: JSON.stringify(choice), label: typeof choice === "string" ? choice : JSON.stringify(choice) })),
@@ -56,32 +56,34 @@ function field(name: string, schema: Schema, required: boolean): Field {
 }
 
 function kind(schema: Schema, name: string): Kind {
-  const types = ([] as unknown[]).concat(schema["type"] ?? []).filter((type) => type !== "null");
+  const types = ([] as unknown[]).concat(schema.type ?? []).filter((type) => type !== "null");
   if (types.length !== 1) return types.length === 0 && "const" in schema ? "json" : types.length === 0 ? "line" : "json";
   const [type] = types;
   if (type === "string") return isLong(schema, name) ? "text" : "line";
   if (type === "integer" || type === "number" || type === "boolean") return type;
-  if (type === "array" && text(object(schema["items"])?.["type"]) === "string" && !object(schema["items"])?.["enum"]) return "list";
+  if (type === "array" && text(object(schema.items)?.type) === "string" && !object(schema.items)?.enum) return "list";
   return "json";
 }
 
 /** Whether more than a line is to be expected. */
 function isLong(schema: Schema, name: string): boolean {
-  const most = Number(schema["maxLength"]);
-  return most > 200 || (!most && /text|content|body|code|document|markdown|prompt|message|csv|html/i.test(name) && !schema["format"]);
+  const most = Number(schema.maxLength);
+  return most > 200 || (!most && /text|content|body|code|document|markdown|prompt|message|csv|html/i.test(name) && !schema.format);
 }
 
 /** The defaults of the schema. */
 export function initial(fields: readonly Field[]): Values {
-  return Object.fromEntries(fields.map((field) => [field.name, written(field, field.schema["default"])]));
+  return Object.fromEntries(fields.map((field) => [field.name, written(field, field.schema.default)]));
 }
 
 function written({ kind }: Field, value: unknown): string {
   if (value === undefined || value === null) return "";
-  if (kind === "list" && Array.isArray(value)) return value.map(String).join("\n");
+  if (kind === "list" && Array.isArray(value)) return value.map((one) => plain(one)).join("\n");
   if (kind === "choice" || kind === "json") return JSON.stringify(value, null, kind === "json" ? 2 : 0);
-  return typeof value === "object" ? JSON.stringify(value) : String(value as string | number | boolean);
+  return plain(value);
 }
+
+const plain = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** What the fields come to; what is empty and not required is left out. */
 export function outcome(schema: unknown, fields: readonly Field[], values: Values): Outcome {
@@ -121,7 +123,7 @@ export function checked(schema: unknown, parameters: unknown, known: ReadonlySet
   const described = object(schema);
   if (!described) return {};
   try {
-    const { errors } = new Validator(described as never, "2020-12", false).validate(parameters);
+    const { errors } = new Validator(described, "2020-12", false).validate(parameters);
     const problems: Record<string, Trouble> = {};
     for (const { instanceLocation, keyword, error } of errors) {
       if (keyword === "properties" || keyword === "$ref" || keyword === "items") continue; // the next one says what it is
