@@ -1,4 +1,4 @@
-import { words } from "@/i18n";
+import { labels, words } from "@/i18n";
 
 /** What a skill may do and what is found in it: on its own page, and before it is installed. */
 export const safety = words(
@@ -17,14 +17,14 @@ export const safety = words(
       hidden: "Hidden files it brings",
     },
     files: "Files of the workspace",
-    filesystem: { none: "none", "read-only": "may be read", "read-write": "may be read and changed" },
+    filesystem: labels({ none: "none", "read-only": "may be read", "read-write": "may be read and changed" }),
     limits: "Limits of a run",
     limit: (time: string, memory: string) => `${time}, ${memory} of memory`,
     scan: "What the scanner says",
     scanWhy: "Advice: nothing is blocked or allowed by it.",
     clean: "Nothing was found.",
     cleanWhy: (files: number) => `${files} files were read.`,
-    severity: { high: "high", medium: "medium", low: "low", info: "note" },
+    severity: labels({ high: "high", medium: "medium", low: "low", info: "note" }),
     why: "Why it matters",
     fix: "How to mend it",
     allowed: "Suppressed by the operator",
@@ -44,13 +44,13 @@ export const safety = words(
     loads: "Loads it",
     refuses: "Does not load it",
     shownAs: "Shown as",
-    clients: {
+    clients: labels({
       claude: "Claude Code",
       codex: "Codex",
       gemini: "Gemini CLI",
       opencode: "OpenCode",
       api: "Claude API",
-    },
+    }),
   },
   {
     powers: "它能做什么",

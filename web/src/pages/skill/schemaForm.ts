@@ -78,10 +78,12 @@ export function initial(fields: readonly Field[]): Values {
 
 function written({ kind }: Field, value: unknown): string {
   if (value === undefined || value === null) return "";
-  if (kind === "list" && Array.isArray(value)) return value.map(String).join("\n");
+  if (kind === "list" && Array.isArray(value)) return value.map((one) => plain(one)).join("\n");
   if (kind === "choice" || kind === "json") return JSON.stringify(value, null, kind === "json" ? 2 : 0);
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return plain(value);
 }
+
+const plain = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** What the fields come to; what is empty and not required is left out. */
 export function outcome(schema: unknown, fields: readonly Field[], values: Values): Outcome {
