@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import approvals, definitions, discovered, health, installing, mirrored, runs, wellknown
+from skillyard.server import approvals, definitions, discovered, health, installing, mirrored, portraits, runs, wellknown
 from skillyard.server.guard import LocalGuard
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
@@ -27,6 +27,7 @@ _PROTOCOLS: Final = (
     health,
     installing,
     definitions,
+    portraits,
     discovered,
     runs,
     approvals,
