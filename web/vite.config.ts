@@ -11,6 +11,7 @@ const server = process.env.SKILLYARD_SERVER ?? "http://127.0.0.1:8787";
 
 export default defineConfig({
   plugins: [react()],
+  html: { cspNonce: "__NONCE__" }, // the server writes a new one into each document: styles that are made while the page runs carry it
   resolve: { alias: { "@": here("./src") } },
   build: {
     outDir: here("../src/skillyard/server/static"),

@@ -15,6 +15,7 @@ from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import approvals, definitions, discovered, health, installing, mirrored, portraits, runs, wellknown
 from skillyard.server.guard import LocalGuard
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
 from skillyard.server.streams import describe_streams
@@ -50,6 +51,7 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
     service = app.state.service = Service(catalog, registry)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
     app.add_middleware(LocalGuard)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents

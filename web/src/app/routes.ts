@@ -1,6 +1,8 @@
 /** Every address of the page, and the part that is loaded for it. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
 
+import { RUN_STATES, type RunState } from "@/api/runStates";
+
 import { Failed, Missing } from "./Failed";
 import { Shell } from "./Shell";
 
@@ -52,8 +54,30 @@ const install = createRoute({
   component: lazyRouteComponent(() => import("@/pages/install/InstallPage"), "InstallPage"),
 });
 
+/** What the list of runs is narrowed to. */
+export interface RunsSearch {
+  skill?: string | undefined;
+  state?: RunState | undefined;
+}
+
+const runs = createRoute({
+  getParentRoute: () => root,
+  path: "/runs",
+  validateSearch: (found: Record<string, unknown>): RunsSearch => ({
+    skill: text(found.skill),
+    state: RUN_STATES.find((state) => state === found.state),
+  }),
+  component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage"),
+});
+
+const run = createRoute({
+  getParentRoute: () => root,
+  path: "/runs/$id",
+  component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install]),
+  routeTree: root.addChildren([home, skills, skill, install, runs, run]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,
