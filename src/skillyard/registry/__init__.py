@@ -23,7 +23,7 @@ from skillyard.registry.model import (
     Result,
     SkillVersion,
 )
-from skillyard.registry.powers import PowerChange, Powers
+from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
@@ -57,4 +57,5 @@ __all__ = [
     "SkillVersion",
     "SourceFetcher",
     "new_operation_id",
+    "read_powers",
 ]

@@ -337,10 +337,10 @@ class Registry:
                 return self._pipeline().prune(skill_id, operation, keep=keep)
 
     def backfill(self) -> Backfilled:
-        """Fill the records from what is on the disk: definitions, versions, inventories and contents; safe to repeat."""
+        """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-        return backfill(self.versions_folder, self.work, self.ledger)
+        return backfill(self.versions_folder, self.work, self.ledger, self._store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 
@@ -383,6 +383,14 @@ class Registry:
         skill_id = self.skill(name, installed=False).skill_id
         there = set(self.versions_folder.names(skill_id))
         return tuple(replace(version, removed=version.version not in there) for version in self.ledger.versions(skill_id))
+
+    def version(self, name: str, version: str) -> SkillVersion:
+        """The version with that install version, or the newest that declares it.
+
+        Raises:
+            SkillNotFound, VersionNotFound: there is no such skill or version.
+        """
+        return named_version(self.versions(name), version)
 
     def current(self, name: str) -> SkillVersion:
         """The version that serves.
@@ -472,7 +480,7 @@ class Registry:
             self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
 
     def _version(self, name: str, version: str | None) -> SkillVersion:
-        return self.current(name) if version is None else named_version(self.versions(name), version)
+        return self.current(name) if version is None else self.version(name, version)
 
 
 def source_of(origin: Origin) -> Source:

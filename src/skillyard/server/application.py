@@ -14,8 +14,21 @@ from skillyard import __version__
 from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import approvals, definitions, discovered, health, installing, mirrored, operations, runs, wellknown
+from skillyard.server import (
+    approvals,
+    definitions,
+    discovered,
+    health,
+    installing,
+    mirrored,
+    operations,
+    portraits,
+    runs,
+    versions,
+    wellknown,
+)
 from skillyard.server.guard import LocalGuard
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
 from skillyard.server.streams import describe_streams
@@ -27,8 +40,10 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 _PROTOCOLS: Final = (
     health,
     definitions,
+    versions,
     operations,
     installing,
+    portraits,
     discovered,
     runs,
     approvals,
@@ -53,6 +68,7 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
     service = app.state.service = Service(catalog, registry)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
     app.add_middleware(LocalGuard)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
