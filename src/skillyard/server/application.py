@@ -24,7 +24,6 @@ from skillyard.server import (
     operations,
     portraits,
     runs,
-    versions,
     wellknown,
 )
 from skillyard.server.guard import LocalGuard
@@ -40,10 +39,9 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 _PROTOCOLS: Final = (
     health,
     definitions,
-    versions,
+    portraits,
     operations,
     installing,
-    portraits,
     discovered,
     runs,
     approvals,
