@@ -24,6 +24,7 @@ from skillyard.server import (
     operations,
     portraits,
     runs,
+    versions,
     wellknown,
 )
 from skillyard.server.guard import LocalGuard
@@ -39,9 +40,10 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 _PROTOCOLS: Final = (
     health,
     definitions,
-    portraits,
+    versions,
     operations,
     installing,
+    portraits,
     discovered,
     runs,
     approvals,
