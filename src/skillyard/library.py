@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
+    from skillyard.agents import AgentBook
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, Worker
@@ -422,6 +423,13 @@ class Catalog(room.Catalog):
         from skillyard.execution import Executor
 
         return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
+
+    def agents(self) -> AgentBook:
+        """The agents that were defined for this home, kept with the runs."""
+        from skillyard.agents import AgentBook
+
+        records = self.records()
+        return AgentBook(lambda: records.database)
 
     def memory(self) -> SqlMemoryService:
         """The memories of this home, kept with the runs."""

@@ -15,6 +15,7 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    agents,
     approvals,
     definitions,
     discovered,
@@ -47,6 +48,7 @@ _PROTOCOLS: Final = (
     discovered,
     runs,
     approvals,
+    agents,
     wellknown,
     mirrored,
 )
