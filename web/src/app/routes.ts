@@ -84,8 +84,14 @@ const run = createRoute({
   component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
 });
 
+const approvals = createRoute({
+  getParentRoute: () => root,
+  path: "/approvals",
+  component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, runs, run]),
+  routeTree: root.addChildren([home, skills, skill, install, runs, run, approvals]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

@@ -3,7 +3,7 @@ import { type CSSVariablesResolver, createTheme } from "@mantine/core";
 
 export const theme = createTheme({
   primaryColor: "pine",
-  primaryShade: { light: 7, dark: 6 },
+  primaryShade: 7,
   autoContrast: true,
   luminanceThreshold: 0.36,
   defaultRadius: "md",
@@ -45,6 +45,7 @@ export const variables: CSSVariablesResolver = () => ({
     "--yard-line": "var(--mantine-color-gray-2)",
     "--yard-soft": "var(--mantine-color-gray-1)",
     "--yard-code": "#f6f8f9",
+    "--mantine-color-yellow-light-color": "#7a4a00",
   },
   dark: {
     "--mantine-color-dimmed": "var(--mantine-color-dark-2)",
