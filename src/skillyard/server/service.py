@@ -18,6 +18,7 @@ from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.callers import Caller
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
+from skillyard.server.noticing import Noticed
 from skillyard.server.questions import Questions, nobody
 from skillyard.server.toolboxes import Toolboxes
 
@@ -40,6 +41,7 @@ class Service:
     questions: Questions = field(default_factory=Questions)
     installs: InstallDesk = field(default_factory=InstallDesk)
     tools: Toolboxes = field(default_factory=Toolboxes)
+    noticed: Noticed = field(default_factory=Noticed)
 
     @property
     def busy(self) -> bool:
@@ -58,17 +60,20 @@ class Service:
     async def follow(self) -> None:
         """Let the catalog follow what others do to its folders, for as long as this is awaited."""
         await run_in_threadpool(self.registry.root.mkdir, parents=True, exist_ok=True)  # what is not there is not watched
-        async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self._looked):
+        async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.look):
             pass
 
-    def _looked(self) -> Changes:
+    def look(self) -> Changes:
+        """Look at the folders again; what is different is remembered for who asks."""
         with self.changing:
-            return self.catalog.refresh()
+            changes = self.catalog.refresh()
+            self.noticed.add(changes.added, changes.changed, changes.removed)
+        return changes
 
     def refresh(self) -> dict[str, list[str]]:
-        """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""
-        changes = self._looked()
-        return {"added": list(changes.added), "changed": list(changes.changed), "removed": list(changes.removed)}
+        """Look at the folders again; give the ids that are `added`, `changed` and `removed` since the last time."""
+        self.look()
+        return self.noticed.tell()
 
     def admit(self, skill: Skill) -> None:
         """Return when the rules let the files of a skill be read; where they say `ask`, only what the workspace agreed to.
