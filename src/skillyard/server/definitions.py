@@ -14,7 +14,7 @@ from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
-from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_shape
+from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_detail
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, listed
@@ -96,7 +96,7 @@ def uninstall(service: Served, id: str) -> Answer[InstallResult]:  # noqa: A002
     """Let a skill serve no more; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
     service.look()
-    return Answer(data=result_shape(result))
+    return Answer(data=result_detail(result))
 
 
 @routes.get("/{id}/preview", responses=READING)

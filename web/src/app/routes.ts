@@ -38,12 +38,20 @@ const skills = createRoute({
   component: lazyRouteComponent(() => import("@/pages/catalog/CatalogPage"), "CatalogPage"),
 });
 
+/** Which part of a skill is looked at. */
+export interface SkillSearch {
+  tab?: string | undefined;
+  file?: string | undefined;
+  line?: number | undefined;
+}
+
 const skill = createRoute({
   getParentRoute: () => root,
   path: "/skills/$id",
-  validateSearch: (found: Record<string, unknown>): { tab?: string | undefined; file?: string | undefined } => ({
+  validateSearch: (found: Record<string, unknown>): SkillSearch => ({
     tab: text(found.tab),
     file: text(found.file),
+    line: typeof found.line === "number" && found.line > 0 ? Math.trunc(found.line) : undefined,
   }),
   component: lazyRouteComponent(() => import("@/pages/skill/SkillPage"), "SkillPage"),
 });

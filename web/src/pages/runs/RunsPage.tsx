@@ -7,7 +7,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { runsQuery } from "@/api/runs";
-import { RUN_STATES, type RunState } from "@/api/runStates";
+import { RUN_STATES } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
