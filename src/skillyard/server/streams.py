@@ -21,9 +21,9 @@ class EventStream(EventSourceResponse):
     media_type = _MEDIA_TYPE
     DEFAULT_PING_INTERVAL = 15
 
-    def __init__(self, events: AsyncGenerator[ServerSentEvent, None]) -> None:
+    def __init__(self, events: AsyncGenerator[ServerSentEvent, None], status_code: int = 200) -> None:
         stopping = anyio.Event()
-        super().__init__(_until(events, stopping), shutdown_event=stopping, shutdown_grace_period=_GRACE_S)
+        super().__init__(_until(events, stopping), status_code, shutdown_event=stopping, shutdown_grace_period=_GRACE_S)
 
 
 async def _until(events: AsyncGenerator[ServerSentEvent, None], stopping: anyio.Event) -> AsyncGenerator[ServerSentEvent, None]:
