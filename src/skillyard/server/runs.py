@@ -42,7 +42,7 @@ _Key = Annotated[
 ]
 
 
-class Order(BaseModel):
+class RunOrder(BaseModel):
     """What to run; with `digest` only exactly that content.
 
     With `wait: false` the answer comes at once, and where a rule wants somebody to be asked, the run waits for the answer.
@@ -66,7 +66,7 @@ _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
 
 @routes.post("", status_code=201, responses=WRITING | _ACCEPTED, dependencies=[_EXECUTE])
 async def start(
-    service: Served, caller: Asking, body: Order, response: Response, idempotency_key: _Key = None
+    service: Served, caller: Asking, body: RunOrder, response: Response, idempotency_key: _Key = None
 ) -> Answer[RunDetail]:
     """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run say so.
 
@@ -87,7 +87,7 @@ async def start(
     return Answer(data=detail(await run_in_threadpool(service.catalog.records().journal.get, run_id)))
 
 
-async def _begun(service: Service, caller: Caller, body: Order, run_id: str) -> None:
+async def _begun(service: Service, caller: Caller, body: RunOrder, run_id: str) -> None:
     """Begin the run; one that is waited for raises what kept it from starting."""
     skill = await run_in_threadpool(service.catalog.get, body.skill)
     service.catalog.gate().check(skill)
@@ -110,7 +110,7 @@ async def _begun(service: Service, caller: Caller, body: Order, run_id: str) -> 
 
 
 def _consent(
-    service: Service, caller: Caller, skill: Skill, body: Order, approver: Approver
+    service: Service, caller: Caller, skill: Skill, body: RunOrder, approver: Approver
 ) -> Callable[[], Awaitable[str | None]] | None:
     """What asks before the run; None where no rule wants it."""
     if service.catalog.rules().decide(skill) != "ask":
@@ -126,7 +126,7 @@ def _consent(
     return asked
 
 
-def _keyed(caller: Caller, key: str, body: Order) -> str:
+def _keyed(caller: Caller, key: str, body: RunOrder) -> str:
     """The id of the run that this key and request mean: 16 digits of the key, 10 of the request."""
     whose = _digest([caller.organisation, caller.name, key])
     return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'wait'}))[:10]}"
