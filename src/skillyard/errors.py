@@ -16,6 +16,9 @@
     ├── DeleteRefused                   delete_refused            403
     ├── PermissionDenied                permission_denied         403
     │   └── ApprovalRejected            approval_rejected         403
+    ├── SignInRequired                  sign_in_required          401   no key, or one that does not hold
+    ├── TooManyRequests                 too_many_requests         429   carries `retry_after`, in seconds
+    ├── NameTaken                       name_taken                409   a key or an organisation is called that already
     ├── FileProblem                     file_problem              400   a file inside a skill
     │   ├── PathRefused                 path_refused              403   leaves the skill, or a denied name
     │   ├── FileMissing                 file_not_found            404   carries `candidates`
@@ -44,7 +47,7 @@
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
-    ├── RecordNotFound                  record_not_found          404   no run or memory with that id
+    ├── RecordNotFound                  record_not_found          404   no run, memory or key with that id
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -86,6 +89,7 @@ __all__ = [
     "LinkNotAllowed",
     "LocalEdits",
     "MalformedArchive",
+    "NameTaken",
     "NetworkFailed",
     "NetworkRefused",
     "NoSkillInside",
@@ -99,6 +103,7 @@ __all__ = [
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
+    "SignInRequired",
     "SignatureInvalid",
     "SignerChanged",
     "SkillExists",
@@ -108,6 +113,7 @@ __all__ = [
     "SpecialNotAllowed",
     "StoreFailed",
     "TooManyFiles",
+    "TooManyRequests",
     "UnreachableRule",
     "UnsafePath",
     "VersionNotFound",
@@ -221,6 +227,27 @@ class ApprovalRejected(PermissionDenied):
     """Someone was asked and said no, or nobody could be asked."""
 
     code = "approval_rejected"
+
+
+class SignInRequired(SkillyardError):
+    """The server does not know who asks: there is no key, or it is unknown, expired or revoked."""
+
+    code = "sign_in_required"
+    status = 401
+
+
+class TooManyRequests(SkillyardError):
+    """Somebody asks faster than the server lets them; `details["retry_after"]` is how many seconds to wait."""
+
+    code = "too_many_requests"
+    status = 429
+
+
+class NameTaken(SkillyardError):
+    """Something of that kind has the name already."""
+
+    code = "name_taken"
+    status = 409
 
 
 class FileProblem(SkillyardError):

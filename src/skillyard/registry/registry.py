@@ -104,6 +104,10 @@ class Registry:
             catalog.data_directory, configuration.database_url, fetcher=fetcher, scanner=scanner, servers=servers, store=store
         )
 
+    def beside(self, catalog: Catalog) -> Self:
+        """The registry of another catalog, which looks into what it installs as this one does."""
+        return self.of(catalog, scanner=self._scanner)
+
     @property
     def root(self) -> Path:
         """The folder of the installed skills, which catalogs read."""

@@ -14,30 +14,50 @@ from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import definitions, discovered, health, installing, runs, wellknown
-from skillyard.server.guard import LocalGuard
+from skillyard.server.admission import Admission
+from skillyard.server.authentication import Authentication, Identities
+from skillyard.server.guard import Guard
+from skillyard.server.homes import Homes
+from skillyard.server.identity import RequestIds
+from skillyard.server.limits import RateLimits
+from skillyard.server.openness import Openness
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
+from skillyard.server.settings import ServerSettings
 
 __all__ = ["create_app"]
 
 _PROTOCOLS: Final = (health, installing, definitions, discovered, runs, wellknown)  # one module each, with its `routes`
 
 
-def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
-    """The HTTP service over a catalog and a registry, for the local user; both are let go of when it stops."""
+def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | None = None) -> FastAPI:
+    """The HTTP service over a catalog and a registry, which are let go of when it stops.
+
+    It is open to the local user, unless `admission` says that keys are needed.
+
+    Raises:
+        InvalidConfiguration: the table `[server]` cannot be understood.
+    """
+    admission = admission or Admission()
+    settings = ServerSettings.of(catalog.configuration)
+    homes = Homes(Service(catalog, registry))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(registry.close)
-        await run_in_threadpool(catalog.records().close)
+        await run_in_threadpool(homes.close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.service = Service(catalog, registry)
+    app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
+    app.state.identities = identities = Identities(homes.database)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
     answer_errors(app)
-    app.add_middleware(LocalGuard)
+    openness = Openness(route for protocol in _PROTOCOLS for route in protocol.routes.routes)
+    app.add_middleware(RateLimits, rates=settings.rates)  # the last one stands before all others
+    app.add_middleware(Authentication, identities=identities, admission=admission, openness=openness)
+    app.add_middleware(Guard, admission=admission, openness=openness)
+    app.add_middleware(RequestIds)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
 

@@ -8,7 +8,7 @@ from typing import Final
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server.guard import LOOPBACK
+from skillyard.server.admission import LOOPBACK
 
 __all__ = ["serve"]
 
