@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from skillyard.access.hashing import hash_of
 from skillyard.access.keys import KEY_MARK, SCOPES, ApiKey, Keys, KeyState, Scope
-from skillyard.access.organisations import DEFAULT, Organisation, Organisations
+from skillyard.access.naming import DEFAULT
+from skillyard.access.organisations import Organisation, Organisations
 from skillyard.access.sessions import Sessions
 from skillyard.access.trail import Actor, Event, Outcome, Trail, about, acting, actor_name, record
 

@@ -13,8 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from skillyard.access.hashing import hash_of, new_secret, same
-from skillyard.access.organisations import DEFAULT, require_organisation
+from skillyard.access.naming import DEFAULT
+from skillyard.access.organisations import require_organisation
 from skillyard.access.times import moment
+from skillyard.access.trail import record
 from skillyard.errors import InvalidInput, NameTaken, RecordNotFound
 from skillyard.text import single_line
 
@@ -110,8 +112,9 @@ class Keys:
             require_organisation(connection, organisation)
             if any(key.name == made.name and key.state == "usable" for key in _find(connection, organisation=organisation)):
                 raise NameTaken(f"there is a key {made.name!r} already", hint="choose another name, or revoke that one first")
-            row = {column: getattr(made, column) for column in _COLUMNS} | {"scopes": list(made.scopes)}
-            connection.execute(insert(api_keys).values(row, hash=hash_of(secret)))
+            row = {column: getattr(made, column) for column in _COLUMNS}
+            connection.execute(insert(api_keys).values(row | {"scopes": list(made.scopes), "hash": hash_of(secret)}))
+            record(connection, "keys.create", made.id, details={"name": made.name, "organisation": organisation})
         return made, secret
 
     def all(self, organisation: str | None = None) -> tuple[ApiKey, ...]:
@@ -136,7 +139,9 @@ class Keys:
             revoked = func.coalesce(api_keys.c.revoked_at, datetime.now(UTC))
             connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=revoked))
             connection.execute(delete(api_sessions).where(api_sessions.c.key_id == key_id))
-            return _find(connection, id=key_id)[0]
+            revoked_key = _find(connection, id=key_id)[0]
+            record(connection, "keys.revoke", key_id, details={"name": revoked_key.name})
+            return revoked_key
 
     def find(self, secret: str) -> ApiKey | None:
         """The usable key that `secret` is; None for everything else. Notes that it was used, at most once a minute."""

@@ -6,14 +6,15 @@ The folder is `organisations/{name}` in the server's home. The database is a fil
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from skillyard.access.naming import DEFAULT, check_organisation_name
 from skillyard.access.times import moment
-from skillyard.errors import InvalidInput, NameTaken, RecordNotFound
+from skillyard.access.trail import record
+from skillyard.errors import NameTaken, RecordNotFound
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
     from skillyard.database import Database
 
-__all__ = ["DEFAULT", "Organisation", "Organisations", "require_organisation"]
-
-DEFAULT: Final = "default"
-_NAME: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9]){0,39}", re.ASCII)
+__all__ = ["Organisation", "Organisations", "require_organisation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +67,7 @@ class Organisations:
 
         from skillyard.database import make_schema, organisations
 
-        if not _NAME.fullmatch(name) or len(name) > 40:
-            raise InvalidInput(
-                f"{single_line(name)[:60]!r} is no name for an organisation",
-                hint="lower-case letters, digits and single dashes between them, at most 40",
-            )
+        check_organisation_name(name)
         made = Organisation(name, datetime.now(UTC))
         with self.database().write() as connection:
             known = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
@@ -81,6 +75,7 @@ class Organisations:
                 raise NameTaken(f"there is an organisation {name!r} already", hint="choose another name")
             connection.execute(insert(organisations).values(name=name, created_at=made.created_at))
             make_schema(connection, made.schema or "")
+            record(connection, "organisations.create", name)
         return made
 
     def all(self) -> tuple[Organisation, ...]:

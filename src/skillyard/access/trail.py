@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from skillyard.access.organisations import DEFAULT
+from skillyard.access.naming import DEFAULT
 from skillyard.access.times import moment
 from skillyard.errors import InvalidInput
 from skillyard.text import shorten, single_line

@@ -8,26 +8,40 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, runs, wellknown
+from skillyard.server import audit, definitions, discovered, health, installing, keys, organisations, runs, sessions, wellknown
 from skillyard.server.admission import Admission
-from skillyard.server.authentication import Authentication, Identities
+from skillyard.server.authentication import SCHEMES, Authentication, Identities
+from skillyard.server.callers import scopes_of
 from skillyard.server.guard import Guard
 from skillyard.server.homes import Homes
 from skillyard.server.identity import RequestIds
 from skillyard.server.limits import RateLimits
 from skillyard.server.openness import Openness
 from skillyard.server.problems import Problem, answer_errors
+from skillyard.server.recording import Recording
 from skillyard.server.service import Service
 from skillyard.server.settings import ServerSettings
 
 __all__ = ["create_app"]
 
-_PROTOCOLS: Final = (health, installing, definitions, discovered, runs, wellknown)  # one module each, with its `routes`
+_PROTOCOLS: Final = (  # one module each, with its `routes`
+    health,
+    sessions,
+    installing,
+    definitions,
+    discovered,
+    runs,
+    keys,
+    organisations,
+    audit,
+    wellknown,
+)
 
 
 def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | None = None) -> FastAPI:
@@ -54,12 +68,24 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
         app.include_router(protocol.routes)
     answer_errors(app)
     openness = Openness(route for protocol in _PROTOCOLS for route in protocol.routes.routes)
-    app.add_middleware(RateLimits, rates=settings.rates)  # the last one stands before all others
+    app.add_middleware(Recording, homes=homes)  # the last one that is added stands before all others
+    app.add_middleware(RateLimits, rates=settings.rates)
     app.add_middleware(Authentication, identities=identities, admission=admission, openness=openness)
     app.add_middleware(Guard, admission=admission, openness=openness)
     app.add_middleware(RequestIds)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
+
+
+def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
+    """How to show a key, and which scopes each route asks for; `security: []` of a route says that it asks for none."""
+    found["components"]["securitySchemes"] = SCHEMES
+    found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.admission.keys_required else [{}])]
+    for protocol in _PROTOCOLS:
+        for route in protocol.routes.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema and (scopes := scopes_of(route.dependencies)):
+                for method in route.methods or ():
+                    found["paths"][route.path_format][method.lower()]["x-scopes"] = scopes
 
 
 def _description(app: FastAPI) -> dict[str, Any]:
@@ -70,6 +96,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         shapes |= problem.pop("$defs")
         shapes["Problem"] = problem
+        _describe_keys(app, found)
         for methods in found["paths"].values():
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):

@@ -21,6 +21,7 @@ from skillyard.server.problems import problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime, timedelta
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,11 +29,18 @@ if TYPE_CHECKING:
     from skillyard.server.admission import Admission
     from skillyard.server.openness import Openness
 
-__all__ = ["COOKIE", "CSRF", "Authentication", "Identities", "address_of"]
+__all__ = ["COOKIE", "CSRF", "SCHEMES", "Authentication", "Identities", "address_of"]
 
 COOKIE: Final = "skillyard_session"
 CSRF: Final = "x-skillyard-csrf"
 """What a page sends with a change, any value: no page from elsewhere can send it here unasked."""
+
+SCHEMES: Final[dict[str, dict[str, str]]] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "an API key, `sky_…`"},
+    "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "the same, for clients that send it so"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "of a page that signed in"},
+}
+"""The ways to show who asks, in the words of OpenAPI."""
 
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
@@ -80,6 +88,19 @@ class Identities:
             self._known.pop(hashed, None)
             return None
         return self._remember(hashed, key, session=True)
+
+    async def sign_in(self, secret: str, address: str, lifetime: timedelta) -> tuple[Caller, str, datetime]:
+        """Open a session with a key: whose it is, the secret for the cookie, and when it ends.
+
+        Raises:
+            SignInRequired, TooManyRequests: as `by_key`.
+        """
+        caller = await self.by_key(secret, address)
+        key = await run_in_threadpool(self.keys.find, secret)
+        if key is None:
+            raise SignInRequired("the key was revoked or has expired", hint="ask for another")
+        cookie, ends = await run_in_threadpool(self.sessions.open, key, lifetime)
+        return caller, cookie, ends
 
     def forget(self) -> None:
         """Look everything up again: something was revoked here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -10,7 +11,7 @@ from fastapi import Depends, Request
 from skillyard.access import DEFAULT, SCOPES, Scope
 from skillyard.errors import PermissionDenied, SignInRequired
 
-__all__ = ["LOCAL_USER", "NOBODY", "OPEN", "Asking", "Caller", "Scope", "needs"]
+__all__ = ["CHANGES_NOTHING", "LOCAL_USER", "NOBODY", "OPEN", "SERVER_ADMIN", "Asking", "Caller", "Scope", "needs", "scopes_of"]
 
 OPEN: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
@@ -63,4 +64,27 @@ def needs(scope: Scope) -> Any:
             request.state.refused = scope  # the trail keeps who tried
             raise PermissionDenied(f"this needs the scope {scope}", hint="use a key that has it")
 
+    check.scope = scope  # type: ignore[attr-defined] # for the description of the route
     return Depends(check)
+
+
+def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:
+    """The scopes that the dependencies of a route ask for."""
+    return sorted({scope for found in dependencies if (scope := getattr(found.dependency, "scope", None))})
+
+
+async def _server_admin(request: Request, caller: Asking) -> None:
+    if caller.organisation != DEFAULT:
+        request.state.refused = "admin"
+        raise PermissionDenied("this needs an admin key of the server itself", hint="one of the organisation `default`")
+
+
+async def _changes_nothing(request: Request) -> None:
+    request.state.changes_nothing = True
+
+
+SERVER_ADMIN: Final = Depends(_server_admin)
+"""The dependency of a route, beside `needs("admin")`, that is about all organisations: not for admins of a single one."""
+
+CHANGES_NOTHING: Final = Depends(_changes_nothing)
+"""The dependency of a route that is no `GET` and yet only looks: it leaves nothing in the trail."""

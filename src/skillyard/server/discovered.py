@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from skillyard.access import about
 from skillyard.errors import InvalidInput
 from skillyard.packages import Limits
-from skillyard.server.callers import needs
+from skillyard.server.callers import CHANGES_NOTHING, needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
 from skillyard.server.problems import READING, WRITING
@@ -82,7 +83,7 @@ def folder(service: Served, skill: _Name) -> Answer[str]:
     return Answer(data=service.catalog.directory_to_open(skill))
 
 
-@routes.post("/refresh", responses=WRITING, dependencies=[_WRITE])
+@routes.post("/refresh", responses=WRITING, dependencies=[_WRITE, CHANGES_NOTHING])
 def refresh(service: Served) -> Answer[dict[str, list[str]]]:
     """Look at the folders again, and tell what is different."""
     return Answer(data=service.refresh())
@@ -93,6 +94,7 @@ def create(service: Served, body: NewSkill) -> Answer[dict[str, Any]]:
     """Make a new skill of the user."""
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
+    about(body.name)
     with service.changing:
         return Answer(data=service.catalog.create(body.name, body.description, body.instructions).to_dict())
 
@@ -108,5 +110,6 @@ def delete(service: Served, skill: _Name) -> Answer[None]:
 @routes.post("/toggle", responses=WRITING, dependencies=[_WRITE])
 def toggle(service: Served, body: Named) -> Answer[dict[str, Any]]:
     """Switch a skill on when it is off, and off when it is on."""
+    about(body.skill)
     with service.changing:
         return Answer(data=service.catalog.toggle(body.skill).to_dict())

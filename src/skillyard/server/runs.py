@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import about
 from skillyard.server.callers import needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, nobody
@@ -35,6 +36,7 @@ async def start(service: Served, body: Order) -> Answer[dict[str, Any]]:
 
     Where a rule wants a person to be asked, the answer is no, unless the workspace has agreed before.
     """
+    about(body.skill)
     skill = await run_in_threadpool(service.catalog.get, body.skill)
     run = await service.catalog.run(
         skill,
