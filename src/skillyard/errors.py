@@ -18,7 +18,6 @@
     │   └── ApprovalRejected            approval_rejected         403
     ├── SignInRequired                  sign_in_required          401   no key, or one that does not hold
     ├── TooManyRequests                 too_many_requests         429   carries `retry_after`, in seconds
-    ├── NameTaken                       name_taken                409   a key or an organisation is called that already
     ├── FileProblem                     file_problem              400   a file inside a skill
     │   ├── PathRefused                 path_refused              403   leaves the skill, or a denied name
     │   ├── FileMissing                 file_not_found            404   carries `candidates`
@@ -47,7 +46,8 @@
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
-    ├── RecordNotFound                  record_not_found          404   no run, memory or key with that id
+    ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
+    ├── RecordExists                    record_exists             409   one with that id or name is there already
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -89,7 +89,6 @@ __all__ = [
     "LinkNotAllowed",
     "LocalEdits",
     "MalformedArchive",
-    "NameTaken",
     "NetworkFailed",
     "NetworkRefused",
     "NoSkillInside",
@@ -100,6 +99,7 @@ __all__ = [
     "PathRefused",
     "PathTooLong",
     "PermissionDenied",
+    "RecordExists",
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
@@ -241,13 +241,6 @@ class TooManyRequests(SkillyardError):
 
     code = "too_many_requests"
     status = 429
-
-
-class NameTaken(SkillyardError):
-    """Something of that kind has the name already."""
-
-    code = "name_taken"
-    status = 409
 
 
 class FileProblem(SkillyardError):
@@ -435,10 +428,17 @@ class DatabaseUnavailable(SkillyardError):
 
 
 class RecordNotFound(SkillyardError):
-    """There is no run or memory with that id."""
+    """There is no run, memory or agent with that id."""
 
     code = "record_not_found"
     status = 404
+
+
+class RecordExists(SkillyardError):
+    """A run, an agent or another record with that id or name is there already."""
+
+    code = "record_exists"
+    status = 409
 
 
 class ExecutionProblem(SkillyardError):

@@ -17,7 +17,7 @@ from skillyard.access.naming import DEFAULT
 from skillyard.access.organisations import require_organisation
 from skillyard.access.times import moment
 from skillyard.access.trail import record
-from skillyard.errors import InvalidInput, NameTaken, RecordNotFound
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Keys:
         Raises:
             InvalidInput: no name, no scope or an unknown one, or a lifetime that is none.
             RecordNotFound: there is no such organisation.
-            NameTaken: a usable key of the organisation has that name.
+            RecordExists: a usable key of the organisation has that name.
         """
         from sqlalchemy import insert
 
@@ -111,7 +111,9 @@ class Keys:
         with self.database().write() as connection:
             require_organisation(connection, organisation)
             if any(key.name == made.name and key.state == "usable" for key in _find(connection, organisation=organisation)):
-                raise NameTaken(f"there is a key {made.name!r} already", hint="choose another name, or revoke that one first")
+                raise RecordExists(
+                    f"there is a key {made.name!r} already", hint="choose another name, or revoke that one first"
+                )
             row = {column: getattr(made, column) for column in _COLUMNS}
             connection.execute(insert(api_keys).values(row | {"scopes": list(made.scopes), "hash": hash_of(secret)}))
             record(connection, "keys.create", made.id, details={"name": made.name, "organisation": organisation})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skillyard.access.naming import DEFAULT, check_organisation_name
 from skillyard.access.times import moment
 from skillyard.access.trail import record
-from skillyard.errors import NameTaken, RecordNotFound
+from skillyard.errors import RecordExists, RecordNotFound
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Organisations:
 
         Raises:
             InvalidInput: the name is not made of lower-case letters, digits and single dashes, at most 40.
-            NameTaken: there is one of that name.
+            RecordExists: there is one of that name.
         """
         from sqlalchemy import insert, select
 
@@ -72,7 +72,7 @@ class Organisations:
         with self.database().write() as connection:
             known = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
             if known or name == DEFAULT:
-                raise NameTaken(f"there is an organisation {name!r} already", hint="choose another name")
+                raise RecordExists(f"there is an organisation {name!r} already", hint="choose another name")
             connection.execute(insert(organisations).values(name=name, created_at=made.created_at))
             make_schema(connection, made.schema or "")
             record(connection, "organisations.create", name)

@@ -9,12 +9,23 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import audit, definitions, discovered, health, installing, keys, organisations, runs, sessions, wellknown
+from skillyard.server import (
+    audit,
+    definitions,
+    discovered,
+    health,
+    installing,
+    keys,
+    mirrored,
+    organisations,
+    runs,
+    sessions,
+    wellknown,
+)
 from skillyard.server.admission import Admission
 from skillyard.server.authentication import SCHEMES, Authentication, Identities
 from skillyard.server.callers import scopes_of
@@ -41,6 +52,7 @@ _PROTOCOLS: Final = (  # one module each, with its `routes`
     organisations,
     audit,
     wellknown,
+    mirrored,
 )
 
 
@@ -59,7 +71,7 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(homes.close)
+        await homes.close()
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
@@ -71,7 +83,7 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
     app.add_middleware(Recording, homes=homes)  # the last one that is added stands before all others
     app.add_middleware(RateLimits, rates=settings.rates)
     app.add_middleware(Authentication, identities=identities, admission=admission, openness=openness)
-    app.add_middleware(Guard, admission=admission, openness=openness)
+    app.add_middleware(Guard, admission=admission)
     app.add_middleware(RequestIds)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app

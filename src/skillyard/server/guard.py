@@ -15,12 +15,9 @@ from skillyard.errors import PermissionDenied
 from skillyard.server.problems import problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from skillyard.server.admission import Admission
-    from skillyard.server.openness import Openness
 
 __all__ = ["Guard"]
 
@@ -30,23 +27,17 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox",
 }
-_DATA: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox"
-_PAGE: Final = (
-    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "font-src 'self' data:; connect-src 'self'; worker-src 'self'; object-src 'none'; frame-src 'none'; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
-"""Of our own page: scripts only from its files, none written into it. Styles may be: its library sets the colours so."""
+"""Unless an answer says otherwise: our own page has a policy that its scripts pass, and nothing else has scripts."""
 
 
 class Guard:
     """Passes only requests that name this server and come from no foreign page, and puts the headers of safety on answers."""
 
-    def __init__(self, app: ASGIApp, admission: Admission, openness: Openness) -> None:
+    def __init__(self, app: ASGIApp, admission: Admission) -> None:
         self._app = app
         self._admission = admission
-        self._openness = openness
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or pass on."""
@@ -62,16 +53,10 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("Content-Security-Policy", self._policy(scope, headers))
             await send(message)
 
         refusal = self._refusal(scope, Headers(scope=scope))
         await (problem(refusal) if refusal else self._app)(scope, receive, safely)
-
-    def _policy(self, scope: Scope, headers: Mapping[str, str]) -> str:
-        """Only a page that is served to everybody is ours: whatever is in a skill lies behind a key or a rule."""
-        page = headers.get("content-type", "").startswith("text/html") and self._openness.holds(scope)
-        return _PAGE if page else _DATA
 
     def _refusal(self, scope: Scope, headers: Headers) -> PermissionDenied | None:
         host = headers.get("host", "")

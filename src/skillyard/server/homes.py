@@ -66,14 +66,14 @@ class Homes:
             yield home.service
         finally:
             if unused := self._given_back(home):
-                await run_in_threadpool(_close, unused)
+                await _close(unused)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of every home."""
         with self._lock:
             services = [home.service for home in self._open.values()]
             self._open.clear()
-        _close([*services, self.main])
+        await _close([*services, self.main])
 
     def _taken(self, organisation: str) -> _Home | None:
         """The home, counted as in use; None when it is not open."""
@@ -108,7 +108,6 @@ class Homes:
             return [self._open.pop(name).service for name in idle[: max(0, len(self._open) - self._kept)]]
 
 
-def _close(services: list[Service]) -> None:
+async def _close(services: list[Service]) -> None:
     for service in services:
-        service.registry.close()
-        service.catalog.records().close()
+        await service.close()

@@ -33,7 +33,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Recording:
-    """Writes the trail of what goes through it."""
+    """Writes the trail of what goes through it; what is not in our description speaks a protocol in which a POST may only look."""
 
     def __init__(self, app: ASGIApp, homes: Homes) -> None:
         self._app = app
@@ -66,7 +66,8 @@ class Recording:
     async def _record(self, scope: Scope, status: int) -> None:
         state = scope["state"]
         actor: Actor = state["actor"]
-        if "route" not in scope or actor.written or not _worth_it(scope["method"], status, state):
+        route = scope.get("route")
+        if route is None or not route.include_in_schema or actor.written or not _worth_it(scope["method"], status, state):
             return
         caller: Caller = state["caller"]
         try:

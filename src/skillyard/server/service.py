@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
 
 from skillyard.catalog import Skill
 from skillyard.errors import PermissionDenied, SkillUnusable
@@ -31,6 +32,11 @@ class Service:
     catalog: Catalog
     registry: Registry
     changing: threading.Lock = field(default_factory=threading.Lock)
+
+    async def close(self) -> None:
+        """Let go of the records; whoever still uses them opens them again."""
+        await run_in_threadpool(self.registry.close)
+        await run_in_threadpool(self.catalog.records().close)
 
     def refresh(self) -> dict[str, list[str]]:
         """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""
