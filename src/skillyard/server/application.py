@@ -66,6 +66,8 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
     """
     admission = admission or Admission()
     settings = ServerSettings.of(catalog.configuration)
+    if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
+        registry = registry.beside(catalog, public_only=True)
     homes = Homes(Service(catalog, registry))
 
     @contextlib.asynccontextmanager

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -97,6 +98,8 @@ class Homes:
         organisation = self.organisations.get(name)
         own = organisation.home(self.main.catalog.data_directory)
         url = separate_url(own, organisation.schema or "", self.main.catalog.configuration.database_url)
+        for folder in (Path(own).parent, Path(own)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         catalog = self.main.catalog.for_organisation(own, url)
         return Service(catalog, self.main.registry.beside(catalog))
 

@@ -33,7 +33,10 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Recording:
-    """Writes the trail of what goes through it; what is not in our description speaks a protocol in which a POST may only look."""
+    """Writes the trail of what goes through it.
+
+    A route that is not in our description speaks a protocol in which a `POST` may only look: it records for itself.
+    """
 
     def __init__(self, app: ASGIApp, homes: Homes) -> None:
         self._app = app
