@@ -9,11 +9,14 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
+from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    approvals,
     audit,
     definitions,
     discovered,
@@ -21,9 +24,12 @@ from skillyard.server import (
     installing,
     keys,
     mirrored,
+    operations,
     organisations,
+    portraits,
     runs,
     sessions,
+    versions,
     wellknown,
 )
 from skillyard.server.admission import Admission
@@ -34,20 +40,28 @@ from skillyard.server.homes import Homes
 from skillyard.server.identity import RequestIds
 from skillyard.server.limits import RateLimits
 from skillyard.server.openness import Openness
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
 from skillyard.server.service import Service
 from skillyard.server.settings import ServerSettings
+from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
 
-_PROTOCOLS: Final = (  # one module each, with its `routes`
+GRACE_S: Final = 30  # for what is under way when the server is asked to stop
+# One module each, with its `routes`:
+_PROTOCOLS: Final = (
     health,
     sessions,
-    installing,
     definitions,
+    versions,
+    operations,
+    installing,
+    portraits,
     discovered,
     runs,
+    approvals,
     keys,
     organisations,
     audit,
@@ -72,23 +86,32 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
+            await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         yield
-        await homes.close()
+        await homes.close(GRACE_S)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
-    app.state.identities = identities = Identities(homes.database)
+    app.state.identities = Identities(homes.database)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
-    openness = Openness(route for protocol in _PROTOCOLS for route in protocol.routes.routes)
-    app.add_middleware(Recording, homes=homes)  # the last one that is added stands before all others
-    app.add_middleware(RateLimits, rates=settings.rates)
-    app.add_middleware(Authentication, identities=identities, admission=admission, openness=openness)
-    app.add_middleware(Guard, admission=admission)
-    app.add_middleware(RequestIds)
+    _guard(app)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
+
+
+def _guard(app: FastAPI) -> None:
+    """What a request passes before it comes to its route; the last that is added stands before all others."""
+    state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
+    openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Recording, homes=state.homes)
+    app.add_middleware(RateLimits, rates=state.settings.rates)
+    app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
+    app.add_middleware(Guard, admission=state.admission)
+    app.add_middleware(RequestIds)
 
 
 def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
@@ -115,6 +138,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):
                     del route["responses"]["422"]
+        describe_streams(found)
         for unused in ("HTTPValidationError", "ValidationError"):
             shapes.pop(unused, None)
         app.openapi_schema = found

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from skillyard.access import DEFAULT, SCOPES, Scope
 from skillyard.errors import PermissionDenied, SignInRequired
 
-__all__ = ["CHANGES_NOTHING", "LOCAL_USER", "NOBODY", "OPEN", "SERVER_ADMIN", "Asking", "Caller", "Scope", "needs", "scopes_of"]
+__all__ = ["LOCAL_USER", "NOBODY", "OPEN", "SERVER_ADMIN", "UNRECORDED", "Asking", "Caller", "Scope", "needs", "scopes_of"]
 
 OPEN: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
@@ -79,12 +79,12 @@ async def _server_admin(request: Request, caller: Asking) -> None:
         raise PermissionDenied("this needs an admin key of the server itself", hint="one of the organisation `default`")
 
 
-async def _changes_nothing(request: Request) -> None:
-    request.state.changes_nothing = True
+async def _unrecorded(request: Request) -> None:
+    request.state.unrecorded = True
 
 
 SERVER_ADMIN: Final = Depends(_server_admin)
 """The dependency of a route, beside `needs("admin")`, that is about all organisations: not for admins of a single one."""
 
-CHANGES_NOTHING: Final = Depends(_changes_nothing)
-"""The dependency of a route that is no `GET` and yet only looks: it leaves nothing in the trail."""
+UNRECORDED: Final = Depends(_unrecorded)
+"""The dependency of a route that is no `GET` and yet only looks, or whose room writes the trail: only refusals are recorded."""

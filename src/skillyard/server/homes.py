@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections import OrderedDict
@@ -66,15 +67,15 @@ class Homes:
         try:
             yield home.service
         finally:
-            if unused := self._given_back(home):
-                await _close(unused)
+            for unused in self._given_back(home):
+                await _close(unused, 0)
 
-    async def close(self) -> None:
-        """Let go of every home."""
+    async def close(self, grace_s: float) -> None:
+        """Let go of every home; what goes on there may go on for `grace_s` seconds."""
         with self._lock:
             services = [home.service for home in self._open.values()]
             self._open.clear()
-        await _close([*services, self.main])
+        await asyncio.gather(*(_close(service, grace_s) for service in (*services, self.main)))
 
     def _taken(self, organisation: str) -> _Home | None:
         """The home, counted as in use; None when it is not open."""
@@ -101,16 +102,19 @@ class Homes:
         for folder in (Path(own).parent, Path(own)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         catalog = self.main.catalog.for_organisation(own, url)
-        return Service(catalog, self.main.registry.beside(catalog))
+        registry = self.main.registry.beside(catalog)
+        _ = registry.ledger  # what a killed server left there is put in order
+        return Service(catalog, registry)
 
     def _given_back(self, home: _Home) -> list[Service]:
         """Count a home as used by one less; what is to be let go of for that."""
         with self._lock:
             home.users -= 1
-            idle = [name for name, other in self._open.items() if not other.users]
+            idle = [name for name, other in self._open.items() if not (other.users or other.service.busy)]
             return [self._open.pop(name).service for name in idle[: max(0, len(self._open) - self._kept)]]
 
 
-async def _close(services: list[Service]) -> None:
-    for service in services:
-        await service.close()
+async def _close(service: Service, grace_s: float) -> None:
+    await service.close(grace_s)
+    await run_in_threadpool(service.registry.close)
+    await run_in_threadpool(service.catalog.records().close)

@@ -85,7 +85,7 @@ def _worth_it(method: str, status: int, state: Mapping[str, object]) -> bool:
     """A change that was made, broke or was refused; and a look at what only those who manage the server may see, refused."""
     if method in _READS:
         return status == 403 and state.get("refused") == "admin"
-    return status not in _NOT_TRIED and not state.get("changes_nothing")
+    return status not in _NOT_TRIED and ("refused" in state or not state.get("unrecorded"))
 
 
 def _action(scope: Scope) -> str:

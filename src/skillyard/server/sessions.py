@@ -12,13 +12,13 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Trail, acting
 from skillyard.server.authentication import COOKIE, Identities, address_of
-from skillyard.server.callers import CHANGES_NOTHING, LOCAL_USER, NOBODY, OPEN, Asking, Caller, Scope
+from skillyard.server.callers import LOCAL_USER, NOBODY, OPEN, UNRECORDED, Asking, Caller, Scope
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.shapes import Answer
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/api/v1/session", tags=["session"], dependencies=[CHANGES_NOTHING])
+routes: Final = APIRouter(prefix="/api/v1/session", tags=["session"], dependencies=[UNRECORDED])
 
 
 class SignIn(BaseModel):
