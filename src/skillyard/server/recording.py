@@ -15,6 +15,7 @@ from starlette.datastructures import Headers, QueryParams
 from skillyard.access import Actor, Outcome, Trail
 from skillyard.errors import SkillyardError
 from skillyard.server.callers import Caller
+from skillyard.server.problems import unforeseen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,10 +49,12 @@ class Recording:
             await self._app(scope, receive, send)
             return
         streamed = 0  # the status of an answer whose end tells how it went
+        answered = False
 
         async def recording(message: Message) -> None:
-            nonlocal streamed
+            nonlocal streamed, answered
             if message["type"] == "http.response.start":
+                answered = True
                 if Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream"):
                     streamed = message["status"]
                 else:
@@ -61,7 +64,8 @@ class Recording:
         try:
             await self._app(scope, receive, recording)
         except Exception:
-            await self._record(scope, 500)
+            if not answered:  # here, so that this answer too has an id and the headers of safety
+                await unforeseen()(scope, receive, recording)
             raise
         if streamed:
             await self._record(scope, streamed)
