@@ -16,6 +16,7 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    agents,
     approvals,
     audit,
     definitions,
@@ -62,6 +63,7 @@ _PROTOCOLS: Final = (
     discovered,
     runs,
     approvals,
+    agents,
     keys,
     organisations,
     audit,
