@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import about
 from skillyard.catalog import Skill
 from skillyard.engine import FINAL, Begun, RunState
-from skillyard.errors import PermissionDenied, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, PermissionDenied, RecordExists, RecordNotFound
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.callers import Asking, Caller, needs
@@ -72,6 +73,7 @@ async def start(
 
     Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
     """
+    about(body.skill)
     run_id = _keyed(caller, idempotency_key, body) if idempotency_key else new_run_id()
     if idempotency_key and await _known(service, run_id):
         response.headers["Idempotency-Replayed"] = "true"
@@ -163,11 +165,18 @@ def list_runs(
 ) -> Listed[RunSummary]:
     """The runs, the newest first."""
     journal = service.catalog.records().journal
-    moment = since.astimezone(UTC) if since else None
+    moment = _in_utc(since) if since else None
     total = journal.count(skill=skill, states=state, statuses=status, since=moment)
     found = journal.list(skill=skill, states=state, statuses=status, since=moment, limit=limit, offset=(page - 1) * limit)
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[summary(record) for record in found], meta=meta)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
 
 
 @routes.get("/{run_id}", responses=READING)
