@@ -106,6 +106,15 @@ class Registry:
             catalog.data_directory, configuration.database_url, fetcher=fetcher, scanner=scanner, servers=servers, store=store
         )
 
+    def beside(self, catalog: Catalog, *, public_only: bool = False) -> Self:
+        """The registry of a catalog, which looks into what it installs as this one does, and fetches from where this one does.
+
+        With `public_only` it asks no address that is not public, whatever the configuration says: for who is not its user.
+        """
+        made = self.of(catalog, scanner=self._scanner)
+        made._fetcher = SourceFetcher() if public_only else self._fetcher
+        return made
+
     @property
     def root(self) -> Path:
         """The folder of the installed skills, which catalogs read."""
@@ -222,7 +231,7 @@ class Registry:
         if origin.get("kind") == "upload":
             raise InvalidSource(
                 f"{skill.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
-                hint=f"upload the new version, or `skillyard install` it: the one that is {skill.skill_id} becomes its version",
+                hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
             )
         source = source_of(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
         return self._pipeline().install(
