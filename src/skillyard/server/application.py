@@ -15,9 +15,9 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    agents,
     approvals,
     definitions,
-    differences,
     discovered,
     health,
     installing,
@@ -25,6 +25,7 @@ from skillyard.server import (
     operations,
     portraits,
     runs,
+    versions,
     wellknown,
 )
 from skillyard.server.guard import LocalGuard
@@ -40,13 +41,14 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 _PROTOCOLS: Final = (
     health,
     definitions,
-    differences,
-    portraits,
+    versions,
     operations,
     installing,
+    portraits,
     discovered,
     runs,
     approvals,
+    agents,
     wellknown,
     mirrored,
 )

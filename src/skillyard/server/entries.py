@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 from pydantic import BaseModel
 
 from skillyard.catalog import Skill, Source, Status
 from skillyard.search import Match
-from skillyard.server.install_shapes import Diagnosis
 
-__all__ = ["Entry", "Facets", "Fit", "Narrowed", "entry", "facets", "fit"]
+__all__ = ["Entry", "Facets", "Finding", "Fit", "Narrowed", "entry", "facets", "fit"]
+
+
+class Finding(BaseModel):
+    """What was found in a SKILL.md, where, and how to mend it."""
+
+    rule: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    file: str
+    line: int
+    fix: str | None
 
 
 class Entry(BaseModel):
@@ -27,7 +37,7 @@ class Entry(BaseModel):
     directory: str
     status: Status
     reason: str | None
-    diagnostics: list[Diagnosis]
+    diagnostics: list[Finding]
     display_name: str | None
     version: str | None
     kind: str

@@ -17,7 +17,7 @@ from skillyard.packages import Source, resolve
 from skillyard.registry import InstallReport, PowerChange, new_operation_id
 from skillyard.server.callers import needs
 from skillyard.server.definitions import definition
-from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_detail
+from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_shape
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
@@ -222,5 +222,5 @@ def _install(service: Service, install: Callable[[], InstallReport]) -> Installe
     return Installed(
         operation_id=report.operation_id,
         definitions=[definition(service.registry.skill(result.skill_id)) for result in report.results],
-        results=[result_detail(result) for result in report.results],
+        results=[result_shape(result) for result in report.results],
     )

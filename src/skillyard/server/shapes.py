@@ -58,6 +58,14 @@ class Definition(BaseModel):
     isActive: bool  # noqa: N815
     fileInventory: FileInventory | None  # noqa: N815
     skillMdHash: str | None = None  # noqa: N815
+    triggerKeywords: list[str] = []  # noqa: N815
+    category: str | None = None
+    tags: list[str] = []
+    author: str | None = None
+    license: str | None = None
+    homepageUrl: str | None = None  # noqa: N815
+    documentationUrl: str | None = None  # noqa: N815
+    iconUrl: str | None = None  # noqa: N815
     createdAt: str | None = None  # noqa: N815
     updatedAt: str | None = None  # noqa: N815
 

@@ -25,7 +25,7 @@ export const differenceQuery = (id: string, before: string, after: string) =>
   queryOptions({
     queryKey: ["skill", "difference", id, before, after],
     queryFn: ({ signal }) =>
-      answer(api.GET("/api/v1/skill-definitions/{id}/difference", { params: { path: { id }, query: { before, after } }, signal })),
+      answer(api.GET("/api/v1/skill-definitions/{id}/versions/{before}/diff/{after}", { params: { path: { id, before, after } }, signal })),
     staleTime: Infinity, // versions never change
   });
 
