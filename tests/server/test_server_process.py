@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
 
-def _start(home: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
+
+def _start(home: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, env=dict(os.environ))
 
 
@@ -39,3 +42,28 @@ def test_an_address_that_others_reach_is_one_error_with_a_way_out(home: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60)
     assert done.returncode == 1
     assert done.stderr.splitlines()[1].startswith("hint: ")
+
+
+@pytest.mark.parametrize("options", [("--host", "0.0.0.0"), ("--require-keys",)], ids=["elsewhere", "here"])
+def test_with_a_key_to_manage_it_the_server_serves_others_and_asks_each_for_one(home: Path, options: tuple[str, ...]) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "skillyard", "serve", *options], capture_output=True, text=True, cwd=home, timeout=60
+    )
+    assert refused.returncode == 1
+    assert "skillyard keys create admin --scope admin" in refused.stderr
+    made = [sys.executable, "-m", "skillyard", "keys", "create", "admin", "--scope", "admin"]
+    secret = subprocess.run(made, capture_output=True, text=True, cwd=home, timeout=60, check=True).stdout.strip()
+    with _start(home, *options) as process:
+        try:
+            address = _address(process).replace("0.0.0.0", "127.0.0.1")
+            listing = urllib.request.Request(f"{address}/api/v1/keys")
+            with pytest.raises(urllib.error.HTTPError) as nobody:
+                urllib.request.urlopen(listing, timeout=60)
+            with nobody.value as refusal:
+                assert refusal.code == 401
+            listing.add_header("Authorization", f"Bearer {secret}")
+            with urllib.request.urlopen(listing, timeout=60) as answer:
+                assert [key["name"] for key in json.load(answer)["data"]] == ["admin"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
@@ -15,10 +16,13 @@ from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.registry import InstalledSkill, Registry
-from skillyard.server.callers import Caller
+from skillyard.server.callers import Asking, Caller
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
 from skillyard.server.questions import Questions
+
+if TYPE_CHECKING:
+    from skillyard.server.homes import Homes
 
 __all__ = ["Served", "Service", "nobody"]
 
@@ -85,10 +89,11 @@ def nobody() -> PolicyApprover:
     return PolicyApprover("reject", "nobody can be asked over HTTP")
 
 
-def _service(request: Request) -> Service:
-    found = request.app.state.service
-    assert isinstance(found, Service)  # noqa: S101 # the application puts it there
-    return found
+async def _service(request: Request, caller: Asking) -> AsyncIterator[Service]:
+    homes: Homes = request.app.state.homes
+    async with homes.of(caller.organisation) as service:
+        yield service
 
 
 Served = Annotated[Service, Depends(_service)]
+"""The rooms below, as the caller's organisation sees them."""
