@@ -45,7 +45,6 @@ export const variables: CSSVariablesResolver = () => ({
     "--yard-line": "var(--mantine-color-gray-2)",
     "--yard-soft": "var(--mantine-color-gray-1)",
     "--yard-code": "#f6f8f9",
-    "--mantine-color-yellow-light-color": "#7a4a00",
   },
   dark: {
     "--mantine-color-dimmed": "var(--mantine-color-dark-2)",
