@@ -54,11 +54,11 @@ class Recording:
         async def recording(message: Message) -> None:
             nonlocal streamed, answered
             if message["type"] == "http.response.start":
-                answered = True
-                if Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream"):
-                    streamed = message["status"]
-                else:
-                    await self._record(scope, message["status"])
+                answered, status = True, message["status"]
+                worth_it = _worth_it(scope["method"], status, scope["state"])
+                streamed = status if worth_it and _is_stream(message) else 0
+                if worth_it and not streamed:
+                    await self._record(scope, status)
             await send(message)
 
         try:
@@ -66,6 +66,8 @@ class Recording:
         except Exception:
             if not answered:  # here, so that this answer too has an id and the headers of safety
                 await unforeseen()(scope, receive, recording)
+            elif streamed:
+                await self._record(scope, 500)
             raise
         if streamed:
             await self._record(scope, streamed)
@@ -74,7 +76,7 @@ class Recording:
         state = scope["state"]
         actor: Actor = state["actor"]
         route = scope.get("route")
-        if route is None or not route.include_in_schema or actor.written or not _worth_it(scope["method"], status, state):
+        if route is None or not route.include_in_schema or actor.written:
             return
         caller: Caller = state["caller"]
         try:
@@ -90,6 +92,10 @@ def _worth_it(method: str, status: int, state: Mapping[str, object]) -> bool:
     if method in _READS:
         return status == 403 and state.get("refused") == "admin"
     return status not in _NOT_TRIED and ("refused" in state or not state.get("unrecorded"))
+
+
+def _is_stream(message: Message) -> bool:
+    return Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
 
 
 def _action(scope: Scope) -> str:
