@@ -84,9 +84,10 @@ class Server:
 def _tea_timer(version: str) -> bytes:
     minutes = "three" if version == "1.0.0" else "four"
     text = (
-        f"---\nname: tea-timer\ndescription: Says how long a tea should draw. Use when somebody makes tea.\nversion: {version}\n"
+        f"---\nname: tea-timer\ndescription: Says how long a tea should draw. Use when tea is made.\nversion: {version}\n"
         "license: Apache-2.0\ntags: [kitchen, tea]\n---\n# Tea timer\n\nEach tea has its time.\n\n"
-        f"| Tea | Water | Minutes |\n|---|---|---|\n| green | 75 °C | two |\n| black | 95 °C | {minutes} |\n| herbs | 100 °C | eight |\n\n"
+        f"| Tea | Water | Minutes |\n|---|---|---|\n| green | 75 °C | two |\n| black | 95 °C | {minutes} |\n"
+        "| herbs | 100 °C | eight |\n\n"
         "1. Ask which tea it is, when nobody said.\n2. Look it up in the table.\n3. Say the time, and how hot the water is.\n"
     )
     stream = io.BytesIO()

@@ -4,7 +4,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 
-export type Key = components["schemas"]["KeyShown"];
+export type Key = components["schemas"]["KeyDetail"];
 export type NewKey = components["schemas"]["NewKey"];
 export type Scope = NewKey["scopes"][number];
 
