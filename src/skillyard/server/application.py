@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -21,7 +22,10 @@ from skillyard.server import (
     discovered,
     health,
     installing,
+    machine,
+    memories,
     mirrored,
+    modelling,
     operations,
     portraits,
     runs,
@@ -49,6 +53,9 @@ _PROTOCOLS: Final = (
     runs,
     approvals,
     agents,
+    memories,
+    modelling,
+    machine,
     wellknown,
     mirrored,
 )
@@ -61,7 +68,10 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
+        following = asyncio.create_task(service.follow())
         yield
+        following.cancel()
+        await asyncio.wait([following])
         await service.close(GRACE_S)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
