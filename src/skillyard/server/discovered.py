@@ -7,10 +7,11 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from skillyard.access import about
 from skillyard.catalog import Source
 from skillyard.errors import InvalidInput
 from skillyard.packages import Limits
-from skillyard.server.callers import needs
+from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
 from skillyard.server.entries import Entry, Facets, Fit, Narrowed, entry, facets, fit
@@ -117,7 +118,7 @@ def folder(service: Served, skill: _Name) -> Answer[str]:
     return Answer(data=service.catalog.directory_to_open(skill))
 
 
-@routes.post("/refresh", responses=WRITING, dependencies=[_WRITE])
+@routes.post("/refresh", responses=WRITING, dependencies=[_WRITE, UNRECORDED])
 def refresh(service: Served) -> Answer[CatalogChanges]:
     """Look at the folders again, and tell what is different."""
     return Answer(data=CatalogChanges.model_validate(service.refresh()))
@@ -128,6 +129,7 @@ def create(service: Served, body: NewSkill) -> Answer[Entry]:
     """Make a new skill of the user."""
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
+    about(body.name)
     with service.changing:
         return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
 
@@ -143,5 +145,6 @@ def delete(service: Served, skill: _Name) -> Answer[None]:
 @routes.post("/toggle", responses=WRITING, dependencies=[_WRITE])
 def toggle(service: Served, body: Named) -> Answer[Entry]:
     """Switch a skill on when it is off, and off when it is on."""
+    about(body.skill)
     with service.changing:
         return Answer(data=entry(service.catalog.toggle(body.skill)))

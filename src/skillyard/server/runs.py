@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import about
 from skillyard.catalog import Skill
 from skillyard.engine import FINAL, Begun, RunState
 from skillyard.errors import PermissionDenied, RecordExists, RecordNotFound
@@ -72,6 +73,7 @@ async def start(
 
     Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
     """
+    about(body.skill)
     run_id = _keyed(caller, idempotency_key, body) if idempotency_key else new_run_id()
     if idempotency_key and await _known(service, run_id):
         response.headers["Idempotency-Replayed"] = "true"

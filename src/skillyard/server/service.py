@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
@@ -15,12 +16,15 @@ from skillyard.catalog import Changes, Skill
 from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.registry import InstalledSkill, Registry
-from skillyard.server.callers import Caller
+from skillyard.server.callers import Asking, Caller
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
 from skillyard.server.noticing import Noticed
 from skillyard.server.questions import Questions, nobody
 from skillyard.server.toolboxes import Toolboxes
+
+if TYPE_CHECKING:
+    from skillyard.server.homes import Homes
 
 __all__ = ["Served", "Service"]
 
@@ -98,10 +102,11 @@ class Service:
             self.admit(self.catalog.get(f"installed:{skill.skill_id}"))
 
 
-def _service(request: Request) -> Service:
-    found = request.app.state.service
-    assert isinstance(found, Service)  # noqa: S101 # the application puts it there
-    return found
+async def _service(request: Request, caller: Asking) -> AsyncIterator[Service]:
+    homes: Homes = request.app.state.homes
+    async with homes.of(caller.organisation) as service:
+        yield service
 
 
 Served = Annotated[Service, Depends(_service)]
+"""The rooms below, as the caller's organisation sees them."""
