@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skillyard.packages.copying import copy_tree
     from skillyard.packages.digest import tree_digest
     from skillyard.packages.extracting import ArchiveFormat, Extracted, extract, sniff
     from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
@@ -38,6 +39,7 @@ __all__ = [
     "SourceKind",
     "Store",
     "choose_skills",
+    "copy_tree",
     "digest_of",
     "extract",
     "find_skills",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "copying": ("copy_tree",),
     "digest": ("tree_digest",),
     "extracting": ("ArchiveFormat", "Extracted", "extract", "sniff"),
     "finding": ("FoundSkill", "choose_skills", "find_skills"),

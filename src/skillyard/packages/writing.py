@@ -23,8 +23,10 @@ _FEW: Final = 8
 
 
 @contextlib.contextmanager
-def new_staging(within: str | os.PathLike[str], limits: Limits) -> Iterator[TreeWriter]:
+def new_staging(within: str | os.PathLike[str], limits: Limits, *, durable: bool = True) -> Iterator[TreeWriter]:
     """Make the folder `staging-<random>` (mode 0700) in the folder `within`; it is removed when the block raises.
+
+    `durable` waits until the disk has all of it.
 
     Raises:
         OSError: `within` is no folder or is a link, or nothing can be made in it.
@@ -41,7 +43,8 @@ def new_staging(within: str | os.PathLike[str], limits: Limits) -> Iterator[Tree
         writer = TreeWriter(path, root, limits)
         try:
             yield writer
-            writer.finish()
+            if durable:
+                writer.finish()
         finally:
             writer.close()
     except BaseException:
