@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -22,7 +22,6 @@ from skillyard.interop.wrapping import (
     Group,
     Wrapping,
     described,
-    formats_of,
     groups,
     name_in,
     needless,
@@ -131,6 +130,8 @@ def _apart(group: Group, to: SkillFormat, scratch: Path) -> Iterator[_Made]:
         around.pop(DESCRIBED_IN[spare], None)
     for skill in group.skills:
         folder = _copy(skill, scratch)
+        if spare is not None and group.place(skill) == ".":  # the copy is one of the package too
+            (folder / DESCRIBED_IN[spare]).unlink()
         before, depth = format_of_skill(folder), len(Originals.read(folder).past)
         notes = [*reshape(folder, to), *told]
         if group.formats:
@@ -184,9 +185,6 @@ def _wrapped(group: Group, to: Wrapping, scratch: Path) -> _Made:
     if kept is not None and kept.at == "." and len(folders) == 1:
         _unwrap(folders[0][1])
         folders[0][1].rename(package)
-        skill = replace(group.skills[0], directory=package)
-        if spare := needless(Group(package, group.name, formats_of(package), (skill,)), to):
-            (package / DESCRIBED_IN[spare]).unlink()
         return _finished(package, group, to, {".": package}, before, [])
     package.mkdir(0o755)
     places: dict[str, Path] = {}

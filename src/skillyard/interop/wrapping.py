@@ -24,7 +24,6 @@ __all__ = [
     "Group",
     "Wrapping",
     "described",
-    "formats_of",
     "groups",
     "name_in",
     "needless",
@@ -70,7 +69,7 @@ def groups(tree: Path, name: str, wanted: Sequence[FoundSkill], found: Sequence[
         Group(
             root,
             name if root == tree else root.name,
-            formats_of(root),
+            _formats(root),
             tuple(skills),
             tuple(folder for folder in foreign if folder != root and folder.is_relative_to(root)),
         )
@@ -80,10 +79,10 @@ def groups(tree: Path, name: str, wanted: Sequence[FoundSkill], found: Sequence[
 
 def _root(tree: Path, skill: FoundSkill) -> Path | None:
     above = [skill.directory, *skill.directory.parents]
-    return next((folder for folder in reversed(above[: above.index(tree) + 1]) if formats_of(folder)), None)
+    return next((folder for folder in reversed(above[: above.index(tree) + 1]) if _formats(folder)), None)
 
 
-def formats_of(root: Path) -> tuple[Wrapping, ...]:
+def _formats(root: Path) -> tuple[Wrapping, ...]:
     """What kinds of package a folder is."""
     return tuple(name for name, path in DESCRIBED_IN.items() if _is_file(root / path))
 
