@@ -17,7 +17,7 @@ from skillyard.interop.protocols import (
     convert_semibot_to_anthropic,
     convert_semibot_to_codex,
 )
-from skillyard.interop.script import report_lines
+from skillyard.interop.script import closing_line, report_lines
 from skillyard.interop.structure import (
     Compatibility,
     PackageCheck,
@@ -50,6 +50,7 @@ __all__ = [
     "check_clients",
     "check_package",
     "check_protocol_compatibility",
+    "closing_line",
     "convert",
     "convert_anthropic_to_codex",
     "convert_anthropic_to_semibot",

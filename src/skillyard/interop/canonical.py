@@ -27,6 +27,8 @@ _WRITTEN: Final = {
     "disable_model_invocation": "disable-model-invocation", "user_invocable": "user-invocable",
 }  # fmt: skip
 _OPEN: Final[Mapping[str, object]] = {"type": "object", "properties": {}, "additionalProperties": True}
+_ANYTHING: Final[Mapping[str, object]] = {"properties": {}, "additionalProperties": True}
+"""What a skill gives that does not say: an object of any kind, or the text that its script prints."""
 _TIMEOUT_MS: Final = 3000
 _MEMORY_MB: Final = 128
 _FILESYSTEMS: Final = {"read": "read-only", "readonly": "read-only", "write": "read-write", "readwrite": "read-write"}
@@ -57,7 +59,7 @@ def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | 
         "domain": fields.get("domain") or "general",
         "triggers": _triggers(fields, shown, keywords),
         "input_schema": fields.get("input_schema") or _OPEN,
-        "output_schema": fields.get("output_schema") or _OPEN,
+        "output_schema": fields.get("output_schema") or _ANYTHING,
         "security": _security(fields),
         "resources": _resources(fields, entry),
     }

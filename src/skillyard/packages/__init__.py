@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from skillyard.packages.limits import Limits
     from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
     from skillyard.packages.s3_store import S3Store
-    from skillyard.packages.signing import SIGNATURE_FILE, Signature, SigningKey, read_signature, sign_tree, verify_tree
+    from skillyard.packages.signing import (
+        SIGNATURE_FILE,
+        Signature,
+        SigningKey,
+        is_signer,
+        read_signature,
+        sign_tree,
+        verify_tree,
+    )
     from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve
     from skillyard.packages.store import LocalStore, Store, digest_of, open_store
 
@@ -43,6 +51,7 @@ __all__ = [
     "digest_of",
     "extract",
     "find_skills",
+    "is_signer",
     "open_store",
     "pack",
     "read_signature",
@@ -60,7 +69,7 @@ _MODULES = {
     "finding": ("FoundSkill", "choose_skills", "find_skills"),
     "limits": ("Limits",),
     "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
-    "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "read_signature", "sign_tree", "verify_tree"),
+    "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
     "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),
     "s3_store": ("S3Store",),
     "store": ("LocalStore", "Store", "digest_of", "open_store"),

@@ -21,7 +21,7 @@ from skillyard.packages.digest import tree_digest
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["SIGNATURE_FILE", "Signature", "SigningKey", "read_signature", "sign_tree", "verify_tree"]
+__all__ = ["SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"]
 
 SIGNATURE_FILE: Final = "skillyard.sig"
 _LIMIT: Final = 4096  # bytes
@@ -134,6 +134,11 @@ class SigningKey:
         signature = Signature(digest, self.public, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "")
         made = self._private.sign(signature.message())
         return Signature(signature.digest, signature.key, signature.signed_at, base64.b64encode(made).decode())
+
+
+def is_signer(text: str) -> bool:
+    """Whether a text has the form of a signer's public key."""
+    return _KEY.fullmatch(text) is not None
 
 
 def sign_tree(directory: Path, key: SigningKey) -> Signature:

@@ -103,11 +103,26 @@ def _local(text: str) -> Source | None:
         return None
     if path.is_dir():
         return Source("folder", str(path.resolve()))
-    if path.exists() or text.startswith(("/", "./", "../", "~")):
-        if not path.exists():
-            raise InvalidSource(f"there is no {text!r}", hint="check the path")
+    if path.exists():
         return Source("archive", str(path.resolve()))
+    _refuse_ref(text)
+    if text.startswith(("/", "./", "../", "~")):
+        raise InvalidSource(f"there is no {text!r}", hint="check the path")
     return None
+
+
+def _refuse_ref(text: str) -> None:
+    """A folder of this machine has no versions to choose from.
+
+    Raises:
+        InvalidSource: it is `folder@ref`.
+    """
+    folder, _, ref = text.rpartition("@")
+    if folder and ":" not in ref and Path(folder).expanduser().is_dir():
+        raise InvalidSource(
+            f"{folder!r} is a folder of this machine: it is installed as it stands, and no {ref!r} is looked for in it",
+            hint=f"have that version in a folder of its own, and install that: git -C {folder} worktree add FOLDER {ref}",
+        )
 
 
 def _on_the_web(text: str) -> Source | None:

@@ -40,7 +40,7 @@ _BECOMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(slots=True)
 class OpenLog:
-    """The log of an operation on one skill while it goes on."""
+    """The log of an operation on one skill while it goes on; its time is that of its own steps, not of its turn to come."""
 
     ledger: Ledger
     id: str
@@ -50,7 +50,6 @@ class OpenLog:
     progress: Progress | None = None
     skill_id: str | None = None
     steps: list[dict[str, object]] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
 
     @contextmanager
     def step(self, name: str, percent: int) -> Iterator[None]:
@@ -72,7 +71,8 @@ class OpenLog:
 
     def ending(self) -> dict[str, object]:
         """The columns that every ended log has."""
-        return {"steps": self.steps, "completed_at": datetime.now(UTC), "duration_ms": _since(self.began)}
+        spent = sum(taken for step in self.steps if isinstance(taken := step.get("duration_ms"), int))
+        return {"steps": self.steps, "completed_at": datetime.now(UTC), "duration_ms": spent}
 
 
 class Ledger:
