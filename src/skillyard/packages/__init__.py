@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skillyard.packages.copying import copy_tree
+    from skillyard.packages.differing import Difference, FileDifference, compare_trees
     from skillyard.packages.digest import tree_digest
     from skillyard.packages.extracting import ArchiveFormat, Extracted, extract, sniff
     from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
@@ -32,7 +33,9 @@ __all__ = [
     "IGNORED",
     "SIGNATURE_FILE",
     "ArchiveFormat",
+    "Difference",
     "Extracted",
+    "FileDifference",
     "FoundSkill",
     "Limits",
     "LocalStore",
@@ -47,6 +50,7 @@ __all__ = [
     "SourceKind",
     "Store",
     "choose_skills",
+    "compare_trees",
     "copy_tree",
     "digest_of",
     "extract",
@@ -64,6 +68,7 @@ __all__ = [
 
 _MODULES = {
     "copying": ("copy_tree",),
+    "differing": ("Difference", "FileDifference", "compare_trees"),
     "digest": ("tree_digest",),
     "extracting": ("ArchiveFormat", "Extracted", "extract", "sniff"),
     "finding": ("FoundSkill", "choose_skills", "find_skills"),

@@ -45,15 +45,24 @@ class SourceFetcher:
             return tried_again(lambda: other.fetch(source, into), self._sleep)
         if source.kind == "folder":
             return Fetched(_inside(Path(source.address), source.path), _origin(source), owned=False)
-        if source.kind == "archive":
+        if source.kind in ("archive", "upload"):
             return self._unpacked(Path(source.address), source, into)
         if source.kind == "git":
             from skillyard.registry.git import GitFetcher
 
             return tried_again(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
+        if source.kind == "mirror":
+            return tried_again(lambda: self._mirrored(source, into), self._sleep)
         if source.kind == "address":
             return tried_again(lambda: self._downloaded(source, into), self._sleep)
         return tried_again(lambda: self._indexed(source, into), self._sleep)
+
+    def _mirrored(self, source: Source, into: Path) -> Fetched:
+        from skillyard.registry.mirror.fetching import MirrorFetcher
+        from skillyard.registry.mirror.places import open_place
+
+        fetcher = MirrorFetcher(lambda address: open_place(address, allow_private=self._allow_private), self._limits)
+        return fetcher.fetch(source, into)
 
     def _indexed(self, source: Source, into: Path) -> Fetched:
         from skillyard.registry.published import fetch_index
@@ -133,7 +142,9 @@ def _fresh(into: Path) -> Path:
 
 
 def _origin(source: Source, **more: str) -> Origin:
-    return Origin(source.kind, source.address, path=source.path, ref=source.ref, **more)
+    told = {"version": source.version, "notes": source.notes}
+    address = Path(source.address).name if source.kind == "upload" else source.address
+    return Origin(source.kind, address, path=source.path, ref=source.ref, **(told | more))
 
 
 def _inside(tree: Path, path: str) -> Path:

@@ -13,14 +13,28 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, runs, wellknown
+from skillyard.server import approvals, definitions, discovered, health, installing, mirrored, portraits, runs, wellknown
 from skillyard.server.guard import LocalGuard
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
+from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
 
-_PROTOCOLS: Final = (health, installing, definitions, discovered, runs, wellknown)  # one module each, with its `routes`
+GRACE_S: Final = 30  # for what is under way when the server is asked to stop
+# One module each, with its `routes`:
+_PROTOCOLS: Final = (
+    health,
+    installing,
+    definitions,
+    portraits,
+    discovered,
+    runs,
+    approvals,
+    wellknown,
+    mirrored,
+)
 
 
 def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
@@ -29,13 +43,15 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        await service.runs.close(GRACE_S)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.service = Service(catalog, registry)
+    service = app.state.service = Service(catalog, registry)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
     app.add_middleware(LocalGuard)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
@@ -54,6 +70,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):
                     del route["responses"]["422"]
+        describe_streams(found)
         for unused in ("HTTPValidationError", "ValidationError"):
             shapes.pop(unused, None)
         app.openapi_schema = found
