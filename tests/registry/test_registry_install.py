@@ -294,7 +294,7 @@ def test_nothing_is_left_of_a_refused_install(registry: Registry, write: Any, tm
     for source in (str(broken), str(tmp_path)):
         with pytest.raises(SkillyardError):
             registry.install(source)
-    assert [path.name for path in registry.work.folder.iterdir()] == ["gate"]
+    assert [path.name for path in registry.operations.folder.iterdir()] == ["gate"]
     assert [log.status for log in registry.history()] == ["failed", "failed"]
 
 

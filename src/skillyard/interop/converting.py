@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -194,6 +194,9 @@ def _wrapped(group: Group, to: Wrapping, scratch: Path) -> _Made:
             _unwrap(folder)
         (package / at).parent.mkdir(parents=True, exist_ok=True)
         places[at] = folder.rename(package / at)
+    if kept is not None and kept.made and DESCRIBED_IN[to] not in kept.files:  # another kind is made anew, under that name
+        names = [name_in(file.data) for file in kept.files.values() if file is not None]
+        group, kept = replace(group, name=next(filter(None, names), group.name)), None
     back = _put_around(package, kept.files, places) if kept is not None else []
     notes = [f"came back with it: {', '.join(back)}"] if back else []
     return _finished(package, group, to, places, before, notes)

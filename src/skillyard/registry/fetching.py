@@ -15,7 +15,7 @@ from skillyard.errors import InvalidSource, NetworkFailed
 from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract
 from skillyard.registry.fetched import Fetched, Fetcher
 
-__all__ = ["SourceFetcher", "tried_again"]
+__all__ = ["SourceFetcher", "source_of"]
 
 _ATTEMPTS: Final = 3
 
@@ -115,6 +115,11 @@ class SourceFetcher:
         tree.mkdir()
         (tree / "SKILL.md").write_bytes(data)
         return Fetched(tree, _origin(source, sha256=digest_of(data)), owned=False)
+
+
+def source_of(origin: Origin) -> Source:
+    """Where to look for the newest of what came from `origin`."""
+    return Source(origin.kind, origin.address, origin.path, origin.ref)
 
 
 def tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) -> Fetched:
