@@ -8,9 +8,9 @@ from typing import Final
 
 from skillyard.document import Section, new_document
 
-__all__ = ["ORDER", "REQUIRED", "canonical_fields", "canonical_text", "missing_headings"]
+__all__ = ["REQUIRED", "canonical_fields", "canonical_text", "missing_headings"]
 
-ORDER: Final = (
+_ORDER: Final = (
     "name", "display_name", "description", "version", "type", "domain", "category", "keywords", "tags", "capabilities",
     "triggers", "input_schema", "output_schema", "security", "resources", "cacheable", "ttl", "protocol", "permissions", "abp",
     "config",
@@ -67,8 +67,8 @@ def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | 
         filled[name_of_list] = _words(fields.get(name_of_list)) or keywords
     if displaced := _displaced(fields, entry):
         filled["metadata"] = {**_mapping(fields.get("metadata")), "legacy": displaced}
-    known = {key: filled[key] for key in ORDER if filled.get(key) not in (None, "", [])}
-    return known | {key: value for key, value in filled.items() if key not in ORDER}
+    known = {key: filled[key] for key in _ORDER if filled.get(key) not in (None, "", [])}
+    return known | {key: value for key, value in filled.items() if key not in _ORDER}
 
 
 def canonical_text(fields: Mapping[str, object], body: str) -> str:

@@ -11,12 +11,12 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.errors import InvalidInput, SignatureInvalid
 from skillyard.packages.digest import tree_digest
+from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -131,7 +131,7 @@ class SigningKey:
 
     def sign(self, digest: str) -> Signature:
         """Vouch for the content with that digest, now."""
-        signature = Signature(digest, self.public, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "")
+        signature = Signature(digest, self.public, utc_text(utc_now(), to="seconds"), "")
         made = self._private.sign(signature.message())
         return Signature(signature.digest, signature.key, signature.signed_at, base64.b64encode(made).decode())
 

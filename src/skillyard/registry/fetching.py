@@ -42,7 +42,7 @@ class SourceFetcher:
     def fetch(self, source: Source, into: Path) -> Fetched:
         """As `Fetcher.fetch`."""
         if other := self._others.get(source.kind):
-            return tried_again(lambda: other.fetch(source, into), self._sleep)
+            return _tried_again(lambda: other.fetch(source, into), self._sleep)
         if source.kind == "folder":
             return Fetched(_inside(Path(source.address), source.path), _origin(source), owned=False)
         if source.kind in ("archive", "upload"):
@@ -50,12 +50,12 @@ class SourceFetcher:
         if source.kind == "git":
             from skillyard.registry.git import GitFetcher
 
-            return tried_again(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
+            return _tried_again(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
         if source.kind == "mirror":
-            return tried_again(lambda: self._mirrored(source, into), self._sleep)
+            return _tried_again(lambda: self._mirrored(source, into), self._sleep)
         if source.kind == "address":
-            return tried_again(lambda: self._downloaded(source, into), self._sleep)
-        return tried_again(lambda: self._indexed(source, into), self._sleep)
+            return _tried_again(lambda: self._downloaded(source, into), self._sleep)
+        return _tried_again(lambda: self._indexed(source, into), self._sleep)
 
     def _mirrored(self, source: Source, into: Path) -> Fetched:
         from skillyard.registry.mirror.fetching import MirrorFetcher
@@ -122,7 +122,7 @@ def source_of(origin: Origin) -> Source:
     return Source(origin.kind, origin.address, origin.path, origin.ref)
 
 
-def tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) -> Fetched:
+def _tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) -> Fetched:
     """Try at most three times, 1 and 2 seconds apart, as long as only the network is at fault.
 
     Raises:

@@ -36,7 +36,8 @@ from skillyard.registry.version_locks import locked_to
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillyard.registry.ledger import Ledger, OpenLog
+    from skillyard.registry.ledger import Ledger
+    from skillyard.registry.open_log import OpenLog
     from skillyard.registry.operations import Operations, Workplace
     from skillyard.registry.versions import Versions
 

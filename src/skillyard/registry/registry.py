@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from skillyard.registry.backfill import Backfilled
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.inspection import Inspected
-    from skillyard.registry.ledger import Ledger, OpenLog
+    from skillyard.registry.ledger import Ledger
+    from skillyard.registry.open_log import OpenLog
     from skillyard.registry.operations import Workplace
 
 __all__ = ["Registry"]
