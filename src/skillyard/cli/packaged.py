@@ -32,6 +32,6 @@ def check_packages(arguments: argparse.Namespace) -> int:
     else:
         for check in checks:
             for line in report_lines(check):
-                screen.line(line, style=line.partition(":")[0])
+                screen.line(line, style=line.partition(":")[0] if ": " in line else "")
         screen.line(closing_line(checks), style="ok" if all(check.ok for check in checks) else "error")
     return OK if all(check.ok for check in checks) else FAILURE

@@ -11,9 +11,23 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
+from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import approvals, definitions, discovered, health, installing, mirrored, portraits, runs, wellknown
+from skillyard.server import (
+    agents,
+    approvals,
+    definitions,
+    discovered,
+    health,
+    installing,
+    mirrored,
+    operations,
+    portraits,
+    runs,
+    versions,
+    wellknown,
+)
 from skillyard.server.guard import LocalGuard
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
@@ -26,12 +40,15 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 # One module each, with its `routes`:
 _PROTOCOLS: Final = (
     health,
-    installing,
     definitions,
+    versions,
+    operations,
+    installing,
     portraits,
     discovered,
     runs,
     approvals,
+    agents,
     wellknown,
     mirrored,
 )
@@ -42,8 +59,10 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
+            await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         yield
-        await service.runs.close(GRACE_S)
+        await service.close(GRACE_S)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 
