@@ -290,7 +290,7 @@ class Registry:
             target = returning(known, version, before, stored=self.store is not None, force=force)
             if target.removed:
                 with log.step("restore", 50):
-                    restore(self._store, self.versions_folder, self.ledger, target, operation.folder)
+                    restore(self.store, self.versions_folder, self.ledger, target, operation.folder)
             refuse_edits(self.versions_folder, self.ledger, skill_id, target.version, force=force)
             self.ledger.write_log(log.id, version=target.version)
             with log.step("activate", 90):
@@ -349,11 +349,7 @@ class Registry:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-<<<<<<< HEAD
-        return backfill(self.versions_folder, self.operations, self.ledger, self._store)
-=======
-        return backfill(self.versions_folder, self.work, self.ledger, self.store)
->>>>>>> main
+        return backfill(self.versions_folder, self.operations, self.ledger, self.store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 
@@ -453,22 +449,5 @@ class Registry:
     def _locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
         return self.versions_folder.locked(skill_id)
 
-<<<<<<< HEAD
     def _version(self, name: str, version: str | None) -> SkillVersion:
         return self.current(name) if version is None else named_version(self.versions(name), version)
-=======
-    def _restore(self, version: SkillVersion, operation: WorkOperation) -> None:
-        """Bring the files of a version back from the store."""
-        if self.store is not None:
-            tree = restored(self.store, version, operation.folder)
-            self.versions_folder.place(tree, version.skill_id, version.version)
-            self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
-
-    def _version(self, name: str, version: str | None) -> SkillVersion:
-        return self.current(name) if version is None else self.version(name, version)
-
-
-def source_of(origin: Origin) -> Source:
-    """Where to look for the newest of what came from `origin`."""
-    return Source(origin.kind, origin.address, origin.path, origin.ref)
->>>>>>> main
