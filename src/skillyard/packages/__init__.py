@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skillyard.packages.addresses import shown_address, without_secrets
     from skillyard.packages.copying import copy_tree
     from skillyard.packages.differing import Difference, FileDifference, compare_trees
     from skillyard.packages.digest import tree_digest
@@ -60,13 +61,16 @@ __all__ = [
     "pack",
     "read_signature",
     "resolve",
+    "shown_address",
     "sign_tree",
     "sniff",
     "tree_digest",
     "verify_tree",
+    "without_secrets",
 ]
 
 _MODULES = {
+    "addresses": ("shown_address", "without_secrets"),
     "copying": ("copy_tree",),
     "differing": ("Difference", "FileDifference", "compare_trees"),
     "digest": ("tree_digest",),

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypedDict
 from urllib.parse import quote, unquote
 
 from skillyard.errors import InvalidInput, InvalidSource
+from skillyard.packages.addresses import shown_address, without_secrets
 
 __all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
 
@@ -53,7 +54,8 @@ class Origin:
     """Where a package came from: enough to fetch the same again.
 
     `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
-    index, a manifest or whoever published it says, `notes` what is new in it. No secret is in `address`.
+    index, a manifest or whoever published it says, `notes` what is new in it. What in
+    the query of `address` may be a secret is not kept.
     """
 
     kind: SourceKind
@@ -64,6 +66,9 @@ class Origin:
     sha256: str = ""
     version: str = ""
     notes: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", without_secrets(self.address))
 
     def to_dict(self) -> OriginShape:
         """The origin as plain data."""
@@ -104,7 +109,9 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
 def _local(text: str) -> Source | None:
     path = Path(text).expanduser()
     if "::" in text or text.lower().startswith("file:"):
-        raise InvalidSource(f"{text[:100]!r} is not fetched", hint="name the folder itself, or an https or ssh address")
+        raise InvalidSource(
+            f"{shown_address(text)[:100]!r} is not fetched", hint="name the folder itself, or an https or ssh address"
+        )
     if "://" in text:
         return None
     if path.is_dir():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InvalidSource, NetworkFailed
-from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract
+from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract, shown_address
 from skillyard.registry.fetched import Fetched, Fetcher
 
 __all__ = ["SourceFetcher", "source_of"]
@@ -92,7 +92,9 @@ class SourceFetcher:
             from skillyard.registry.git import GitFetcher
 
             return GitFetcher(allow_private=self._allow_private).fetch(source, into).tree
-        raise InvalidSource(f"a manifest may not lead to {source.address}", hint="install it by that address yourself")
+        raise InvalidSource(
+            f"a manifest may not lead to {shown_address(source.address)}", hint="install it by that address yourself"
+        )
 
     def _downloaded(self, source: Source, into: Path, *, lists: bool = True) -> Fetched:
         from skillyard.packages import sniff
@@ -108,7 +110,7 @@ class SourceFetcher:
             return Fetched(*listed, owned=True, chosen=True)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):
             raise InvalidSource(
-                f"{source.address} is neither an archive, a SKILL.md, a manifest nor a catalog",
+                f"{shown_address(source.address)} is neither an archive, a SKILL.md, a manifest nor a catalog",
                 hint="name the address of a .zip, .tar.gz or SKILL.md",
             )
         tree = into / "download-skill"

@@ -20,7 +20,17 @@ from skillyard.errors import (
     SignerChanged,
     VersionUnusable,
 )
-from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, read_signature, tree_digest
+from skillyard.packages import (
+    Limits,
+    Source,
+    Store,
+    choose_skills,
+    find_skills,
+    read_signature,
+    shown_address,
+    tree_digest,
+    without_secrets,
+)
 from skillyard.registry.archive import keep_package
 from skillyard.registry.candidate import Candidate, Scanner, checked, read_candidate, staged
 from skillyard.registry.discarding import remove_version
@@ -28,7 +38,7 @@ from skillyard.registry.fetched import Fetcher
 from skillyard.registry.local_edits import refuse_edits
 from skillyard.registry.model import Consent, InstallReport, Progress, Result, SkillVersion
 from skillyard.registry.powers import PowerChange, Powers, read_powers
-from skillyard.registry.publisher import publisher, shown_source, without_query
+from skillyard.registry.publisher import publisher, shown_source
 from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements
 from skillyard.registry.version_locks import locked_to
@@ -114,7 +124,7 @@ class Pipeline:
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
                 self.refuse_yanked(candidate, order)
-            candidates = [self.signed(candidate, order) for candidate in candidates]
+            candidates = [_told(self.signed(candidate, order), order.source) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
@@ -203,7 +213,7 @@ class Pipeline:
         before, now = str(origin.get("address", "")), candidate.origin.address
         if origin.get("kind") not in _PUBLISHED or publisher(before) == publisher(now):
             return ()
-        return (f"comes from {without_query(now)}, and no longer from {without_query(before)}",)
+        return (f"comes from {shown_address(now)}, and no longer from {shown_address(before)}",)
 
     def _logs(self, operation: Workplace, log: OpenLog, candidates: Sequence[Candidate], order: Order) -> list[OpenLog]:
         """One log for each skill: the first goes on with the one there is."""
@@ -327,6 +337,14 @@ def _chosen(pairs: list[tuple[Candidate, str]], order: Order) -> list[tuple[Cand
                 found=candidate.digest,
             )
     return pairs
+
+
+def _told(candidate: Candidate, source: Source) -> Candidate:
+    """The candidate, with a warning where its address is not kept as it was given."""
+    if without_secrets(source.address) == source.address:
+        return candidate
+    warning = "what may be a secret in its address is not kept: to update it, `skillyard install` it by its whole address"
+    return replace(candidate, warnings=(*candidate.warnings, warning))
 
 
 def _scanned(candidate: Candidate, scanner: Scanner) -> Candidate:
