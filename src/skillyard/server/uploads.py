@@ -64,7 +64,7 @@ async def uploaded(request: Request, registry: Registry, limit: int = Limits().a
         InvalidInput: there is not exactly one file, or its name is no archive's.
     """
     with contextlib.ExitStack() as held:
-        operation = await run_in_threadpool(held.enter_context, registry.work.begin())
+        operation = await run_in_threadpool(held.enter_context, registry.operations.begin())
         operation.settled = True  # it opens no log: what is left is only to be deleted
         async with _form(request, limit) as file:
             target = operation.folder / _storage_name(file.filename or "")
