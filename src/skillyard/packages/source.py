@@ -21,7 +21,7 @@ class Source:
     """Where to fetch from.
 
     `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
-    `names` the skills that are wanted, all when empty. Whoever publishes it may give it a `version` and say in `notes` what is new.
+    `names` the skills that are wanted, all when empty. A publisher may give a `version`, and say in `notes` what is new.
     """
 
     kind: SourceKind

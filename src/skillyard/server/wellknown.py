@@ -5,17 +5,15 @@ Each skill is one archive with its SKILL.md in the root, always the same bytes f
 
 from __future__ import annotations
 
-import contextlib
-from pathlib import Path
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from skillyard.errors import PermissionDenied, SkillNotFound
-from skillyard.packages import digest_of, pack
-from skillyard.registry import InstalledSkill, SkillVersion
+from skillyard.packages import digest_of
+from skillyard.registry import InstalledSkill
+from skillyard.server.offered import offered, one_offered, package_of
 from skillyard.server.problems import READING
-from skillyard.server.service import Served, Service
+from skillyard.server.service import Served
 
 __all__ = ["routes"]
 
@@ -30,22 +28,17 @@ def index(service: Served, response: Response) -> dict[str, Any]:
     """Every installed skill that the rules let anybody read, with the digest of its archive."""
     response.headers.update(_CACHED)
     listed = []
-    for skill in service.registry.skills():
-        with contextlib.suppress(PermissionDenied):
-            service.admit_installed(skill)
-            data = _archive(service, service.registry.current(skill.skill_id))
-            listed.append(_entry(skill, digest_of(data)))
+    for skill in offered(service):
+        data = package_of(service, service.registry.current(skill.skill_id))
+        listed.append(_entry(skill, digest_of(data)))
     return {"$schema": _SCHEMA, "skills": listed}
 
 
 @routes.get("/{name}.zip", responses=READING, response_class=Response)
 def archive(service: Served, request: Request, name: str) -> Response:
     """The archive of one skill."""
-    skill = service.registry.skill(name)
-    if skill.skill_id != name:
-        raise SkillNotFound(f"{name!r} is not published here", hint="/.well-known/agent-skills/index.json lists what is")
-    service.admit_installed(skill)
-    data = _archive(service, service.registry.current(skill.skill_id))
+    skill = one_offered(service, name)
+    data = package_of(service, service.registry.current(skill.skill_id))
     headers = {"ETag": f'"{digest_of(data)}"', **_CACHED}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
@@ -55,13 +48,3 @@ def archive(service: Served, request: Request, name: str) -> Response:
 def _entry(skill: InstalledSkill, digest: str) -> dict[str, str]:
     name = skill.skill_id
     return {"name": name, "type": "archive", "description": skill.description, "url": f"{name}.zip", "digest": digest}
-
-
-def _archive(service: Service, version: SkillVersion) -> bytes:
-    """The package of a version, made once: a version never changes."""
-    kept = Path(service.catalog.data_directory, "cache/packages", f"{version.digest.removeprefix('sha256:')}.zip")
-    with contextlib.suppress(FileNotFoundError):
-        return kept.read_bytes()
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pack(service.registry.versions_folder.path(version.skill_id, version.version), kept, whole=True)
-    return kept.read_bytes()
