@@ -12,7 +12,7 @@ from skillyard.errors import InvalidInput, InvalidSource
 
 __all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
 
-SourceKind = Literal["folder", "archive", "git", "address", "well-known"]
+SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror"]
 """`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog."""
 
 

@@ -233,11 +233,12 @@ class Ledger:
             self._set_current(connection, skill_id, version, row, now)
             self._end(connection, log, skill_id, version, action)
 
-    def shelve(self, skill_id: str, version: str, log: OpenLog) -> None:
-        """Write down a version that is whole and does not serve, and end the log as a success."""
+    def keep(self, skill_id: str, version: str, moment: datetime, log: OpenLog) -> None:
+        """Write down that a version is whole but serves not, installed at `moment` elsewhere; end the log as a success."""
         with self.database.write() as connection:
-            connection.execute(_advance(skill_id, version, "active").values(status="active", installed_at=datetime.now(UTC)))
-            self._end(connection, log, skill_id, version, log.operation, "kept; another version serves")
+            values = {"status": "active", "installed_at": moment}
+            connection.execute(_advance(skill_id, version, "active").values(values))
+            self._end(connection, log, skill_id, version, "keep")
 
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Write down that no version serves."""

@@ -80,7 +80,7 @@ class Registry:
         self._scanner = scanner
         self._servers = frozenset(servers)
         self._store = store
-        self._keep = keep
+        self.keep = keep
         self._actor = actor
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
@@ -150,15 +150,13 @@ class Registry:
         expected: Mapping[str, str] | None = None,
         only: Sequence[str] = (),
         accept_signer: bool = False,
-        activate: bool = True,
         progress: Progress | None = None,
     ) -> InstallReport:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
 
         `consent` is asked when an installed skill would be allowed more than before; without it that is refused. `only` are
         the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
-        alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`. Without
-        `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve.
+        alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -178,8 +176,33 @@ class Registry:
                 consent=consent,
                 force=force,
                 accept_signer=accept_signer,
-                activate=activate,
                 progress=progress,
+            )
+        )
+
+    def keep_version(
+        self,
+        source: Source,
+        skill_id: str,
+        *,
+        installed_at: datetime,
+        consent: Consent | None = None,
+        accept_signer: bool = False,
+        progress: Progress | None = None,
+    ) -> InstallReport:
+        """Put a version beside the one that serves, for a rollback: it was installed at `installed_at` elsewhere.
+
+        Raises:
+            SkillyardError: as `install`; more power than what serves has needs consent here too.
+        """
+        return self._pipeline().install(
+            Order(
+                source,
+                only=(skill_id,),
+                consent=consent,
+                accept_signer=accept_signer,
+                progress=progress,
+                kept_from=min(installed_at, datetime.now(UTC)),
             )
         )
 
@@ -395,7 +418,7 @@ class Registry:
             self._fetcher,
             self._unmet,
             self._scanner,
-            keep=self._keep,
+            keep=self.keep,
             store=self._store,
         )
 

@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -137,9 +138,9 @@ def publish(
     consent: str | None = None,
     version: str = "",
     notes: str = "",
-    activate: bool = True,
+    serves: bool = True,
 ) -> Result:
-    """Install what came in: as a new skill, or as another version of the skill `into`.
+    """Install what came in: as a new skill, or as another version of the skill `into`, which then `serves` or only is there.
 
     Raises:
         SkillExists: there is such a skill, and it is to be a new one.
@@ -158,7 +159,10 @@ def publish(
     agreement = Agreement(consent)
     source = Source("archive", str(incoming.archive), version=version, notes=notes)
     try:
-        report = service.registry.install(source, only=(skill_id,), consent=agreement, activate=activate)
+        if serves:
+            report = service.registry.install(source, only=(skill_id,), consent=agreement)
+        else:
+            report = service.registry.keep_version(source, skill_id, installed_at=datetime.now(UTC), consent=agreement)
     except ConsentRequired as error:
         error.details["consent"] = agreement.wanted
         raise

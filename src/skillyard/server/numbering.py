@@ -1,6 +1,7 @@
 """What other people's protocols call a version: a number that counts up, microseconds since 1970, or a semantic version.
 
-Each follows from the records alone and never changes: no version is ever struck from them, and a new one comes after the others.
+Each follows from the records alone and never changes: no version is ever struck from them, and what is written down later comes
+after the others.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _SEMANTIC: Final = re.compile(
     re.ASCII,
 )
 _LONGEST: Final = 100
+_LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,10 @@ def numbered(versions: Sequence[SkillVersion]) -> tuple[Numbered, ...]:
     A label is what a publisher or the SKILL.md says, when that is a semantic version no earlier one has; else the number after
     the highest label before it.
     """
-    oldest_first = list(reversed(versions))
-    named = zip(oldest_first, _labels(oldest_first), strict=True)
-    return tuple(reversed([Numbered(one, number, _epoch(one), label) for number, (one, label) in enumerate(named, 1)]))
+    oldest_first = sorted(versions, key=lambda one: (one.created_at or _LONG_AGO, one.version))
+    labels = _labels(oldest_first)
+    names = {one.version: (number, label) for number, (one, label) in enumerate(zip(oldest_first, labels, strict=True), 1)}
+    return tuple(Numbered(one, names[one.version][0], _epoch(one), names[one.version][1]) for one in versions)
 
 
 def is_semantic(text: str) -> bool:
@@ -81,5 +84,4 @@ def _epoch(version: SkillVersion) -> int:
             return int(made.timestamp()) * 1_000_000 + int(found[2] or 0)
         except ValueError:
             pass  # digits that are no time
-    made = version.installed_at or datetime.fromtimestamp(0, UTC)
-    return round(made.timestamp() * 1_000_000)
+    return round((version.installed_at or _LONG_AGO).timestamp() * 1_000_000)
