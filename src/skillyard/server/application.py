@@ -13,7 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, mirrored, runs, wellknown
+from skillyard.server import anthropic_skills, definitions, discovered, health, installing, mirrored, runs, wellknown
+from skillyard.server.dialects import Dialects
 from skillyard.server.guard import LocalGuard
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
@@ -28,6 +29,7 @@ _PROTOCOLS: Final = (
     runs,
     wellknown,
     mirrored,
+    anthropic_skills,
 )  # one module each, with its `routes`
 
 
@@ -46,6 +48,7 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
         app.include_router(protocol.routes)
     answer_errors(app)
     app.add_middleware(LocalGuard)
+    app.add_middleware(Dialects)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
 

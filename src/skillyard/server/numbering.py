@@ -37,8 +37,8 @@ class Numbered:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be had: its files are there, and it was not yanked."""
-        return not (self.version.removed or self.version.yanked)
+        """Whether it can be had: it serves, or its files are there and it was not yanked."""
+        return self.version.current or not (self.version.removed or self.version.yanked)
 
 
 def numbered(versions: Sequence[SkillVersion]) -> tuple[Numbered, ...]:

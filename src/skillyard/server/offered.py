@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bundle_of",
+    "display_name",
     "find_version",
     "folder_of",
     "matching",
@@ -27,6 +28,7 @@ __all__ = [
     "offered",
     "one_offered",
     "package_of",
+    "serving",
     "usable_versions",
 ]
 
@@ -58,6 +60,18 @@ def one_offered(service: Service, skill_id: str, *, installed: bool = True) -> I
 def usable_versions(service: Service, skill_id: str) -> tuple[Numbered, ...]:
     """The versions that can be had, the newest first."""
     return tuple(one for one in numbered(service.registry.versions(skill_id)) if one.usable)
+
+
+def serving(service: Service, skill_id: str) -> Numbered:
+    """The version that serves.
+
+    Raises:
+        SkillNotFound: none does any more.
+    """
+    for one in usable_versions(service, skill_id):
+        if one.version.current:
+            return one
+    raise SkillNotFound(f"no version of {skill_id} serves", hint="it was uninstalled just now")
 
 
 def find_version(service: Service, skill_id: str, fits: Callable[[Numbered], bool], name: str) -> Numbered:
@@ -92,6 +106,14 @@ def metadata_of(service: Service, version: SkillVersion) -> Metadata:
 
     data = read_inside(folder_of(service, version), "SKILL.md", limit=DOCUMENT_LIMIT)
     return parse_document(data, directory_name=version.skill_id).metadata
+
+
+def display_name(skill: InstalledSkill) -> str:
+    """What people see of a skill that serves: the `displayName` of its SKILL.md, else its name (row 000-8)."""
+    from skillyard.document import parse_document
+
+    text = (skill.skill_md_content or "").encode("utf-8", "surrogatepass")
+    return parse_document(text, directory_name=skill.skill_id).metadata.display_name or skill.name
 
 
 def folder_of(service: Service, version: SkillVersion) -> Path:

@@ -22,7 +22,7 @@ from skillyard.paths import slug
 if TYPE_CHECKING:
     from starlette.types import Message
 
-__all__ = ["UPLOAD", "read_form", "uploaded"]
+__all__ = ["FILES", "UPLOAD", "read_form", "uploaded"]
 
 _FORM: Final = 64 * 1024  # what the form itself may take beside the files, in bytes
 _PART: Final = 1024  # the same for each file: its name and its type
@@ -37,6 +37,21 @@ UPLOAD: Final[dict[str, Any]] = {
                     "type": "object",
                     "required": ["file"],
                     "properties": {"file": {"type": "string", "format": "binary", "description": "a .zip or .tar.gz"}},
+                }
+            }
+        },
+    }
+}
+
+FILES: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
                 }
             }
         },
