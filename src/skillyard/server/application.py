@@ -13,7 +13,17 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import anthropic_skills, definitions, discovered, health, installing, mirrored, runs, wellknown
+from skillyard.server import (
+    anthropic_skills,
+    definitions,
+    discovered,
+    health,
+    installing,
+    mirrored,
+    openai_skills,
+    runs,
+    wellknown,
+)
 from skillyard.server.dialects import Dialects
 from skillyard.server.guard import LocalGuard
 from skillyard.server.problems import Problem, answer_errors
@@ -30,6 +40,7 @@ _PROTOCOLS: Final = (
     wellknown,
     mirrored,
     anthropic_skills,
+    openai_skills,
 )  # one module each, with its `routes`
 
 
