@@ -14,7 +14,10 @@ from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    about,
     anthropic_skills,
+    clawhub,
+    clawhub_publishing,
     definitions,
     discovered,
     health,
@@ -39,8 +42,11 @@ _PROTOCOLS: Final = (
     runs,
     wellknown,
     mirrored,
+    about,
     anthropic_skills,
     openai_skills,
+    clawhub,
+    clawhub_publishing,
 )  # one module each, with its `routes`
 
 

@@ -18,7 +18,7 @@ from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Definition, Listed, listed
 
-__all__ = ["FILE", "definition", "routes"]
+__all__ = ["FILE", "Folder", "definition", "routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["skill definitions"], dependencies=[needs("skills:read")])
 
@@ -44,7 +44,9 @@ class Preview(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class Folder:
+    """The folder of an installed version."""
+
     directory: str
 
 
@@ -108,12 +110,12 @@ def read_one_file(service: Served, request: Request, id: str, path: str) -> Resp
     return file_answer(request, read_file(_folder(service, id), path, limit=Limits().file))
 
 
-def _folder(service: Service, name: str) -> _Folder:
+def _folder(service: Service, name: str) -> Folder:
     skill = service.registry.skill(name)
     service.admit_installed(skill)
     if skill.current_version is None:
         raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
-    return _Folder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
+    return Folder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
 
 
 @routes.get("/{id}/versions", responses=READING)

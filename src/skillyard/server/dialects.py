@@ -34,18 +34,19 @@ _CLAWHUB: Final = (
 
 def _anthropic(status: int, told: Mapping[str, Any]) -> Response:
     type_ = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    message = _sentence(told, 'pass extra_query={"consent": "…"} with')
+    message = _sentence(told, 'with extra_query={"consent": "…"} where … is')
     return JSONResponse({"type": "error", "error": {"type": type_, "message": message}, "request_id": None}, status)
 
 
 def _openai(status: int, told: Mapping[str, Any]) -> Response:
     type_ = "invalid_request_error" if status < 500 else "server_error"
-    message = _sentence(told, 'pass extra_query={"consent": "…"} with')
+    message = _sentence(told, 'with extra_query={"consent": "…"} where … is')
     return JSONResponse({"error": {"message": message, "type": type_, "param": None, "code": told["code"]}}, status)
 
 
 def _clawhub(status: int, told: Mapping[str, Any]) -> Response:
-    return PlainTextResponse(_sentence(told, "add consent:… to --tags, where … is") + "\n", status)
+    kind = str(told["code"]).replace("_", " ")  # the client looks for "skill not found"
+    return PlainTextResponse(f"{kind}: {_sentence(told, 'with --tags latest,consent:… where … is')}", status)
 
 
 def _sentence(told: Mapping[str, Any], way: str) -> str:
@@ -53,7 +54,7 @@ def _sentence(told: Mapping[str, Any], way: str) -> str:
     if not told.get("consent"):
         return f"{told['detail']} ({told['hint']})" if told.get("hint") else str(told["detail"])
     more = "; ".join(str(sentence) for change in told.get("changes", ()) for sentence in change.get("widened", ()))
-    return f"{told['detail']}: {more} (nothing was changed; if you agree, publish it again and {way} {told['consent']})"
+    return f"{told['detail']}: {more} (nothing was changed; if you agree, publish it again, {way} {told['consent']})"
 
 
 _Writer = Callable[[int, Mapping[str, Any]], Response]

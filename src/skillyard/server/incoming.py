@@ -26,7 +26,7 @@ from skillyard.server.installing import Agreement
 from skillyard.server.service import Service
 from skillyard.server.uploads import read_form
 
-__all__ = ["Incoming", "files_of", "gathered", "publish", "received"]
+__all__ = ["Incoming", "files_of", "gathered", "looked_into", "publish", "received"]
 
 _FIELDS: Final = ("files", "files[]")
 _PIECE: Final = 1024 * 1024

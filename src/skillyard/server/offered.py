@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import zipfile
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "bundle_of",
     "display_name",
+    "files_in",
     "find_version",
     "folder_of",
     "matching",
@@ -126,6 +128,16 @@ def folder_of(service: Service, version: SkillVersion) -> Path:
     if not folder.is_dir():
         raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint="take another version")
     return folder
+
+
+def files_in(service: Service, version: SkillVersion) -> list[tuple[str, int, str]]:
+    """Path, size in bytes and SHA-256 of each file of a version, by path; the same as in its package."""
+    with zipfile.ZipFile(io.BytesIO(package_of(service, version))) as package:
+        return [
+            (entry.filename, entry.file_size, hashlib.sha256(package.read(entry)).hexdigest())
+            for entry in package.infolist()
+            if not entry.is_dir()
+        ]
 
 
 def package_of(service: Service, version: SkillVersion) -> bytes:
