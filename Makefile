@@ -4,7 +4,7 @@ BIN := .venv/bin
 SKILLS := examples/skills
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system run test check format docs rows bench lock clean
+.PHONY: help setup system clients run test check format docs rows bench lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,10 +21,16 @@ $(BIN)/.ready: requirements.lock pyproject.toml
 system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
 	@sh scripts/system.sh
 
+clients: tests/clients/node_modules/.ready ## put the programs of other people in place that tests run against the server
+
+tests/clients/node_modules/.ready: tests/clients/package-lock.json $(BIN)/.ready
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix tests/clients ci --no-audit --no-fund --loglevel error
+	@touch $@
+
 run: setup ## the main job on the example skills: find, tell, read, run
 	@SKILLYARD=$(BIN)/skillyard sh scripts/demo.sh $(SKILLS)
 
-test: setup system ## every test
+test: setup system clients ## every test
 	$(BIN)/python -m pytest
 
 check: setup ## lint, format, types, floors

@@ -140,7 +140,7 @@ def _documented(media_type: str, *statuses: int) -> dict[int | str, dict[str, An
     return {status: {"description": "refused", "content": {media_type: shape}} for status in statuses}
 
 
-_ALL: Final = (400, 403, 404, 409, 413, 415, 422, 429, 500, 503)
+_ALL: Final = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503)
 ANTHROPIC: Final = _documented("application/json", *_ALL)
 OPENAI: Final = ANTHROPIC
 CLAWHUB: Final = _documented("text/plain", *_ALL)
