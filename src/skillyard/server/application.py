@@ -26,7 +26,9 @@ from skillyard.server import (
     mirrored,
     openai_skills,
     runs,
+    skills_sh,
     wellknown,
+    wellknown_files,
 )
 from skillyard.server.dialects import Dialects
 from skillyard.server.guard import LocalGuard
@@ -44,6 +46,8 @@ _PROTOCOLS: Final = (
     wellknown,
     mirrored,
     about,
+    wellknown_files,
+    skills_sh,
     marketplace,
     anthropic_skills,
     openai_skills,

@@ -20,10 +20,10 @@ __all__ = ["routes"]
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
 
-routes: Final = APIRouter(prefix="/.well-known/agent-skills", tags=["discovery"])
+routes: Final = APIRouter(tags=["discovery"])
 
 
-@routes.get("/index.json", responses=READING)
+@routes.get("/.well-known/agent-skills/index.json", responses=READING)
 def index(service: Served, response: Response) -> dict[str, Any]:
     """Every installed skill that the rules let anybody read, with the digest of its archive."""
     response.headers.update(_CACHED)
@@ -34,7 +34,17 @@ def index(service: Served, response: Response) -> dict[str, Any]:
     return {"$schema": _SCHEMA, "skills": listed}
 
 
-@routes.get("/{name}.zip", responses=READING, response_class=Response)
+@routes.get("/@{name}/.well-known/agent-skills/index.json", responses=READING)
+def index_of_one(service: Served, response: Response, name: str) -> dict[str, Any]:
+    """The same for one skill, so that its own address `/@{name}` can be given to a client."""
+    response.headers.update(_CACHED)
+    skill = one_offered(service, name)
+    data = package_of(service, service.registry.current(skill.skill_id))
+    entry = _entry(skill, digest_of(data))
+    return {"$schema": _SCHEMA, "skills": [entry | {"url": f"/.well-known/agent-skills/{entry['url']}"}]}
+
+
+@routes.get("/.well-known/agent-skills/{name}.zip", responses=READING, response_class=Response)
 def archive(service: Served, request: Request, name: str) -> Response:
     """The archive of one skill."""
     skill = one_offered(service, name)
