@@ -1,4 +1,4 @@
-"""A version that is deleted for good."""
+"""A version that is only kept, and one that is deleted for good."""
 
 from __future__ import annotations
 
@@ -20,6 +20,24 @@ def _two(registry: Registry, write: Write) -> tuple[str, str]:
     assert first is not None
     assert second is not None
     return first, second
+
+
+def test_a_version_can_be_kept_without_serving_and_serves_when_it_is_rolled_back_to(
+    any_registry: Registry, write: Write
+) -> None:
+    first = any_registry.install(str(write(body="One."))).results[0].version
+    kept = any_registry.install(str(write(body="Two.")), activate=False).results[0]
+    assert (kept.status, any_registry.current("tidy").version) == ("kept", first)
+    newest = any_registry.versions("tidy")[0]
+    assert (newest.version, newest.status, newest.current) == (kept.version, "active", False)
+    assert any_registry.history("tidy")[0].status == "success"
+    any_registry.rollback("tidy", kept.version)
+    assert "Two." in (any_registry.root / "tidy/current/SKILL.md").read_text("utf-8")
+
+
+def test_the_first_version_serves_whatever_is_said(registry: Registry, write: Write) -> None:
+    registry.install(str(write()), activate=False)
+    assert registry.skill("tidy").active
 
 
 def test_a_discarded_version_is_gone_from_the_disk_and_stays_written_down(any_registry: Registry, write: Write) -> None:

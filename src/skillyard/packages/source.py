@@ -12,8 +12,9 @@ from skillyard.errors import InvalidInput, InvalidSource
 
 __all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
 
-SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror"]
-"""`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog."""
+SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload"]
+"""`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog.
+`upload`: an archive that was sent and is gone afterwards; its origin only has the name of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Source:
     """Where to fetch from.
 
     `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
-    `names` the skills that are wanted, all when empty. A publisher may give a `version`, and say in `notes` what is new.
+    `names` the skills that are wanted, all when empty. Whoever publishes it may give it a `version`, and say what is new in
+    `notes`.
     """
 
     kind: SourceKind

@@ -6,6 +6,7 @@ What is on the disk decides which version serves; the ledger is brought to say t
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -175,7 +176,8 @@ class Ledger:
         """End every open log of an operation as failed; `error` is None when its process was killed."""
         code, message = _why(error)
         now = datetime.now(UTC)
-        values = {"status": "failed", "error_code": code, "error_message": message, "completed_at": now}
+        details = json.loads(json.dumps(error.details, default=str)) if isinstance(error, SkillyardError) else None
+        values = {"status": "failed", "error_code": code, "error_message": message, "details": details, "completed_at": now}
         with self.database.write() as connection:
             query = select(install_logs).where(install_logs.c.operation_id == operation_id, install_logs.c.status.in_(_OPEN))
             for row in connection.execute(query).mappings().all():
@@ -233,12 +235,12 @@ class Ledger:
             self._set_current(connection, skill_id, version, row, now)
             self._end(connection, log, skill_id, version, action)
 
-    def keep(self, skill_id: str, version: str, moment: datetime, log: OpenLog) -> None:
-        """Write down that a version is whole but serves not, installed at `moment` elsewhere; end the log as a success."""
+    def shelve(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
+        """Write down a version that is whole and does not serve, installed now or at `moment`; end the log as a success."""
         with self.database.write() as connection:
-            values = {"status": "active", "installed_at": moment}
+            values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
             connection.execute(_advance(skill_id, version, "active").values(values))
-            self._end(connection, log, skill_id, version, "keep")
+            self._end(connection, log, skill_id, version, log.operation, "kept; another version serves")
 
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Write down that no version serves."""

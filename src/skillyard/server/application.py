@@ -16,6 +16,7 @@ from skillyard.registry import Registry
 from skillyard.server import (
     about,
     anthropic_skills,
+    approvals,
     clawhub,
     clawhub_publishing,
     definitions,
@@ -25,6 +26,7 @@ from skillyard.server import (
     marketplace,
     mirrored,
     openai_skills,
+    portraits,
     runs,
     skills_sh,
     wellknown,
@@ -32,17 +34,23 @@ from skillyard.server import (
 )
 from skillyard.server.dialects import Dialects
 from skillyard.server.guard import LocalGuard
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
+from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
 
+GRACE_S: Final = 30  # for what is under way when the server is asked to stop
+# One module each, with its `routes`:
 _PROTOCOLS: Final = (
     health,
     installing,
     definitions,
+    portraits,
     discovered,
     runs,
+    approvals,
     wellknown,
     mirrored,
     about,
@@ -53,7 +61,7 @@ _PROTOCOLS: Final = (
     openai_skills,
     clawhub,
     clawhub_publishing,
-)  # one module each, with its `routes`
+)
 
 
 def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
@@ -62,13 +70,15 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        await service.runs.close(GRACE_S)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.service = Service(catalog, registry)
+    service = app.state.service = Service(catalog, registry)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
     app.add_middleware(LocalGuard)
     app.add_middleware(Dialects)
@@ -88,6 +98,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):
                     del route["responses"]["422"]
+        describe_streams(found)
         for unused in ("HTTPValidationError", "ValidationError"):
             shapes.pop(unused, None)
         app.openapi_schema = found

@@ -10,7 +10,6 @@ import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -159,10 +158,7 @@ def publish(
     agreement = Agreement(consent)
     source = Source("archive", str(incoming.archive), version=version, notes=notes)
     try:
-        if serves:
-            report = service.registry.install(source, only=(skill_id,), consent=agreement)
-        else:
-            report = service.registry.keep_version(source, skill_id, installed_at=datetime.now(UTC), consent=agreement)
+        report = service.registry.install(source, only=(skill_id,), consent=agreement, activate=serves)
     except ConsentRequired as error:
         error.details["consent"] = agreement.wanted
         raise

@@ -15,17 +15,29 @@ from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.registry import InstalledSkill, Registry
+from skillyard.server.callers import Caller
+from skillyard.server.desk import RunDesk
+from skillyard.server.questions import Questions
 
 __all__ = ["Served", "Service", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The rooms below, as one application uses them; `changing` is held while the catalog is changed."""
+    """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
+
+    `runs` go on after their request was answered, `questions` wait for somebody to answer them.
+    """
 
     catalog: Catalog
     registry: Registry
     changing: threading.Lock = field(default_factory=threading.Lock)
+    runs: RunDesk = field(default_factory=RunDesk)
+    questions: Questions = field(default_factory=Questions)
+
+    def owner(self, caller: Caller) -> str:
+        """Whose memories and sessions a caller's are."""
+        return f"{caller.organisation}/{caller.name}"
 
     def refresh(self) -> dict[str, list[str]]:
         """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""

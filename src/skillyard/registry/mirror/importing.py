@@ -96,9 +96,9 @@ def import_mirror(
         )  # fmt: skip
         results += report.results
     for skill_id, version in plan.history:
-        results += registry.keep_version(
-            Source("mirror", address, path=skill_id, ref=version.version), skill_id, installed_at=version.installed_at,
-            consent=consent, accept_signer=accept_signer, progress=progress,
+        results += registry.install(
+            Source("mirror", address, path=skill_id, ref=version.version), only=(skill_id,), activate=False,
+            installed_at=version.installed_at, consent=consent, accept_signer=accept_signer, progress=progress,
         ).results  # fmt: skip
     marks = _plan(registry, index, history=history).marks
     for known, listed in marks:
