@@ -17,7 +17,7 @@ from skillyard.server.service import Service
 
 __all__ = ["fingerprint", "labelled", "milliseconds", "of_owner", "owner", "skill_shape", "tagged", "version_shape"]
 
-_COLLATED: Final = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
+_COLLATED: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
 """The order of characters in ICU's root collation, which is that of JavaScript's `localeCompare` for English."""
 _PLACES: Final = {character: place for place, character in enumerate(_COLLATED, 1)}
 
