@@ -20,15 +20,16 @@ from skillyard.server.dialects import ANTHROPIC
 from skillyard.server.incoming import publish, received
 from skillyard.server.numbering import Numbered
 from skillyard.server.offered import (
-    bundle_of,
     display_name,
     find_version,
+    listed,
     metadata_of,
     offered,
     one_offered,
     serving,
     usable_versions,
 )
+from skillyard.server.packaged import bundle_of
 from skillyard.server.paging import pieced, read_token, token_for
 from skillyard.server.removing import remove_skill, remove_version
 from skillyard.server.service import Served, Service
@@ -66,7 +67,7 @@ def list_skills(
     known = list(offered(service)) if source in (None, "", "custom") else []
     last = read_token(page) if page else ""
     found, more = pieced(known, lambda skill: skill.skill_id > last, limit)
-    return _paged([_skill(service, skill) for skill in found], token_for(found[-1].skill_id) if more else None)
+    return _paged(listed(found, lambda skill: _skill(service, skill)), token_for(found[-1].skill_id) if more else None)
 
 
 @routes.get("/{skill_id}")

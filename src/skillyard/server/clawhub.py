@@ -28,7 +28,8 @@ from skillyard.server.clawhub_shapes import (
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE, Folder
 from skillyard.server.dialects import CLAWHUB
-from skillyard.server.offered import display_name, files_in, folder_of, matching, offered, package_of, serving, usable_versions
+from skillyard.server.offered import display_name, listed, matching, offered, serving, usable_versions
+from skillyard.server.packaged import files_in, folder_of, package_of
 from skillyard.server.paging import pieced, read_token, token_for
 from skillyard.server.service import Served
 
@@ -63,13 +64,21 @@ def search(
 ) -> dict[str, Any]:
     """The skills that fit a request, the best first; with `mode=exact` only the one of that name."""
     found = [(skill, score) for skill, score in matching(service, q) if mode != "exact" or q in (skill.skill_id, skill.name)]
-    results = []
-    for skill, score in found[:limit]:
-        shape = skill_shape(service, skill)
+    scores = {skill.skill_id: score for skill, score in found}
+
+    def result(skill: InstalledSkill) -> dict[str, Any]:
+        shape, publisher = skill_shape(service, skill), owner(caller)
         told = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
-        version, publisher = shape["latestVersion"]["version"], owner(caller)
-        results.append({**told, "score": score, "version": version, "ownerHandle": publisher["handle"], "owner": publisher})
-    return {"results": results}
+        version = shape["latestVersion"]["version"]
+        return {
+            **told,
+            "score": scores[skill.skill_id],
+            "version": version,
+            "ownerHandle": publisher["handle"],
+            "owner": publisher,
+        }
+
+    return {"results": listed((skill for skill, _ in found[:limit]), result)}
 
 
 @routes.get("/skills")
@@ -93,7 +102,7 @@ def list_skills(
     last = read_token(cursor) if cursor else ""
     found, more = pieced(known, lambda skill: place(skill) > last, limit)
     return {
-        "items": [skill_shape(service, skill) for skill in found],
+        "items": listed(found, lambda skill: skill_shape(service, skill)),
         "nextCursor": token_for(place(found[-1])) if more else None,
     }
 

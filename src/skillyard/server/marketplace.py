@@ -24,7 +24,8 @@ from skillyard.server.callers import needs
 from skillyard.server.git_objects import Commit, commit_of
 from skillyard.server.git_protocol import ADVERTISED, RESULT, advertisement, answer, unpacked, wanted
 from skillyard.server.numbering import Numbered
-from skillyard.server.offered import metadata_of, offered, one_offered, package_of, serving, usable_versions
+from skillyard.server.offered import listed, metadata_of, offered, one_offered, serving, usable_versions
+from skillyard.server.packaged import package_of
 from skillyard.server.problems import READING
 from skillyard.server.service import Served, Service
 
@@ -44,7 +45,7 @@ _GIT: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "for git", 
 def marketplace(service: Served, request: Request) -> dict[str, Any]:
     """Every skill as a plugin."""
     base = str(request.base_url).rstrip("/")
-    plugins = [_entry(service, skill, base) for skill in offered(service)]
+    plugins = listed(offered(service), lambda skill: _entry(service, skill, base))
     return {"name": _NAME, "owner": {"name": "Skillyard"}, "plugins": plugins}
 
 

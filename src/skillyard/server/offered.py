@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
-import zipfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from skillyard.errors import PermissionDenied, SkillNotFound, VersionNotFound, VersionUnusable
-from skillyard.packages import pack
+from skillyard.errors import ArchiveRefused, PermissionDenied, SkillNotFound, VersionNotFound, VersionUnusable
 from skillyard.registry import InstalledSkill, SkillVersion
 from skillyard.server.numbering import Numbered, numbered
+from skillyard.server.packaged import folder_of
 from skillyard.server.service import Service
 
 if TYPE_CHECKING:
     from skillyard.document import Metadata
 
 __all__ = [
-    "bundle_of",
     "display_name",
-    "files_in",
     "find_version",
-    "folder_of",
+    "listed",
     "matching",
     "metadata_of",
     "offered",
     "one_offered",
-    "package_of",
     "serving",
     "usable_versions",
 ]
 
 _MOST: Final = 1000
+_Shape = TypeVar("_Shape")
 
 
 def offered(service: Service) -> Iterator[InstalledSkill]:
@@ -43,6 +37,15 @@ def offered(service: Service) -> Iterator[InstalledSkill]:
         with contextlib.suppress(PermissionDenied):
             service.admit_installed(skill)
             yield skill
+
+
+def listed(skills: Iterable[InstalledSkill], shape: Callable[[InstalledSkill], _Shape]) -> list[_Shape]:
+    """The shapes of skills; without one that is taken away while the list is made, or is larger than what may be sent."""
+    shapes = []
+    for skill in skills:
+        with contextlib.suppress(SkillNotFound, VersionUnusable, ArchiveRefused):
+            shapes.append(shape(skill))
+    return shapes
 
 
 def one_offered(service: Service, skill_id: str, *, installed: bool = True) -> InstalledSkill:
@@ -116,46 +119,3 @@ def display_name(skill: InstalledSkill) -> str:
 
     text = (skill.skill_md_content or "").encode("utf-8", "surrogatepass")
     return parse_document(text, directory_name=skill.skill_id).metadata.display_name or skill.name
-
-
-def folder_of(service: Service, version: SkillVersion) -> Path:
-    """The folder of a version.
-
-    Raises:
-        VersionUnusable: its files are gone.
-    """
-    folder = service.registry.versions_folder.path(version.skill_id, version.version)
-    if not folder.is_dir():
-        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint="take another version")
-    return folder
-
-
-def files_in(service: Service, version: SkillVersion) -> list[tuple[str, int, str]]:
-    """Path, size in bytes and SHA-256 of each file of a version, by path; the same as in its package."""
-    with zipfile.ZipFile(io.BytesIO(package_of(service, version))) as package:
-        return [
-            (entry.filename, entry.file_size, hashlib.sha256(package.read(entry)).hexdigest())
-            for entry in package.infolist()
-            if not entry.is_dir()
-        ]
-
-
-def package_of(service: Service, version: SkillVersion) -> bytes:
-    """The package of a version with its SKILL.md in the root, made once: a version never changes."""
-    kept = Path(service.catalog.data_directory, "cache/packages", f"{version.digest.removeprefix('sha256:')}.zip")
-    with contextlib.suppress(FileNotFoundError):
-        return kept.read_bytes()
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pack(folder_of(service, version), kept, whole=True)
-    return kept.read_bytes()
-
-
-def bundle_of(service: Service, version: SkillVersion) -> bytes:
-    """The same with everything in one folder, named as the skill's id: what can be uploaded again as it is."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(package_of(service, version))) as flat, zipfile.ZipFile(made, "w") as bundle:
-        for entry in flat.infolist():
-            data = flat.read(entry)
-            entry.filename = f"{version.skill_id}/{entry.filename}"
-            bundle.writestr(entry, data)
-    return made.getvalue()

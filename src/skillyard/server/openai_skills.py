@@ -19,7 +19,8 @@ from skillyard.server.callers import needs
 from skillyard.server.dialects import OPENAI
 from skillyard.server.incoming import publish, received
 from skillyard.server.numbering import Numbered
-from skillyard.server.offered import bundle_of, find_version, metadata_of, offered, one_offered, serving, usable_versions
+from skillyard.server.offered import find_version, listed, metadata_of, offered, one_offered, serving, usable_versions
+from skillyard.server.packaged import bundle_of
 from skillyard.server.paging import pieced
 from skillyard.server.removing import let_serve, remove_skill, remove_version
 from skillyard.server.service import Served, Service
@@ -62,7 +63,7 @@ def list_skills(service: Served, limit: _Limit = 20, after: _After = None, order
     known = sorted(offered(service), key=_age, reverse=order == "desc")
     last = _age(service.registry.skill(_own_id(after), installed=False)) if after else None
     found, more = pieced(known, _behind(last, order, _age), limit)
-    return _paged([_skill(service, skill) for skill in found], more=more)
+    return _paged(listed(found, lambda skill: _skill(service, skill)), more=more)
 
 
 @routes.get("/{skill_id}")

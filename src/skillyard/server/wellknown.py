@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request, Response
 
 from skillyard.packages import digest_of
 from skillyard.registry import InstalledSkill
-from skillyard.server.offered import offered, one_offered, package_of
+from skillyard.server.offered import listed, offered, one_offered
+from skillyard.server.packaged import package_digest, package_of
 from skillyard.server.problems import READING
 from skillyard.server.service import Served
 
@@ -27,11 +28,11 @@ routes: Final = APIRouter(tags=["discovery"])
 def index(service: Served, response: Response) -> dict[str, Any]:
     """Every installed skill that the rules let anybody read, with the digest of its archive."""
     response.headers.update(_CACHED)
-    listed = []
-    for skill in offered(service):
-        data = package_of(service, service.registry.current(skill.skill_id))
-        listed.append(_entry(skill, digest_of(data)))
-    return {"$schema": _SCHEMA, "skills": listed}
+
+    def entry(skill: InstalledSkill) -> dict[str, str]:
+        return _entry(skill, package_digest(service, service.registry.current(skill.skill_id)))
+
+    return {"$schema": _SCHEMA, "skills": listed(offered(service), entry)}
 
 
 @routes.get("/@{name}/.well-known/agent-skills/index.json", responses=READING)
@@ -39,8 +40,7 @@ def index_of_one(service: Served, response: Response, name: str) -> dict[str, An
     """The same for one skill, so that its own address `/@{name}` can be given to a client."""
     response.headers.update(_CACHED)
     skill = one_offered(service, name)
-    data = package_of(service, service.registry.current(skill.skill_id))
-    entry = _entry(skill, digest_of(data))
+    entry = _entry(skill, package_digest(service, service.registry.current(skill.skill_id)))
     return {"$schema": _SCHEMA, "skills": [entry | {"url": f"/.well-known/agent-skills/{entry['url']}"}]}
 
 

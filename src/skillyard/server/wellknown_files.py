@@ -15,7 +15,8 @@ from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE, Folder
-from skillyard.server.offered import files_in, folder_of, offered, one_offered, serving
+from skillyard.server.offered import listed, offered, one_offered, serving
+from skillyard.server.packaged import folder_of, names_in
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 
@@ -26,9 +27,10 @@ routes: Final = APIRouter(prefix="/.well-known/skills", tags=["discovery"])
 
 @routes.get("/index.json", responses=READING)
 def index(service: Served, response: Response) -> dict[str, Any]:
-    """Every installed skill that the rules let anybody read, with its files."""
+    """Every installed skill that the rules let anybody read, with its files; two dots in a name are an attack to clients."""
     response.headers["Access-Control-Allow-Origin"] = "*"
-    return {"skills": [entry for skill in offered(service) if (entry := _entry(service, skill))]}
+    entries = listed(offered(service), lambda skill: _entry(service, skill))
+    return {"skills": [entry for entry in entries if not any(".." in path for path in entry["files"])]}
 
 
 @routes.get("/{name}/{path:path}", responses=READING | WRITING | FILE, response_class=Response)
@@ -45,9 +47,6 @@ def one_file(
     return answer
 
 
-def _entry(service: Service, skill: InstalledSkill) -> dict[str, Any] | None:
-    """What the index says of a skill; nothing when it has a name that clients of this index take for an attack."""
-    files = [path for path, _, _ in files_in(service, serving(service, skill.skill_id).version)]
-    if any(".." in path for path in files):
-        return None
+def _entry(service: Service, skill: InstalledSkill) -> dict[str, Any]:
+    files = names_in(service, serving(service, skill.skill_id).version)
     return {"name": skill.skill_id, "description": skill.description, "files": files}
