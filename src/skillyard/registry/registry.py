@@ -384,6 +384,14 @@ class Registry:
         there = set(self.versions_folder.names(skill_id))
         return tuple(replace(version, removed=version.version not in there) for version in self.ledger.versions(skill_id))
 
+    def version(self, name: str, version: str) -> SkillVersion:
+        """The version with that install version, or the newest that declares it.
+
+        Raises:
+            SkillNotFound, VersionNotFound: there is no such skill or version.
+        """
+        return named_version(self.versions(name), version)
+
     def current(self, name: str) -> SkillVersion:
         """The version that serves.
 
@@ -397,6 +405,10 @@ class Registry:
         """What was done to a skill, or to all, the newest first."""
         skill_id = None if name is None else self.skill(name, installed=False).skill_id
         return self.ledger.history(skill_id, limit=limit)
+
+    def operation(self, operation_id: str) -> tuple[InstallLog, ...]:
+        """The logs of one operation, one for each skill it is about; none when there never was such an operation."""
+        return self.ledger.history(operation_id=operation_id, limit=1000)
 
     def trouble(self) -> Iterator[tuple[str, str]]:
         """What is wrong with installed skills: withdrawn versions, requirements not met here, and those that go in a circle."""
@@ -468,7 +480,7 @@ class Registry:
             self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
 
     def _version(self, name: str, version: str | None) -> SkillVersion:
-        return self.current(name) if version is None else named_version(self.versions(name), version)
+        return self.current(name) if version is None else self.version(name, version)
 
 
 def source_of(origin: Origin) -> Source:

@@ -54,7 +54,7 @@ _ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archiv
 @routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
 async def create(service: Served, request: Request, consent: _Consent = None) -> dict[str, Any]:
     """Install a new skill from its files, which are in one folder with its SKILL.md. Its names are those of the SKILL.md."""
-    async with received(request, one_folder=True) as incoming:
+    async with received(service, request, one_folder=True) as incoming:
         result = await run_in_threadpool(publish, service, incoming, consent=consent)
         return await run_in_threadpool(_skill, service, one_offered(service, result.skill_id))
 
@@ -87,7 +87,7 @@ def delete(service: Served, skill_id: _SkillId) -> dict[str, Any]:
 async def create_version(service: Served, request: Request, skill_id: _SkillId, consent: _Consent = None) -> dict[str, Any]:
     """Install another version of a skill, which serves from now on; the same files again are the same version."""
     skill = await run_in_threadpool(_named, service, skill_id)
-    async with received(request, one_folder=True) as incoming:
+    async with received(service, request, one_folder=True) as incoming:
         result = await run_in_threadpool(publish, service, incoming, into=skill.skill_id, consent=consent)
         return await run_in_threadpool(_installed, service, skill, str(result.version))
 

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
+from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
@@ -26,9 +27,11 @@ from skillyard.server import (
     marketplace,
     mirrored,
     openai_skills,
+    operations,
     portraits,
     runs,
     skills_sh,
+    versions,
     wellknown,
     wellknown_files,
 )
@@ -45,8 +48,10 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 # One module each, with its `routes`:
 _PROTOCOLS: Final = (
     health,
-    installing,
     definitions,
+    versions,
+    operations,
+    installing,
     portraits,
     discovered,
     runs,
@@ -69,8 +74,10 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
+            await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         yield
-        await service.runs.close(GRACE_S)
+        await service.close(GRACE_S)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
@@ -28,7 +27,7 @@ from skillyard.server.incoming import Incoming, files_of, gathered, looked_into,
 from skillyard.server.numbering import is_semantic, numbered
 from skillyard.server.service import Served, Service
 from skillyard.server.staging import TICKET, new_ticket, staged, take_in
-from skillyard.server.uploads import read_form
+from skillyard.server.uploads import is_upload, read_form, scratch
 
 __all__ = ["routes"]
 
@@ -100,9 +99,9 @@ async def upload(service: Served, request: Request, ticket: Annotated[str, InPat
 @routes.post("", openapi_extra=_ORDER)
 async def publish_skill(service: Served, caller: Asking, request: Request) -> dict[str, Any]:
     """Install a skill, or another version of one, from files that were sent."""
-    with tempfile.TemporaryDirectory(prefix="skillyard-upload-") as folder:
-        archive = Path(folder, "upload.zip")
-        if request.headers.get("content-type", "").startswith("multipart/"):
+    async with scratch(service.registry) as folder:
+        archive = folder / "upload.zip"
+        if is_upload(request):
             order = await _from_form(request, archive)
         else:
             order = await _from_order(service, request, archive)

@@ -6,7 +6,6 @@ Single files become an archive under the names they came with, so that each rule
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
@@ -17,13 +16,13 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
-from skillyard.errors import ConsentRequired, InvalidInput, NoSkillInside, PathCollision, SkillExists, UnsafePath
+from skillyard.errors import InvalidInput, NoSkillInside, PathCollision, SkillExists, UnsafePath
 from skillyard.packages import FoundSkill, Limits, Source, extract, find_skills, sniff
 from skillyard.paths import slug
 from skillyard.registry import Result
 from skillyard.server.installing import Agreement
 from skillyard.server.service import Service
-from skillyard.server.uploads import read_form
+from skillyard.server.uploads import read_form, scratch
 
 __all__ = ["Incoming", "files_of", "gathered", "looked_into", "publish", "received"]
 
@@ -41,7 +40,7 @@ class Incoming:
 
 
 @contextlib.asynccontextmanager
-async def received(request: Request, *, one_folder: bool = False) -> AsyncIterator[Incoming]:
+async def received(service: Service, request: Request, *, one_folder: bool = False) -> AsyncIterator[Incoming]:
     """The skill of a form with `files[]`, or with one archive as `files`, for as long as the block lasts.
 
     Raises:
@@ -50,11 +49,11 @@ async def received(request: Request, *, one_folder: bool = False) -> AsyncIterat
         InvalidInput: it is no such form.
     """
     limits = Limits()
-    with tempfile.TemporaryDirectory(prefix="skillyard-upload-") as folder:
+    async with scratch(service.registry) as folder:
         async with read_form(request, limits.archive, files=limits.entries, fields=20) as form:
-            archive = await run_in_threadpool(_archive, form, Path(folder))
+            archive = await run_in_threadpool(_archive, form, folder)
             fields = {name: value for name, value in form.items() if isinstance(value, str)}
-        skill = await run_in_threadpool(looked_into, archive, Path(folder), one_folder=one_folder)
+        skill = await run_in_threadpool(looked_into, archive, folder, one_folder=one_folder)
         yield Incoming(archive, skill, fields)
 
 
@@ -155,12 +154,7 @@ def publish(
             f"its SKILL.md calls the skill {incoming.skill.name!r}, and this is {into!r}",
             hint="a version has the name of its skill; publish it as a skill of its own, or mend the name",
         )
-    agreement = Agreement(consent)
-    source = Source("archive", str(incoming.archive), version=version, notes=notes)
-    try:
-        report = service.registry.install(source, only=(skill_id,), consent=agreement, activate=serves)
-    except ConsentRequired as error:
-        error.details["consent"] = agreement.wanted
-        raise
+    source = Source("upload", str(incoming.archive), version=version, notes=notes)
+    report = service.registry.install(source, only=(skill_id,), consent=Agreement(consent), activate=serves)
     service.refresh()
     return report.results[0]

@@ -52,7 +52,7 @@ class Update(BaseModel):
 @routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
 async def create(service: Served, request: Request, consent: _Consent = None) -> dict[str, Any]:
     """Install a new skill from its files, or from one archive of them."""
-    async with received(request) as incoming:
+    async with received(service, request) as incoming:
         result = await run_in_threadpool(publish, service, incoming, consent=consent)
         return await run_in_threadpool(_skill, service, one_offered(service, result.skill_id))
 
@@ -100,7 +100,7 @@ def content(service: Served, skill_id: _SkillId) -> Response:
 async def create_version(service: Served, request: Request, skill_id: _SkillId, consent: _Consent = None) -> dict[str, Any]:
     """Add a version of a skill, which only serves when the field `default` says so; the files that serve are no new version."""
     skill = await run_in_threadpool(_named, service, skill_id)
-    async with received(request) as incoming:
+    async with received(service, request) as incoming:
         serves = incoming.fields.get("default", "false").lower()
         if serves not in ("true", "false"):
             raise InvalidInput(f"default is {serves[:20]!r}", hint="true or false")
