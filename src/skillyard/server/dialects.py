@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from skillyard.errors import SkillyardError
-from skillyard.server.problems import MEDIA_TYPE, problem
+from skillyard.server.problems import problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["ANTHROPIC", "CLAWHUB", "OPENAI", "Dialects"]
 
+_PROBLEM: Final = b"application/problem+json"
 _TYPES: Final[Mapping[int, str]] = {
     401: "authentication_error",
     403: "permission_error",
@@ -127,7 +128,7 @@ class _Held:
 
 
 def _is_problem(message: Message) -> bool:
-    return (b"content-type", MEDIA_TYPE.encode()) in message["headers"]
+    return (b"content-type", _PROBLEM) in message["headers"]
 
 
 def _kept(headers: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:

@@ -21,9 +21,9 @@ from starlette.exceptions import HTTPException
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.text import sanitize
 
-__all__ = ["MEDIA_TYPE", "READING", "WRITING", "Fault", "Problem", "answer_errors", "problem"]
+__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem"]
 
-MEDIA_TYPE: Final = "application/problem+json"
+_MEDIA_TYPE: Final = "application/problem+json"
 _CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed"}
 _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
@@ -57,7 +57,7 @@ class Problem(BaseModel):
 def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     shape = {"schema": {"$ref": "#/components/schemas/Problem"}}
     return {
-        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: shape}} for status in (*statuses, 500, 503)
+        status: {"description": HTTPStatus(status).phrase, "content": {_MEDIA_TYPE: shape}} for status in (*statuses, 500, 503)
     }
 
 
@@ -91,7 +91,7 @@ def _answer(
     if hint:
         shape["hint"] = sanitize(hint)
     content = jsonable_encoder({**(details or {}), **shape}, custom_encoder={bytes: repr})
-    return JSONResponse(content, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+    return JSONResponse(content, status, headers=dict(headers or {}), media_type=_MEDIA_TYPE)
 
 
 def answer_errors(app: FastAPI) -> None:
