@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from skillyard.packages import digest_of
 from skillyard.registry import InstalledSkill
+from skillyard.server.callers import needs
 from skillyard.server.offered import listed, offered, one_offered
 from skillyard.server.packaged import package_digest, package_of
 from skillyard.server.problems import READING
@@ -21,7 +22,7 @@ __all__ = ["routes"]
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
 
-routes: Final = APIRouter(tags=["discovery"])
+routes: Final = APIRouter(tags=["discovery"], dependencies=[needs("skills:read")])
 
 
 @routes.get("/.well-known/agent-skills/index.json", responses=READING)

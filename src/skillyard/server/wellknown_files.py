@@ -13,6 +13,7 @@ from fastapi import Path as InPath
 from skillyard.catalog import read_file
 from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
+from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE, Folder
 from skillyard.server.offered import listed, offered, one_offered, serving
@@ -22,7 +23,7 @@ from skillyard.server.service import Served, Service
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/.well-known/skills", tags=["discovery"])
+routes: Final = APIRouter(prefix="/.well-known/skills", tags=["discovery"], dependencies=[needs("skills:read")])
 
 
 @routes.get("/index.json", responses=READING)
