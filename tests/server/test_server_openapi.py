@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 from starlette.testclient import TestClient
 
 HOST = {"Host": "localhost"}
+FORMS = {"clients: ClawHub": "text/plain", "clients: Anthropic": "application/json", "clients: OpenAI": "application/json"}
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -50,4 +51,4 @@ def test_every_route_describes_its_errors(client: TestClient) -> None:
     for methods in paths.values():
         for route in methods.values():
             assert {"400", "403", "404", "500", "503"} <= set(route["responses"])
-            assert "application/problem+json" in route["responses"]["400"]["content"]
+            assert list(route["responses"]["400"]["content"]) == [FORMS.get(route["tags"][0], "application/problem+json")]
