@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,10 +32,25 @@ class NewKey(BaseModel):
     expires_in_days: int | None = Field(default=None, ge=1, le=3650)
 
 
+class KeyDetail(BaseModel):
+    """A key without its secret; `prefix` is how that begins."""
+
+    id: str
+    name: str
+    organisation: str
+    scopes: list[Scope]
+    prefix: str
+    state: Literal["usable", "expired", "revoked"]
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+
 class MadeKey(BaseModel):
     """A new key; `secret` is never shown again."""
 
-    key: dict[str, Any]
+    key: KeyDetail
     secret: str
 
 
@@ -46,10 +61,10 @@ def list_keys(
     organisation: Annotated[str | None, Query(max_length=60)] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Listed[dict[str, Any]]:
+) -> Listed[KeyDetail]:
     """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
     keys = _identities(request).keys.all(_reach(caller, organisation))
-    return listed([key.to_dict() for key in keys], page, limit)
+    return listed([KeyDetail.model_validate(key.to_dict()) for key in keys], page, limit)
 
 
 @routes.post("", status_code=201, responses=WRITING)
@@ -60,7 +75,7 @@ def create(request: Request, response: Response, service: Served, caller: Asking
     key, secret = _identities(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
     _tell(service, caller, "keys.create", key.id)
     response.headers["Cache-Control"] = "no-store"
-    return Answer(data=MadeKey(key=key.to_dict(), secret=secret))
+    return Answer(data=MadeKey(key=KeyDetail.model_validate(key.to_dict()), secret=secret))
 
 
 @routes.delete("/{id}", responses=WRITING)
@@ -69,13 +84,13 @@ def revoke(
     service: Served,
     caller: Asking,
     id: str,  # noqa: A002 # as in every other path
-) -> Answer[dict[str, Any]]:
+) -> Answer[KeyDetail]:
     """Let a key hold no more, and every session that was opened with it."""
     identities = _identities(request)
     key = identities.keys.revoke(id, None if caller.organisation == DEFAULT else caller.organisation)
     identities.forget()
     _tell(service, caller, "keys.revoke", key.id)
-    return Answer(data=key.to_dict())
+    return Answer(data=KeyDetail.model_validate(key.to_dict()))
 
 
 def _identities(request: Request) -> Identities:

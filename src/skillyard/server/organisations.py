@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,15 +25,22 @@ class NewOrganisation(BaseModel):
     name: str = Field(min_length=1, max_length=60)
 
 
+class OrganisationDetail(BaseModel):
+    """One organisation; `default` is the server's own, and was there before any clock."""
+
+    name: str
+    created_at: str | None
+
+
 @routes.get("", responses=READING)
-def list_organisations(request: Request) -> Answer[list[dict[str, Any]]]:
+def list_organisations(request: Request) -> Answer[list[OrganisationDetail]]:
     """Every organisation; `default` is the server's own."""
     homes: Homes = request.app.state.homes
-    return Answer(data=[organisation.to_dict() for organisation in homes.organisations.all()])
+    return Answer(data=[OrganisationDetail.model_validate(one.to_dict()) for one in homes.organisations.all()])
 
 
 @routes.post("", status_code=201, responses=WRITING)
-def create(request: Request, body: NewOrganisation) -> Answer[dict[str, Any]]:
+def create(request: Request, body: NewOrganisation) -> Answer[OrganisationDetail]:
     """Make an organisation, without skills, runs and keys."""
     homes: Homes = request.app.state.homes
-    return Answer(data=homes.organisations.create(body.name).to_dict())
+    return Answer(data=OrganisationDetail.model_validate(homes.organisations.create(body.name).to_dict()))
