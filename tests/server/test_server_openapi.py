@@ -48,10 +48,11 @@ def test_random_requests_get_only_answers_that_are_described(app: FastAPI) -> No
     for found in schema.get_all_operations():
         operation = found.ok()
         checks = [check for check in every if check.__name__ != ACCEPTS_ALL or operation.label not in STRICTER]
-        if operation.definition.raw["tags"][0].startswith("clients"):
+        foreign = operation.definition.raw["tags"][0].startswith("clients")
+        if foreign:
             checks = [check for check in every if check.__name__ in OF_ANSWERS]
         for mode, tries in TRIES.items():
-            if mode is GenerationMode.POSITIVE or _can_be_wrong(operation):
+            if mode is GenerationMode.POSITIVE or (not foreign and _can_be_wrong(operation)):
                 _ask(operation, mode, tries, checks)
         tried += 1
     assert tried >= 60
