@@ -5,17 +5,16 @@ What is on the disk decides which version serves; the ledger is brought to say t
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
 
-from skillyard.database import agent_skills, audit_events, install_logs, skill_definitions, skill_versions
+from skillyard.access import Outcome, actor_name, record
+from skillyard.database import agent_skills, install_logs, skill_definitions, skill_versions
 from skillyard.errors import SkillyardError
 from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, SkillVersion
 from skillyard.registry.open_log import OpenLog
@@ -43,7 +42,12 @@ class Ledger:
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
         self.database = database
-        self.actor = actor or _user()
+        self._actor = actor
+
+    @property
+    def actor(self) -> str:
+        """Who changes something now."""
+        return actor_name(self._actor)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
@@ -303,11 +307,9 @@ class Ledger:
         self._audit(connection, action, subject, "success", {"message": message} if message else None)
 
     def _audit(
-        self, connection: Connection, action: str, subject: str, outcome: str, details: Mapping[str, object] | None
+        self, connection: Connection, action: str, subject: str, outcome: Outcome, details: Mapping[str, object] | None
     ) -> None:
-        values = {"action": action, "subject": subject, "outcome": outcome, "details": details, "actor": self.actor}
-        event = f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
-        connection.execute(insert(audit_events).values(**values, id=event, at=datetime.now(UTC)))
+        record(connection, action, subject, outcome, details, fallback=self._actor)
 
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         with self.database.read() as connection:
@@ -332,10 +334,3 @@ def _why(error: BaseException | None) -> tuple[str, str]:
     if isinstance(error, SkillyardError):
         return error.code, error.message
     return ("interrupted", "it was stopped") if isinstance(error, KeyboardInterrupt) else ("internal_error", str(error))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
