@@ -281,3 +281,14 @@ def test_a_plugin_with_a_huge_file_is_not_read_into_memory(tmp_path: Path) -> No
     carried = json.loads((done.path / ORIGINALS_FILE).read_text())
     assert list(carried["envelopes"][0]["files"]) == [".claude-plugin/plugin.json"]
     assert any("huge.bin (too large)" in note for note in done.notes)
+
+
+@pytest.mark.parametrize("depth", [65, 400, 900, 100_000])
+def test_a_manifest_that_is_nested_too_deeply_is_refused(tmp_path: Path, depth: int) -> None:
+    source = _skill(tmp_path / "text-editor")
+    deep = "[" * depth + "]" * depth
+    (source / "manifest.json").write_text(f'{{"skill_id": "x", "name": "x", "version": "1.0.0", "x_own": {deep}}}')
+    with pytest.raises(InvalidManifest, match="levels deep"):
+        convert(source, tmp_path / "out", "codex")
+    (done,) = convert(source, tmp_path / "same", "agent-skills")
+    assert tree_digest(done.path) == tree_digest(source)
