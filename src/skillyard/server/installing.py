@@ -218,7 +218,7 @@ async def _carried(
 
 def _install(service: Service, install: Callable[[], InstallReport]) -> Installed:
     report = install()
-    service.refresh()
+    service.look()
     return Installed(
         operation_id=report.operation_id,
         definitions=[definition(service.registry.skill(result.skill_id)) for result in report.results],

@@ -20,9 +20,10 @@ from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.callers import Asking, Caller, needs
 from skillyard.server.problems import READING, WRITING
+from skillyard.server.questions import nobody
 from skillyard.server.run_events import Position, run_events
 from skillyard.server.run_shapes import RunDetail, RunEvent, RunSummary, detail, summary
-from skillyard.server.service import Served, Service, nobody
+from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Listed, Meta
 from skillyard.server.streams import EventStream, streaming
 
