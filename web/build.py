@@ -156,9 +156,8 @@ def _run(node: Node, command: list[str], folder: Path) -> None:
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-40:])
         words = " ".join(Path(word).name if os.sep in word else word.strip().splitlines()[0] for word in command[:4])
-        hint = (
-            "npm asks its registry for what package-lock.json names" if "ci" in command else "make web shows it as you mend it"
-        )
+        fetching = "ci" in command
+        hint = "npm asks its registry for what package-lock.json names" if fetching else "make web shows it while you mend it"
         raise BuildFailed(f"{words} failed in {folder}\n{said}", hint=hint)
 
 

@@ -24,7 +24,7 @@ __all__ = ["routes"]
 routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"], dependencies=[needs("skills:read")])
 
 _WRITE: Final = needs("skills:write")
-_Name = Annotated[str, Query(min_length=1, max_length=2000, description="an id, a name, or a unique part of a name")]
+_Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
 
 
 class NewSkill(BaseModel):
