@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,8 @@ class Carrier(ABC):
         entry: str | None = None,
         digest: str | None = None,
         fresh: bool = False,
+        arguments: Sequence[str] = (),
+        workspace: str | None = None,
     ) -> Run:
         """Run the skill (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
 
@@ -47,13 +49,17 @@ class Carrier(ABC):
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
             SkillyardError: it could not be started; the record says why.
         """
-        call = RunCall(new_run_id(), skill, parameters, context or {}, entry, digest)
+        call = RunCall(
+            new_run_id(), skill, parameters, context or {}, entry, digest, arguments=tuple(arguments), workspace=workspace
+        )
         if self._records is None:
             return await self._cancellable(call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
-        keeping = await asyncio.to_thread(
-            keeping_of, skill, parameters, context=call.context, entry=call.entry, digest=call.digest
-        )
+        keeping = None
+        if not call.stays:
+            keeping = await asyncio.to_thread(
+                keeping_of, skill, parameters, context=call.context, entry=call.entry, digest=call.digest
+            )
         if keeping is not None:
             call = replace(call, keeping=keeping)
             if not fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:

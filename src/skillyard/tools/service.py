@@ -255,6 +255,10 @@ class SkillTools:
         kept = set(self._restrictions(session).filter(wanted))
         return [name for name in wanted if name in kept or self._is_ours(name)]
 
+    def work_in(self, session: str, folder: str | None) -> None:
+        """Let the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
+        self._context.sessions.get(session).workspace = folder
+
     def end_session(self, session: str) -> None:
         """Forget what that conversation loaded, and what was approved for it."""
         self._context.sessions.end(session)

@@ -32,11 +32,15 @@ class Loaded:
 
 @dataclass(slots=True)
 class Session:
-    """One conversation, by the name its host gave it; `shown` is the index it was shown last, of the skills of that time."""
+    """One conversation, by the name its host gave it; `shown` is the index it was shown last, of the skills of that time.
+
+    `workspace` is the folder whose files its scripts work on.
+    """
 
     name: str
     loaded: dict[str, Loaded] = field(default_factory=dict)
     shown: tuple[tuple[Skill, ...], Index] | None = None
+    workspace: str | None = None
 
     def remember(self, skill_id: str, allowed_tools: tuple[str, ...], fingerprint: str = "") -> None:
         """Note that `skill_id` was read; a fingerprint once noted stays when only a file was read since."""
