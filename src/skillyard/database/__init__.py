@@ -7,7 +7,9 @@ stores what services tell it. It takes half a second to import, so whoever lists
 from __future__ import annotations
 
 from skillyard.database.address import database_url, shown_url
+from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
+from skillyard.database.copying import CopiedTable, compare_records, copy_records
 from skillyard.database.dialects import announce, insert_or_update, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
@@ -24,6 +26,7 @@ from skillyard.database.tables import METADATA, approvals, handovers, memories, 
 __all__ = [
     "HEAD",
     "METADATA",
+    "CopiedTable",
     "Database",
     "DatabaseStatus",
     "agent_skills",
@@ -31,7 +34,11 @@ __all__ = [
     "announce",
     "api_keys",
     "approvals",
+    "attachments",
     "audit_events",
+    "compare_records",
+    "conversations",
+    "copy_records",
     "database_url",
     "handovers",
     "insert_or_update",
@@ -43,6 +50,8 @@ __all__ = [
     "skill_definitions",
     "skill_versions",
     "steps",
+    "trail",
+    "turns",
     "with_any_word",
     "worker_pools",
     "workers",

@@ -233,6 +233,13 @@ class Ledger:
             self._set_current(connection, skill_id, version, row, now)
             self._end(connection, log, skill_id, version, action)
 
+    def shelve(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
+        """Write down a version that is whole and does not serve, installed now or at `moment`; end the log as a success."""
+        with self.database.write() as connection:
+            values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
+            connection.execute(_advance(skill_id, version, "active").values(values))
+            self._end(connection, log, skill_id, version, log.operation, "kept; another version serves")
+
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Write down that no version serves."""
         with self.database.write() as connection:

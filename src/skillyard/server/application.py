@@ -13,14 +13,22 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, runs, wellknown
+from skillyard.server import definitions, discovered, health, installing, mirrored, runs, wellknown
 from skillyard.server.guard import LocalGuard
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
 
 __all__ = ["create_app"]
 
-_PROTOCOLS: Final = (health, installing, definitions, discovered, runs, wellknown)  # one module each, with its `routes`
+_PROTOCOLS: Final = (
+    health,
+    installing,
+    definitions,
+    discovered,
+    runs,
+    wellknown,
+    mirrored,
+)  # one module each, with its `routes`
 
 
 def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
