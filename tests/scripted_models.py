@@ -433,8 +433,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         number = itertools.count()
 
-        def event(name: str, **more: Any) -> tuple[str, Json]:
-            return name, {"type": name, "sequence_number": next(number), **more}
+        def event(kind: str, /, **more: Any) -> tuple[str, Json]:
+            return kind, {"type": kind, "sequence_number": next(number), **more}
 
         def events() -> Iterator[tuple[str | None, Json | str]]:
             begun = whole | {"status": "in_progress", "output": [], "usage": None}
