@@ -158,9 +158,12 @@ def _in_short(messages: Sequence[ModelMessage]) -> str:
     return "\n".join(lines)
 
 
-def compacted(summary: str, skills: Sequence[tuple[str, str]]) -> tuple[str, tuple[str, ...]]:
-    """The summary with the texts of used skills (name and text, the newest first) within the budget; and who came whole."""
-    parts, whole, room = [summary], [], SKILLS_IN_ALL
+def compacted(summary: str, skills: Sequence[tuple[str, str]], *, history_tokens: int) -> tuple[str, tuple[str, ...]]:
+    """The summary with the texts of used skills (name and text, the newest first) within the budget; and who came whole.
+
+    They take half of what the whole history may have, at most.
+    """
+    parts, whole, room = [summary], [], min(SKILLS_IN_ALL, history_tokens // 2)
     for name, text in skills:
         allowed = min(ONE_SKILL, room)
         if allowed <= 0:

@@ -153,12 +153,13 @@ class Work:
         """Compact the history when it has become too long; the skills that were used come back within their budget."""
         history = history_of(self.earlier, self.memory)
         old = self.earlier[:-KEPT_TURNS]
-        if size_of(history) <= self.conversation.settings.history_tokens or not old:
+        until = (self.memory.get("compacted") or {}).get("until", 0)
+        if size_of(history) <= self.conversation.settings.history_tokens or not old or old[-1].number <= until:
             return
         summary = await summarised(self.model, history_of(old, self.memory))
         names = self.desk.loaded()
         texts = await asyncio.to_thread(lambda: [(name, text) for name in names if (text := self._text_of(name))])
-        text, whole = compacted(summary, texts)
+        text, whole = compacted(summary, texts, history_tokens=self.conversation.settings.history_tokens)
         self.memory["compacted"] = {"until": old[-1].number, "text": text}
         self.desk.forget_texts(whole)
         kept = f", with {len(texts)} used skills" if texts else ""
