@@ -167,11 +167,12 @@ async def test_after_the_history_was_compacted_used_skills_are_back_within_their
 
     desk.models.answer_with(answer)
     told = []
-    for text in ("pdf", "long", "Good?", "And now?"):
+    for text in ("pdf", "long", "Good?", "And now?", "And then?"):
         turn, events = await desk.say(text)
         told += [event.data["text"] for event in events if event.kind == "notice"]
         assert turn.state == "done"
-    assert told[-1] == "the beginning of the conversation was put in short, with 2 used skills"
+    short = "the beginning of the conversation was put in short; skills that came back"
+    assert told == [f"{short}: config:pdf", f"{short}: config:long, config:pdf"]
     seen = desk.models.seen[-1]
     beginning = seen.user[0]
     assert beginning.startswith("What happened so far, in short:")

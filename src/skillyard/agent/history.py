@@ -37,6 +37,7 @@ __all__ = [
     "loaded_messages",
     "size_of",
     "summarised",
+    "transcript",
 ]
 
 KEPT_TURNS: Final = 2

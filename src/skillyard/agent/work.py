@@ -16,7 +16,16 @@ from pydantic_ai.settings import ModelSettings
 from skillyard.agent.asking import Decided
 from skillyard.agent.events import Event
 from skillyard.agent.forms import Wanted, form_of
-from skillyard.agent.history import KEPT_TURNS, compacted, dumped, history_of, loaded_messages, size_of, summarised
+from skillyard.agent.history import (
+    KEPT_TURNS,
+    compacted,
+    dumped,
+    history_of,
+    loaded_messages,
+    size_of,
+    summarised,
+    transcript,
+)
 from skillyard.agent.live import condensed
 from skillyard.agent.loop import Limits, Loop, Outcome, usage_of
 from skillyard.agent.prompting import prepared_text, recalled, tell
@@ -157,13 +166,15 @@ class Work:
         if size_of(history) <= self.conversation.settings.history_tokens or not old or old[-1].number <= until:
             return
         summary = await summarised(self.model, history_of(old, self.memory))
-        names = self.desk.loaded()
-        texts = await asyncio.to_thread(lambda: [(name, text) for name in names if (text := self._text_of(name))])
+        kept = transcript(history_of(self.earlier[-KEPT_TURNS:], {}))
+        used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.desk.loaded()])
+        still = tuple(name for name, text in used if text.partition("\n")[0] in kept)
+        texts = [(name, text) for name, text in used if text and name not in still]
         text, whole = compacted(summary, texts, history_tokens=self.conversation.settings.history_tokens)
         self.memory["compacted"] = {"until": old[-1].number, "text": text}
-        self.desk.forget_texts(whole)
-        kept = f", with {len(texts)} used skills" if texts else ""
-        await self.live.show(Event("notice", {"text": f"the beginning of the conversation was put in short{kept}"}))
+        self.desk.forget_texts((*whole, *still))
+        back = f"; skills that came back: {', '.join(name for name, _ in texts)}" if texts else ""
+        await self.live.show(Event("notice", {"text": f"the beginning of the conversation was put in short{back}"}))
 
     def _text_of(self, skill_id: str) -> str:
         try:
