@@ -46,7 +46,8 @@
     ├── ConversationBusy                conversation_busy         409   a turn is open: it works, or waits for an answer
     ├── ModelFailed                     model_failed              502   the service of a model said no, or nothing
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
-    ├── RecordNotFound                  record_not_found          404   no run or memory with that id
+    ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
+    ├── RecordExists                    record_exists             409   one with that id or name is there already
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -100,6 +101,7 @@ __all__ = [
     "PathRefused",
     "PathTooLong",
     "PermissionDenied",
+    "RecordExists",
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
@@ -426,10 +428,17 @@ class DatabaseUnavailable(SkillyardError):
 
 
 class RecordNotFound(SkillyardError):
-    """There is no run or memory with that id."""
+    """There is no run, memory or agent with that id."""
 
     code = "record_not_found"
     status = 404
+
+
+class RecordExists(SkillyardError):
+    """A run, an agent or another record with that id or name is there already."""
+
+    code = "record_exists"
+    status = 409
 
 
 class ExecutionProblem(SkillyardError):

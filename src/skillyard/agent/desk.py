@@ -27,16 +27,15 @@ class Desk:
 
     def __init__(self, catalog: Catalog, conversation: Conversation, folder: str) -> None:
         settings = conversation.settings
-        seen = _limited(catalog, settings)
+        seen = self._catalog = _limited(catalog, settings)
         self.tools: Final = SkillTools(
             seen,
             permissions=StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match),
-            approver=LaterApprover(),
+            approver=LaterApprover(self.find),
             engine=catalog.engine(),
             context={"userId": conversation.owner},
             opened=catalog.records(),
         )
-        self._catalog = seen
         self._session = conversation.id
         memory = conversation.memory
         self._versions: dict[str, str] = dict(memory.get("versions") or {})

@@ -20,7 +20,7 @@ from skillyard.text import single_line
 from skillyard.tools import SkillTools
 
 if TYPE_CHECKING:
-    from skillyard.catalog import AllowedToolsMode, Permission
+    from skillyard.catalog import AllowedToolsMode, Permission, Skill
     from skillyard.execution import Executor
     from skillyard.library import Catalog
     from skillyard.permissions import Approver, Rules
@@ -67,7 +67,7 @@ class SkillToolset(AbstractToolset[Any]):
         self.tools = SkillTools(
             catalog,
             permissions=permissions,
-            approver=approver or LaterApprover(),
+            approver=approver or LaterApprover(lambda skill_id: _by_id(catalog, skill_id)),
             allowed_tools=allowed_tools,
             executor=executor,
             record=record,
@@ -160,6 +160,10 @@ def argument_of(arguments: Mapping[str, object]) -> str | None:
     named = [arguments[name] for name in _ARGUMENTS if isinstance(arguments.get(name), str)]
     texts = named or [value for value in arguments.values() if isinstance(value, str)]
     return str(texts[0]) if len(texts) == 1 or named else None
+
+
+def _by_id(catalog: Catalog, skill_id: str) -> Skill | None:
+    return next((skill for skill in catalog.all() if skill.id == skill_id), None)
 
 
 def _session(ctx: RunContext[Any]) -> str:

@@ -54,6 +54,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "runs": Command("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
         "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": Command("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
+        "chat": Command("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
+        "trail": Command("trail", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": Command("serve", GROUPS[2], "serve the skills over HTTP to programs on this machine"),
         "worker": Command("worker", GROUPS[2], "work for a pool of workers, with the skills of this machine"),

@@ -20,8 +20,8 @@ __all__ = ["RunCall"]
 class RunCall:
     """One request; `pool` is where it was handed over to, `unavailable` why the skill's own kind cannot be used.
 
-    `warnings` are what there was to say before the run. `arguments` follow a script on its command line, `workspace` is the
-    folder whose files it works on.
+    `warnings` are what there was to say before the run; one that is `recorded` has its row already. `arguments` follow a script
+    on its command line, `workspace` is the folder whose files it works on.
     """
 
     run_id: str
@@ -34,6 +34,7 @@ class RunCall:
     pool: str | None = None
     unavailable: str | None = None
     warnings: tuple[str, ...] = ()
+    recorded: bool = False
     arguments: tuple[str, ...] = ()
     workspace: str | None = None
 

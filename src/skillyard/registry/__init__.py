@@ -11,6 +11,7 @@ from skillyard.registry.candidate import Finding, Scanner
 from skillyard.registry.fetched import Fetched, Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
+from skillyard.registry.inspection import Inspected, Refusal
 from skillyard.registry.model import (
     Consent,
     InstalledSkill,
@@ -22,10 +23,11 @@ from skillyard.registry.model import (
     Result,
     SkillVersion,
 )
-from skillyard.registry.powers import PowerChange, Powers
+from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
+from skillyard.registry.work import new_operation_id
 
 __all__ = [
     "LOCK_FILE",
@@ -35,6 +37,7 @@ __all__ = [
     "Fetcher",
     "Finding",
     "GitFetcher",
+    "Inspected",
     "InstallLog",
     "InstallReport",
     "InstalledSkill",
@@ -46,10 +49,13 @@ __all__ = [
     "Progress",
     "ProgressEvent",
     "ProjectLock",
+    "Refusal",
     "Registry",
     "Requirements",
     "Result",
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "new_operation_id",
+    "read_powers",
 ]

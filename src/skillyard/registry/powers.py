@@ -6,6 +6,8 @@ exactly these words before it is installed.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -72,6 +74,13 @@ class PowerChange:
     after: Powers
     widened: tuple[str, ...]
 
+    @property
+    def consent(self) -> str:
+        """A name for exactly this change: who agrees to it agrees to no other."""
+        told = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict())
+        text = json.dumps(told, sort_keys=True, default=str)
+        return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
     def to_dict(self) -> dict[str, object]:
         """The change as plain data."""
         return {
@@ -80,6 +89,7 @@ class PowerChange:
             "widened": list(self.widened),
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
+            "consent": self.consent,
         }
 
 

@@ -11,24 +11,45 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
+from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, mirrored, runs, wellknown
+from skillyard.server import (
+    approvals,
+    definitions,
+    discovered,
+    health,
+    installing,
+    mirrored,
+    operations,
+    portraits,
+    runs,
+    versions,
+    wellknown,
+)
 from skillyard.server.guard import LocalGuard
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
+from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
 
+GRACE_S: Final = 30  # for what is under way when the server is asked to stop
+# One module each, with its `routes`:
 _PROTOCOLS: Final = (
     health,
-    installing,
     definitions,
+    versions,
+    operations,
+    installing,
+    portraits,
     discovered,
     runs,
+    approvals,
     wellknown,
     mirrored,
-)  # one module each, with its `routes`
+)
 
 
 def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
@@ -36,14 +57,18 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
+            await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         yield
+        await service.close(GRACE_S)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.service = Service(catalog, registry)
+    service = app.state.service = Service(catalog, registry)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
     app.add_middleware(LocalGuard)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
@@ -62,6 +87,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):
                     del route["responses"]["422"]
+        describe_streams(found)
         for unused in ("HTTPValidationError", "ValidationError"):
             shapes.pop(unused, None)
         app.openapi_schema = found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +12,7 @@ from skillyard.packages import Limits
 from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
+from skillyard.server.entries import Entry, Facets, Fit, Narrowed, entry, facets, fit
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served
 from skillyard.server.shapes import Answer, Listed, listed
@@ -34,6 +35,14 @@ class NewSkill(BaseModel):
     instructions: str = Field(default="", max_length=1_000_000)
 
 
+class CatalogChanges(BaseModel):
+    """The ids of the skills that are new, others than before, and gone."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+
+
 class Named(BaseModel):
     """Which skill is meant."""
 
@@ -45,12 +54,19 @@ class Named(BaseModel):
 @routes.get("", responses=READING)
 def list_skills(
     service: Served,
+    narrowed: Narrowed,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
-) -> Listed[dict[str, Any]]:
-    """Every skill, also the broken, shadowed, disabled and denied ones, and why."""
-    found = listed(service.catalog.all(), page, limit)
-    return Listed(data=[skill.to_dict() for skill in found.data], meta=found.meta)
+) -> Listed[Entry]:
+    """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
+    found = listed(narrowed(service.catalog.all()), page, limit)
+    return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
+
+
+@routes.get("/facets", responses=READING)
+def count_facets(service: Served) -> Answer[Facets]:
+    """How many skills each value of the filters would leave."""
+    return Answer(data=facets(service.catalog.all()))
 
 
 @routes.get("/search", responses=READING)
@@ -58,9 +74,9 @@ def search(
     service: Served,
     q: Annotated[str, Query(min_length=1, max_length=2000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> Answer[list[dict[str, Any]]]:
+) -> Answer[list[Fit]]:
     """The usable skills that fit a request, the best first, each with its confidence and what matched."""
-    return Answer(data=[{**match.to_dict()} for match in service.catalog.search(q, limit)])
+    return Answer(data=[fit(match) for match in service.catalog.search(q, limit)])
 
 
 @routes.get("/file", responses=READING | WRITING | FILE, response_class=Response)
@@ -83,18 +99,18 @@ def folder(service: Served, skill: _Name) -> Answer[str]:
 
 
 @routes.post("/refresh", responses=WRITING, dependencies=[_WRITE])
-def refresh(service: Served) -> Answer[dict[str, list[str]]]:
+def refresh(service: Served) -> Answer[CatalogChanges]:
     """Look at the folders again, and tell what is different."""
-    return Answer(data=service.refresh())
+    return Answer(data=CatalogChanges.model_validate(service.refresh()))
 
 
 @routes.post("", status_code=201, responses=WRITING, dependencies=[_WRITE])
-def create(service: Served, body: NewSkill) -> Answer[dict[str, Any]]:
+def create(service: Served, body: NewSkill) -> Answer[Entry]:
     """Make a new skill of the user."""
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
     with service.changing:
-        return Answer(data=service.catalog.create(body.name, body.description, body.instructions).to_dict())
+        return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
 
 
 @routes.delete("", responses=WRITING, dependencies=[_WRITE])
@@ -106,7 +122,7 @@ def delete(service: Served, skill: _Name) -> Answer[None]:
 
 
 @routes.post("/toggle", responses=WRITING, dependencies=[_WRITE])
-def toggle(service: Served, body: Named) -> Answer[dict[str, Any]]:
+def toggle(service: Served, body: Named) -> Answer[Entry]:
     """Switch a skill on when it is off, and off when it is on."""
     with service.changing:
-        return Answer(data=service.catalog.toggle(body.skill).to_dict())
+        return Answer(data=entry(service.catalog.toggle(body.skill)))

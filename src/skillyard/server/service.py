@@ -15,17 +15,41 @@ from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.registry import InstalledSkill, Registry
+from skillyard.server.callers import Caller
+from skillyard.server.desk import RunDesk
+from skillyard.server.installs import InstallDesk
+from skillyard.server.questions import Questions
 
 __all__ = ["Served", "Service", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The rooms below, as one application uses them; `changing` is held while the catalog is changed."""
+    """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
+
+    `runs` and `installs` go on after their request was answered, `questions` wait for somebody to answer them.
+    """
 
     catalog: Catalog
     registry: Registry
     changing: threading.Lock = field(default_factory=threading.Lock)
+    runs: RunDesk = field(default_factory=RunDesk)
+    questions: Questions = field(default_factory=Questions)
+    installs: InstallDesk = field(default_factory=InstallDesk)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something goes on that was asked for by a request that is answered."""
+        return self.runs.busy or self.installs.busy
+
+    async def close(self, grace_s: float) -> None:
+        """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        await self.installs.close()
+        await self.runs.close(grace_s)
+
+    def owner(self, caller: Caller) -> str:
+        """Whose memories and sessions a caller's are."""
+        return f"{caller.organisation}/{caller.name}"
 
     def refresh(self) -> dict[str, list[str]]:
         """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""
