@@ -207,8 +207,11 @@ class Chat:
             return True
         return await asyncio.to_thread(self.records.ask_to_stop, turn.id)
 
-    async def events(self, turn: Turn, *, after: int = 0) -> AsyncIterator[Event]:
-        """What happens in a turn, from the beginning (or from the number `after`) to its end or to a question it waits for."""
+    async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncIterator[Event]:
+        """What happens in a turn, from the beginning to its end or to a question it waits for.
+
+        With `fresh` only what happens since its last question was answered.
+        """
         live = self._live.get(turn.id)
         if live is None:
             while (turn := await asyncio.to_thread(self.records.turn, turn.id)).state == "running":
@@ -216,7 +219,7 @@ class Chat:
                 await asyncio.to_thread(lambda: self.records.turns(turn.conversation_id))
             live = Live(replayed(turn))
             live.over = True
-        async for event in live.follow(after):
+        async for event in live.follow(live.earlier if fresh else 0):
             yield event
 
     async def close(self) -> None:

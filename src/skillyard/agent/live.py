@@ -18,10 +18,11 @@ _TEXT: Final = 4_000
 
 
 class Live:
-    """The events of one turn; any number of watchers get all of them."""
+    """The events of one turn; any number of watchers get all of them. The first `earlier` ones were before a question."""
 
     def __init__(self, before: Sequence[Event] = ()) -> None:
         self.events: list[Event] = list(before)
+        self.earlier = len(self.events)
         self.over = False
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Condition()

@@ -26,8 +26,8 @@ _ANSWERS: Final = {
 }  # fmt: skip
 
 
-async def watched(chat: Chat, conversation: Conversation, turn: Turn, screen: Screen, *, after: int = 0) -> Turn:
-    """Show a turn until it is over or waits; Ctrl-C stops it. Give it as it is then."""
+async def watched(chat: Chat, conversation: Conversation, turn: Turn, screen: Screen, *, fresh: bool = False) -> Turn:
+    """Show a turn until it is over or waits, with `fresh` from its last answer on; Ctrl-C stops it. Give it as it is then."""
     loop = asyncio.get_running_loop()
     stopping: list[asyncio.Task[bool]] = []
 
@@ -38,7 +38,7 @@ async def watched(chat: Chat, conversation: Conversation, turn: Turn, screen: Sc
     loop.add_signal_handler(signal.SIGINT, stop)
     try:
         show = _Shower(screen)
-        async for event in chat.events(turn, after=after):
+        async for event in chat.events(turn, fresh=fresh):
             show.event(event)
         show.end()
         if stopping:
@@ -98,6 +98,8 @@ class _Shower:
         if told:
             self.end()
             self._screen.note(told)
+        if event.kind == "error" and event.data.get("hint"):
+            self._screen.hint(event.data["hint"])
 
     def end(self) -> None:
         """Close the line that is being written."""
@@ -119,7 +121,7 @@ def _told(event: Event) -> str:
         case "notice":
             return f"note: {data['text']}"
         case "error":
-            return f"error: {data['message']}" + (f"\nhint: {data['hint']}" if data.get("hint") else "")
+            return f"error: {data['message']}"
         case _:
             return ""
 

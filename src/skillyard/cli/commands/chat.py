@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.questions import ask_as_written
 
@@ -20,8 +20,8 @@ __all__ = ["add_arguments", "run"]
 
 _OWNER: Final = "local user"
 _HELP: Final = (
-    "/NAME ARGUMENTS starts a skill   :files lists the files   :put FILE gives one   :get NAME [FILE] takes one\n"
-    ":retry tries the last turn again   :quit leaves (or Ctrl-D)   Ctrl-C stops a turn"
+    "/NAME ARGUMENTS starts a skill; Ctrl-C stops a turn; Ctrl-D or :quit leaves",
+    ":files lists the files, :put FILE gives one, :get NAME [FILE] takes one; :retry tries the last turn again",
 )
 
 
@@ -127,7 +127,7 @@ class _Talk:
         from skillyard.errors import SkillyardError
 
         self._screen.note(f"conversation {self._conversation.id[-10:]} with {self._conversation.model or 'the default model'}")
-        self._screen.note(_HELP)
+        self._help()
         self._show_earlier()
         while (line := ask_as_written(">")) is not None:
             if line.strip() in (":quit", ":q"):
@@ -135,10 +135,14 @@ class _Talk:
             try:
                 self._obey(line.strip())
             except SkillyardError as error:
-                self._screen.note(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
+                self._screen.failure(describe_failure(error))
             except OSError as error:
                 self._screen.note(f"error: {error}")
         return OK
+
+    def _help(self) -> None:
+        for line in _HELP:
+            self._screen.note(line)
 
     def put(self, path: str) -> None:
         """Give the conversation a file of this machine."""
@@ -162,7 +166,7 @@ class _Talk:
         elif word == ":retry":
             self._finish(self._runner.run(self._chat.retry(self._conversation)))
         elif word.startswith(":"):
-            self._screen.note(_HELP)
+            self._help()
         else:
             self._finish(self._runner.run(self._chat.send(self._conversation, line)))
 
@@ -170,16 +174,11 @@ class _Talk:
         """Show a turn to its end, with the questions on the way."""
         from skillyard.cli.chatting import answer_questions, watched
 
-        seen = 0
-        while True:
-            turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen, after=seen))
-            if turn.state != "waiting" or not self._screen.interactive:
-                return turn
-            seen = self._runner.run(self._count(turn))
+        turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen))
+        while turn.state == "waiting" and self._screen.interactive:
             turn = self._runner.run(answer_questions(self._chat, turn))
-
-    async def _count(self, turn: Turn) -> int:
-        return sum([1 async for _ in self._chat.events(turn)]) - 1
+            turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen, fresh=True))
+        return turn
 
     def _open_turn(self) -> Turn | None:
         turns = self._runner.run(self._chat.turns(self._conversation))
