@@ -222,6 +222,16 @@ class Chat:
         async for event in live.follow(live.earlier if fresh else 0):
             yield event
 
+    @property
+    def busy(self) -> bool:
+        """Whether a turn goes on here."""
+        return any(live.task is not None and not live.task.done() for live in self._live.values())
+
+    def mark(self, turn: Turn) -> str:
+        """What names the events of a turn as they are told here: another mark means other numbers."""
+        live = self._live.get(turn.id)
+        return live.mark if live else "kept"
+
     async def close(self) -> None:
         """Stop every turn that works here, and let go of the connections to models."""
         tasks = [live.task for live in self._live.values() if live.task is not None and not live.task.done()]

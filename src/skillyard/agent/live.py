@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ class Live:
         self.events: list[Event] = list(before)
         self.earlier = len(self.events)
         self.over = False
+        self.mark = os.urandom(6).hex()
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Condition()
 

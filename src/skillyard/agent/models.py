@@ -32,7 +32,7 @@ def open_model(name: str | None, *, addresses: bool = True) -> Model:
         InvalidInput: nothing is named, the provider is unknown, or its key is missing.
     """
     wanted = (name or os.environ.get(_VARIABLE, "")).strip()
-    if not wanted:
+    if not wanted or wanted == "test":
         raise InvalidInput("no model is named", hint=f"{_HINT}, or set {_VARIABLE}")
     plain, _, address = wanted.partition("@http")
     if address:

@@ -16,6 +16,7 @@ from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
     approvals,
+    chat,
     definitions,
     discovered,
     health,
@@ -47,6 +48,7 @@ _PROTOCOLS: Final = (
     discovered,
     runs,
     approvals,
+    chat,
     wellknown,
     mirrored,
 )

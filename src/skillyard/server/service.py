@@ -16,6 +16,7 @@ from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.callers import Caller
+from skillyard.server.chat_desk import ChatDesk
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
 from skillyard.server.questions import Questions
@@ -27,7 +28,8 @@ __all__ = ["Served", "Service", "nobody"]
 class Service:
     """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
 
-    `runs` and `installs` go on after their request was answered, `questions` wait for somebody to answer them.
+    `runs`, `installs` and the turns of `chats` go on after their request was answered, `questions` wait for somebody to answer
+    them.
     """
 
     catalog: Catalog
@@ -36,14 +38,16 @@ class Service:
     runs: RunDesk = field(default_factory=RunDesk)
     questions: Questions = field(default_factory=Questions)
     installs: InstallDesk = field(default_factory=InstallDesk)
+    chats: ChatDesk = field(default_factory=ChatDesk)
 
     @property
     def busy(self) -> bool:
         """Whether something goes on that was asked for by a request that is answered."""
-        return self.runs.busy or self.installs.busy
+        return self.runs.busy or self.installs.busy or self.chats.busy
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        await self.chats.close()
         await self.installs.close()
         await self.runs.close(grace_s)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_OWNER: Final = "local user"
+_OWNER: Final = "default/local user"  # as the server on this machine calls who uses it
 _HELP: Final = (
     "/NAME ARGUMENTS starts a skill; Ctrl-C stops a turn; Ctrl-D or :quit leaves",
     ":files lists the files, :put FILE gives one, :get NAME [FILE] takes one; :retry tries the last turn again",

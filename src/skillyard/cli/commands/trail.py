@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_OWNER: Final = "local user"
+_OWNER: Final = "default/local user"  # as in `chat`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
