@@ -45,6 +45,10 @@ def test_a_recipe_loads_a_skill_runs_it_and_answers(
     )
     assert done.returncode == 0, done.stderr
     assert models.faults == []
+    if name == "chat":
+        assert "Load skill: text-statistics" in done.stdout
+        assert "There are 4 words." in done.stdout
+        return
     if name == "mcp":
         assert "run_skill" in done.stdout
         assert '"words": 4' in done.stdout

@@ -151,7 +151,6 @@ async def test_what_skills_want_remembered_is_kept_for_the_person_and_recalled_i
     assert "without sugar" not in desk.models.seen[-1].system
 
 
-@pytest.mark.row("2.4")
 @pytest.mark.parametrize("summary", ["works", "fails"])
 async def test_after_the_history_was_compacted_used_skills_are_back_within_their_budget(
     summary: str, open_chat: Any, pdf: Path, make_skill: Callable[..., Path], skills_root: Path
@@ -187,7 +186,6 @@ async def test_after_the_history_was_compacted_used_skills_are_back_within_their
     assert "A very long line" in desk.models.seen[-1].last, "it came back in part"
 
 
-@pytest.mark.row("2.4")
 async def test_a_skill_that_changes_or_goes_meanwhile_is_announced_once(open_chat: Any, pdf: Path, skills_root: Path) -> None:
     catalog = Catalog.discover(roots=[skills_root])
     desk = await open_chat(catalog=catalog)

@@ -151,7 +151,6 @@ def test_a_model_without_functions_is_talked_to_in_text(talk: Any, models: Any) 
     assert index.startswith("csv-summary")
 
 
-@pytest.mark.row("2.2")
 def test_the_trail_tells_what_became_of_skills(talk: Any, call: Any, examples: Path) -> None:
     assert "nothing happened yet" in call("trail").err
     assert "nothing happened yet" in call("trail", "--report").err
@@ -172,7 +171,6 @@ def test_the_trail_tells_what_became_of_skills(talk: Any, call: Any, examples: P
     assert call("trail", "--skill", "nosuch").code == 1
 
 
-@pytest.mark.row("2.4")
 def test_the_report_names_skills_that_are_not_followed_and_those_that_often_fail(
     models: Any, call: Any, make_skill: Callable[..., Path], skills_root: Path
 ) -> None:
