@@ -27,7 +27,7 @@ STORY = [
 MODELS = ["openai-chat:gpt-5", "openai:gpt-5", "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"]
 
 
-@pytest.mark.row("003-8", "003-9", "003-10", "003-11", "003-18", "001-15")
+@pytest.mark.row("003-9", "003-10", "003-11", "003-18")
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_form_is_filled_in_by_the_skill_for_it(
     model: str, open_chat: Any, pdf: Path, make_skill: Callable[..., Path], skills_root: Path
@@ -65,7 +65,7 @@ async def test_small_talk_reads_no_file_of_a_skill(open_chat: Any, pdf: Path) ->
     assert [step.event for step in desk.chat.trail.of()] == ["offered"]
 
 
-@pytest.mark.row("001-13", "001-16")
+@pytest.mark.row("001-16")
 async def test_a_skill_that_is_in_the_conversation_is_not_sent_again_also_after_a_restart(
     open_chat: Any, pdf: Path, skills_root: Path
 ) -> None:
@@ -83,7 +83,7 @@ async def test_a_skill_that_is_in_the_conversation_is_not_sent_again_also_after_
     await again.close()
 
 
-@pytest.mark.row("001-12", "001-14", "001-19")
+@pytest.mark.row("001-12")
 async def test_a_model_without_functions_gets_the_direct_prompt_and_calls_in_text(open_chat: Any, pdf: Path) -> None:
     desk = await open_chat(settings=ChatSettings(tools=False))
     given = '{"action": "read", "parameters": {"skill_name": "pdf", "file_path": "FORMS.md"}}'

@@ -237,6 +237,7 @@ def _wait_for(home: Path, table: str) -> None:
     raise AssertionError("nothing runs")
 
 
+@pytest.mark.row("001-19")
 async def test_an_agent_that_has_only_some_skills_sees_no_other(
     open_chat: Any, pdf: Path, make_skill: Callable[..., Path], skills_root: Path
 ) -> None:

@@ -37,7 +37,7 @@ def skills(skills_root: Path, make_skill: Callable[..., Path]) -> Callable[..., 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.row("003-8", "003-9")
+@pytest.mark.row("003-9", "003-18")
 async def test_every_wire_format_carries_index_and_tools(
     name: str, stream: bool, models: Any, agent_of: Make, skills: Callable[..., SkillToolset]
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_models import Call, Fail, Say, Seen
-from sqlalchemy import insert
 
 from skillyard import Catalog
 from skillyard.agent import ChatSettings
 from skillyard.agent.commands import filled
 from skillyard.agent.history import ONE_SKILL
-from skillyard.database import agent_skills, agents
-from skillyard.errors import InvalidInput, PermissionDenied, RecordNotFound, SkillUnusable
+from skillyard.agents import AgentBook, AgentDraft, AgentSkill
+from skillyard.errors import InvalidInput, PermissionDenied, RecordNotFound, SkillUnusable, VersionNotFound
 from skillyard.prompt import count_tokens
 from skillyard.registry import Registry
 
@@ -47,7 +45,6 @@ def test_any_text_and_any_arguments_can_be_put_together(body: str, arguments: st
     assert "$" in body or text.startswith(body.rstrip() if arguments else body)
 
 
-@pytest.mark.row("001-11")
 async def test_a_person_starts_a_skill_by_its_name_also_one_kept_from_models(
     open_chat: Any, make_skill: Callable[..., Path], skills_root: Path
 ) -> None:
@@ -89,7 +86,7 @@ async def test_a_started_skill_is_in_the_conversation_and_not_sent_again(open_ch
     assert "already loaded" in desk.models.seen[-1].last
 
 
-@pytest.mark.row("001-11", "004-12", "004-13")
+@pytest.mark.row("003-18")
 async def test_the_index_is_ranked_for_each_turn_with_pinned_skills_first_and_what_was_shown_in_its_place(
     open_chat: Any, make_skill: Callable[..., Path], skills_root: Path
 ) -> None:
@@ -241,14 +238,12 @@ async def test_an_agent_brings_its_prompt_model_skills_and_rules(
 ) -> None:
     make_skill(skills_root, "deploy", description="Deploys everything.")
     catalog = Catalog.discover(roots=[skills_root])
-    now = datetime.now(UTC)
-    row = {
-        "id": "a1", "name": "clerk", "system_prompt": "You are a clerk.", "model": "openai-chat:gpt-5-mini",
-        "settings": {"permissions": {"pdf": "ask"}, "color": "blue"}, "created_at": now, "updated_at": now,
-    }  # fmt: skip
-    with catalog.records().database.write() as connection:
-        connection.execute(insert(agents).values(row))
-        connection.execute(insert(agent_skills).values(agent_id="a1", skill_id="pdf", position=0, auto_update=True))
+    chosen = AgentSkill("pdf")
+    draft = AgentDraft(
+        "clerk", "", "You are a clerk.", "openai-chat:gpt-5-mini", {"permissions": {"pdf": "ask"}}, skills=(chosen,)
+    )
+    book = AgentBook(lambda: catalog.records().database)
+    book.create(draft)
     desk = await open_chat(catalog=catalog, model=None, agent="clerk")
     assert (desk.conversation.agent, desk.conversation.model) == ("clerk", "openai-chat:gpt-5-mini")
     desk.models.script(Call("skill", {"skill": "pdf"}))
@@ -259,6 +254,28 @@ async def test_an_agent_brings_its_prompt_model_skills_and_rules(
     assert "deploy" not in desk.models.seen[0].system.lower()
     with pytest.raises(RecordNotFound):
         await desk.chat.begin("ada", agent="nobody")
+
+
+@pytest.mark.parametrize("lock", ["1.0.0", "^1.0.0", "<2"])
+async def test_an_agent_that_is_locked_to_a_version_uses_that_one(
+    lock: str, open_chat: Any, make_skill: Callable[..., Path], tmp_path: Path
+) -> None:
+    catalog = Catalog.discover()
+    registry = Registry.of(catalog)
+    for version in ("1.0.0", "2.0.0"):
+        header = f"name: tidy\ndescription: Tidies.\nversion: {version}"
+        registry.install(str(make_skill(tmp_path / "source", "tidy", front_matter=header, body=f"Steps of {version}.\n")))
+    catalog.refresh()
+    book = AgentBook(lambda: catalog.records().database)
+    book.create(AgentDraft("old", model="openai-chat:gpt-5", skills=(AgentSkill("tidy", lock),)))
+    book.create(AgentDraft("none", model="openai-chat:gpt-5", skills=(AgentSkill("tidy", "9.9.9"),)))
+    desk = await open_chat(catalog=catalog, model=None, agent="old")
+    desk.models.script(Call("skill", {"skill": "tidy"}), Say("Ready."))
+    await desk.say("Tidy up")
+    assert "Steps of 1.0.0." in desk.models.seen[-1].last
+    with pytest.raises(VersionNotFound):
+        await desk.chat.begin("ada", agent="none")
+    registry.close()
 
 
 @pytest.mark.parametrize("name", ["", "nonsense", "nosuch:model", "@http://127.0.0.1:1/v1"])

@@ -27,7 +27,7 @@ def talk(models: Any, call: Any, examples: Path, monkeypatch: pytest.MonkeyPatch
     return lambda *arguments: call("chat", "--root", examples, *arguments)
 
 
-@pytest.mark.row("003-11", "004-11")
+@pytest.mark.row("003-11")
 def test_one_question_gets_its_answer_on_standard_output_and_the_rest_beside_it(talk: Any, call: Any) -> None:
     answer = talk("Please count the words")
     assert (answer.code, answer.out) == (0, "Let me count.\nThere are 4 words.\n".replace("count.", "count. "))

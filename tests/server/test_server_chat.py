@@ -64,7 +64,7 @@ def say(web: httpx.Client, conversation: str, text: str, **more: Any) -> str:
     return str(said.json()["data"]["id"])
 
 
-@pytest.mark.row("003-8", "003-11", "003-18")
+@pytest.mark.row("003-11", "003-18")
 def test_a_form_is_filled_in_over_http(web: httpx.Client, models: Any) -> None:
     conversation = begin(web)
     assert web.put(f"/conversations/{conversation}/files/form.pdf", content=FORM).status_code == 201

@@ -1,60 +1,57 @@
-"""An agent, as it is kept with the registry: a system prompt, a model, skills in versions, and what it may do."""
+"""How an agent of the registry comes into a conversation: its prompt and settings, its skills and versions, stricter rules."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import select
+from typing import TYPE_CHECKING, Final
 
 from skillyard.agent.conversation import ChatSettings
+from skillyard.agents import AgentDraft, AgentSkill, limited
 from skillyard.catalog import Skill
-from skillyard.database import agent_skills, agents
-from skillyard.errors import RecordNotFound
+from skillyard.errors import VersionNotFound
 from skillyard.permissions import Rules
 from skillyard.permissions.rules import Ruling
+from skillyard.registry import locked_to
 
 if TYPE_CHECKING:
-    from skillyard.catalog import PermissionMatch
-    from skillyard.database import Database
+    from skillyard.catalog import Catalog, PermissionMatch
+    from skillyard.registry import Registry
 
-__all__ = ["Agent", "StricterRules", "read_agent"]
+__all__ = ["StricterRules", "held_versions", "seen_by", "settings_of"]
 
-_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
-_OURS = ("permissions", "pinned", "tools", "index_tokens", "history_tokens", "temperature")
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """One agent; `versions` are those that it is locked to, by skill."""
-
-    name: str
-    model: str | None
-    settings: ChatSettings
-    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+_STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
 
 
-def read_agent(database: Database, name: str) -> Agent:
-    """The agent with that name or id.
+def settings_of(agent: AgentDraft) -> ChatSettings:
+    """The agent as the settings of a conversation."""
+    skills = [chosen.skill_id for chosen in agent.skills]
+    return ChatSettings.read({**agent.settings, "system_prompt": agent.system_prompt, "skills": skills})
 
-    Of its settings only those that a chat knows count here.
+
+def held_versions(agent: AgentDraft, registry: Registry) -> dict[str, str]:
+    """The install versions that an agent is locked to, by the ids of skills in the catalog. Blocks.
 
     Raises:
-        RecordNotFound: there is none.
-        InvalidInput: a setting cannot be meant.
+        VersionNotFound: one of them is not installed.
     """
-    with database.read() as connection:
-        row = connection.execute(select(agents).where((agents.c.name == name) | (agents.c.id == name))).first()
-        if row is None:
-            raise RecordNotFound(f"there is no agent {name!r}", hint="look at the list of agents")
-        query = select(agent_skills).where(agent_skills.c.agent_id == row.id).order_by(agent_skills.c.position)
-        chosen = connection.execute(query).all()
-    given: dict[str, Any] = {key: value for key, value in (row.settings or {}).items() if key in _OURS}
-    skills = [skill.skill_id for skill in chosen]
-    settings = ChatSettings.read(given | {"system_prompt": row.system_prompt or "", "skills": skills})
-    versions = {skill.skill_id: skill.version_lock for skill in chosen if skill.version_lock}
-    return Agent(row.name, row.model, settings, versions)
+    held = {}
+    for chosen in agent.skills:
+        if chosen.version_lock is None:
+            continue
+        found = locked_to(registry.versions(chosen.skill_id), [chosen.version_lock])
+        if not found:
+            raise VersionNotFound(
+                f"the agent {agent.name!r} is locked to {chosen.skill_id} {chosen.version_lock}, which is not installed",
+                hint="install it, or change the agent",
+            )
+        held[f"installed:{chosen.skill_id}"] = next(iter(found))
+    return held
+
+
+def seen_by(catalog: Catalog, settings: ChatSettings) -> Catalog:
+    """The catalog as a conversation with these settings sees it; a view of its own, that may be looked at again."""
+    skills = tuple(AgentSkill(name) for name in dict.fromkeys(settings.skills))
+    return limited(catalog, AgentDraft("conversation", settings={"permissions": dict(settings.permissions)}, skills=skills))
 
 
 class StricterRules(Rules):

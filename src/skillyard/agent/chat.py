@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.agent.agents import read_agent
+from skillyard.agent.agents import held_versions, settings_of
 from skillyard.agent.chat_records import ChatRecords, new_id
 from skillyard.agent.commands import read_command
 from skillyard.agent.conversation import OPEN, ChatSettings, Conversation, Turn
@@ -19,6 +19,7 @@ from skillyard.agent.loop import LIMITS, Limits
 from skillyard.agent.models import open_model
 from skillyard.agent.trail import Trail
 from skillyard.agent.work import Work
+from skillyard.agents import AgentBook
 from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound
 from skillyard.text import shorten, single_line
 
@@ -70,14 +71,14 @@ class Chat:
 
         Raises:
             RecordNotFound: there is no such agent.
+            VersionNotFound: a version that it is locked to is not installed.
             InvalidInput: the model cannot be used.
         """
         memory: dict[str, Any] = {}
         if agent is not None:
-            database = await asyncio.to_thread(lambda: self._catalog.records().database)
-            found = await asyncio.to_thread(read_agent, database, agent)
-            agent, model, settings = found.name, model or found.model, settings or found.settings
-            memory = {"versions": {f"installed:{skill}": version for skill, version in found.versions.items()}}
+            found = await asyncio.to_thread(AgentBook(lambda: self._catalog.records().database).get, agent)
+            agent, model, settings = found.name, model or found.model, settings or settings_of(found)
+            memory = {"versions": await asyncio.to_thread(lambda: held_versions(found, self._catalog.registry()))}
         await self._model(model)
         shown = shorten(single_line(title), _TITLE)
         conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.agent.agents import StricterRules
+from skillyard.agent.agents import StricterRules, seen_by
 from skillyard.agent.asking import LaterApprover
 from skillyard.errors import SkillyardError
-from skillyard.permissions import Rules
 from skillyard.text import single_line
 from skillyard.tools import SkillTools
 
 if TYPE_CHECKING:
-    from skillyard.agent.conversation import ChatSettings, Conversation
-    from skillyard.catalog import Skill, Status
+    from skillyard.agent.conversation import Conversation
+    from skillyard.catalog import Skill
     from skillyard.library import Catalog
 
 __all__ = ["Desk"]
@@ -27,7 +26,7 @@ class Desk:
 
     def __init__(self, catalog: Catalog, conversation: Conversation, folder: str) -> None:
         settings = conversation.settings
-        seen = self._catalog = _limited(catalog, settings)
+        seen = self._catalog = seen_by(catalog, settings)
         self.tools: Final = SkillTools(
             seen,
             permissions=StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match),
@@ -116,17 +115,3 @@ class Desk:
 
 def _version(skill: Skill) -> str:
     return Path(skill.directory).readlink().name
-
-
-def _limited(catalog: Catalog, settings: ChatSettings) -> Catalog:
-    """A view of the catalog with only the skills that the agent has; with its own, so that it may be looked at again."""
-    wanted = {name.casefold() for name in settings.skills}
-
-    def overlay(skill: Skill) -> tuple[Status, str] | None:
-        if skill.status != "ok" or not wanted or wanted & {skill.name.casefold(), skill.slug.casefold(), skill.id.casefold()}:
-            return None
-        return "denied", "this agent does not have it"
-
-    limited = catalog.with_statuses(overlay)
-    rules = StricterRules(Rules.of(catalog.configuration), settings.permissions, catalog.configuration.permission_match)
-    return limited.with_permissions(rules)

@@ -80,7 +80,7 @@ class Registry:
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
         self._servers = frozenset(servers)
-        self._store = store
+        self.store = store
         self.keep = keep
         self._actor = actor
         self._lock = threading.Lock()
@@ -278,7 +278,7 @@ class Registry:
         ):
             before = self.versions_folder.current(skill_id)
             known = self.versions(skill_id)
-            target = returning(known, version, before, stored=self._store is not None, force=force)
+            target = returning(known, version, before, stored=self.store is not None, force=force)
             if target.removed:
                 with log.step("restore", 50):
                     self._restore(target, operation)
@@ -340,7 +340,7 @@ class Registry:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-        return backfill(self.versions_folder, self.work, self.ledger, self._store)
+        return backfill(self.versions_folder, self.work, self.ledger, self.store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 
@@ -433,7 +433,7 @@ class Registry:
             self._unmet,
             self._scanner,
             keep=self.keep,
-            store=self._store,
+            store=self.store,
         )
 
     def _unmet(self, skill_id: str, requirements: Requirements) -> tuple[str, ...]:
@@ -474,8 +474,8 @@ class Registry:
 
     def _restore(self, version: SkillVersion, operation: WorkOperation) -> None:
         """Bring the files of a version back from the store."""
-        if self._store is not None:
-            tree = restored(self._store, version, operation.folder)
+        if self.store is not None:
+            tree = restored(self.store, version, operation.folder)
             self.versions_folder.place(tree, version.skill_id, version.version)
             self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
 

@@ -15,6 +15,7 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    agents,
     approvals,
     chat,
     definitions,
@@ -48,6 +49,7 @@ _PROTOCOLS: Final = (
     discovered,
     runs,
     approvals,
+    agents,
     chat,
     wellknown,
     mirrored,
