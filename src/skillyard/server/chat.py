@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import FileTooLarge
+from skillyard.errors import FileTooLarge, PermissionDenied
 from skillyard.server.callers import Asking, Caller, needs
 from skillyard.server.chat_shapes import (
     ChatEvent,
@@ -128,9 +128,14 @@ async def follow(
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITING)
 async def answer(service: Served, caller: Asking, conversation: str, turn: str, body: Decision) -> Answer[TurnShape]:
-    """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on."""
+    """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on.
+
+    To agree for the whole workspace needs the scope `admin`.
+    """
     from skillyard.permissions import ApprovalAnswer
 
+    if body.decision == "workspace" and not caller.may("admin"):
+        raise PermissionDenied("to agree for the workspace needs the scope admin", hint="agree once, or for this session")
     chat, found = await _mine(service, caller, conversation)
     answered = await chat.answer(await chat.turn(found, turn), body.call, ApprovalAnswer(body.decision, body.reason))
     return Answer(data=turn_shape(answered))
