@@ -31,6 +31,7 @@ __all__ = ["Form", "FunctionForm", "TextForm", "Wanted", "form_of", "text_of"]
 _NOT_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
 _LONGEST: Final = 100_000
+_SHOWN: Final = 2_000
 _MARKER: Final = "[[ABP_"
 
 
@@ -62,8 +63,11 @@ class Wanted:
 
     @property
     def shown(self) -> object:
-        """The arguments as they may be shown."""
-        return self.arguments if isinstance(self.arguments, Mapping) else str(self.arguments or "")[:2000]
+        """The arguments as they may be shown: as an object where they are one, else as they were written."""
+        if isinstance(self.arguments, Mapping):
+            return dict(self.arguments)
+        found = _object(self.arguments)
+        return str(self.arguments)[:_SHOWN] if "unreadable" in found else found
 
 
 class Form(Protocol):

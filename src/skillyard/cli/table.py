@@ -58,9 +58,12 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "chat": Command("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
         "trail": Command("trail", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
-        "serve": Command("serve", GROUPS[2], "serve the skills over HTTP to programs on this machine"),
+        "serve": Command("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
         "worker": Command("worker", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
         "workers": Command("workers", GROUPS[2], "who works for which pool, and what waits"),
+        "keys": Command("keys", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
+        "organisations": Command("organisations", GROUPS[3], "who shares the server, each with skills and runs of its own"),
+        "audit": Command("audit", GROUPS[3], "who changed what, and who was refused"),
         "db": Command("db", GROUPS[3], "where the records are; bring their tables, or what they say of the disk, up to date"),
         "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),
     }

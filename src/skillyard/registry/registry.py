@@ -106,6 +106,15 @@ class Registry:
             catalog.data_directory, configuration.database_url, fetcher=fetcher, scanner=scanner, servers=servers, store=store
         )
 
+    def beside(self, catalog: Catalog, *, public_only: bool = False) -> Self:
+        """The registry of a catalog, which looks into what it installs as this one does, and fetches from where this one does.
+
+        With `public_only` it asks no address that is not public, whatever the configuration says: for who is not its user.
+        """
+        made = self.of(catalog, scanner=self._scanner)
+        made._fetcher = SourceFetcher() if public_only else self._fetcher
+        return made
+
     @property
     def root(self) -> Path:
         """The folder of the installed skills, which catalogs read."""

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 from skillyard.errors import PermissionDenied, SkillNotFound
 from skillyard.packages import digest_of, pack
 from skillyard.registry import InstalledSkill, SkillVersion
+from skillyard.server.callers import needs
 from skillyard.server.problems import READING
 from skillyard.server.service import Served, Service
 
@@ -22,7 +23,7 @@ __all__ = ["routes"]
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
 
-routes: Final = APIRouter(prefix="/.well-known/agent-skills", tags=["discovery"])
+routes: Final = APIRouter(prefix="/.well-known/agent-skills", tags=["discovery"], dependencies=[needs("skills:read")])
 
 
 @routes.get("/index.json", responses=READING)
