@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -55,6 +56,17 @@ def test_a_conversation_has_one_open_turn_and_a_turn_that_ended_is_never_changed
     records.note(first.id, state="failed", answer="no")
     assert (records.turn(first.id).state, records.turn(first.id).answer) == ("done", "yes")
     assert records.start(_turn(2)).number == 2
+
+
+def test_of_many_who_begin_a_turn_at_once_one_does(records: ChatRecords) -> None:
+    def begin(number: int) -> str:
+        try:
+            return records.start(_turn(number)).state
+        except ConversationBusy:
+            return "busy"
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sorted(pool.map(begin, range(6))) == ["busy"] * 5 + ["running"]
 
 
 def test_a_waiting_turn_is_taken_up_by_one_only(records: ChatRecords) -> None:

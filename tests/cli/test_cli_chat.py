@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,18 @@ def test_what_cannot_be_is_said_in_two_lines(talk: Any, arguments: list[str], co
     answer = talk(*arguments)
     assert answer.code == code, answer.err
     assert hint in answer.err
+
+
+@pytest.mark.parametrize("command", ["chat", "trail"])
+def test_where_what_speaks_to_models_is_missing_that_is_said(command: str, process: Any, tmp_path: Path) -> None:
+    (tmp_path / "pydantic_ai").mkdir()
+    (tmp_path / "pydantic_ai/__init__.py").write_text("raise ImportError('not here')")
+    done = process(command, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "error: what speaks to models is not installed",
+        "hint: pip install 'skillyard[agent]'",
+    ]
 
 
 def test_a_model_that_fails_is_a_failure_with_a_hint(talk: Any, models: Any) -> None:

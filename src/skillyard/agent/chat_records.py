@@ -100,6 +100,8 @@ class ChatRecords:
             ConversationBusy: a turn is still open.
         """
         with self._database().write() as connection:
+            mine = conversations.c.id == turn.conversation_id
+            connection.execute(select(conversations.c.id).where(mine).with_for_update())  # one at a time begins a turn
             self._recover(connection, turn.conversation_id)
             mine = turns.c.conversation_id == turn.conversation_id
             open_turn = select(turns.c.state).where(mine, turns.c.state.in_(OPEN), turns.c.replaced.is_(False))

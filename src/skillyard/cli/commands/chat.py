@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
-from skillyard.cli.opening import open_catalog
+from skillyard.cli.opening import open_agent_room, open_catalog
 from skillyard.cli.questions import ask_as_written
 
 if TYPE_CHECKING:
@@ -45,12 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Talk, or say one thing and leave."""
-    from skillyard.agent import Chat
-
     screen: Screen = arguments.screen
+    room = open_agent_room()
     catalog = open_catalog(arguments)
     with asyncio.Runner() as runner:
-        chat = Chat(catalog)
+        chat: Chat = room.Chat(catalog)
         try:
             if arguments.list:
                 return _list(runner, chat, screen)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK
-from skillyard.cli.opening import open_catalog
+from skillyard.cli.opening import open_agent_room, open_catalog
 from skillyard.errors import SkillyardError
 
 if TYPE_CHECKING:
@@ -34,17 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List the steps, or report on every skill."""
-    from skillyard.agent import ChatRecords, Trail
-
     screen: Screen = arguments.screen
+    room = open_agent_room()
     catalog = open_catalog(arguments)
     records = catalog.records()
-    trail = Trail(lambda: records.database)
+    trail: Trail = room.Trail(lambda: records.database)
     if arguments.report:
         return _report(trail.report(), catalog, screen)
     conversation = arguments.conversation
     if conversation is not None:
-        conversation = ChatRecords(lambda: records.database).get(conversation, _OWNER).id
+        conversation = room.ChatRecords(lambda: records.database).get(conversation, _OWNER).id
     return _steps(trail, conversation, _skill_id(catalog, arguments.skill), arguments.limit, screen)
 
 
