@@ -96,9 +96,8 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
-        async with homes.main.following():
+        async with homes.running(GRACE_S):
             yield
-        await homes.close(GRACE_S)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission

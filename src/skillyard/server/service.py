@@ -61,17 +61,8 @@ class Service:
         """Whose memories and sessions a caller's are."""
         return f"{caller.organisation}/{caller.name}"
 
-    @contextlib.asynccontextmanager
-    async def following(self) -> AsyncIterator[None]:
-        """Let the catalog follow what others do to its folders, for as long as the block lasts."""
-        task = asyncio.create_task(self._follow())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-    async def _follow(self) -> None:
+    async def follow(self) -> None:
+        """Let the catalog follow what others do to its folders, for as long as this is awaited."""
         await run_in_threadpool(self.registry.root.mkdir, parents=True, exist_ok=True)  # what is not there is not watched
         async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.look):
             pass
