@@ -84,8 +84,26 @@ const run = createRoute({
   component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
 });
 
+const approvals = createRoute({
+  getParentRoute: () => root,
+  path: "/approvals",
+  component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage"),
+});
+
+const agents = createRoute({
+  getParentRoute: () => root,
+  path: "/agents",
+  component: lazyRouteComponent(() => import("@/pages/agents/AgentsPage"), "AgentsPage"),
+});
+
+const agent = createRoute({
+  getParentRoute: () => root,
+  path: "/agents/$id",
+  component: lazyRouteComponent(() => import("@/pages/agent/AgentPage"), "AgentPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, runs, run]),
+  routeTree: root.addChildren([home, skills, skill, install, runs, run, agents, agent, approvals]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

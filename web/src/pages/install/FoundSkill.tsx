@@ -35,7 +35,7 @@ interface Props {
 export function FoundSkill({ skill, single, possible, taken, take, agreed, agree, overruled, overrule }: Props) {
   const t = useText(install);
   return (
-    <Paper p="lg" className={classes.skill} data-taken={taken} component="article" aria-label={visible(skill.name)}>
+    <Paper p="lg" className={classes.skill} component="article" aria-label={visible(skill.name)}>
       <Group gap="sm" align="flex-start" wrap="nowrap">
         {!single && <Checkbox mt={4} checked={taken} disabled={!possible} onChange={(event) => take(event.currentTarget.checked)} aria-label={`${t.take}: ${visible(skill.name)}`} />}
         <Box miw={0} flex={1}>
@@ -59,7 +59,7 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
         <Notes icon={<IconBan size={18} />} color="red" title={t.refused} notes={skill.refusals.map(({ message, hint }) => [message, hint].filter(Boolean).join(" — "))}>
           {possible && skill.refusals.length > 0 && <Checkbox mt="sm" checked={overruled} onChange={(event) => overrule(event.currentTarget.checked)} label={t.force} />}
         </Notes>
-        <Notes icon={<IconShieldPlus size={18} />} color="orange" title={t.mayMore} notes={skill.change?.widened ?? []}>
+        <Notes icon={<IconShieldPlus size={18} />} color="orange" title={t.mayMore} notes={possible ? (skill.change?.widened ?? []) : []}>
           <Checkbox mt="sm" checked={agreed} onChange={(event) => agree(event.currentTarget.checked)} label={t.agree} />
         </Notes>
         <Notes icon={<IconAlertTriangle size={18} />} color="yellow" title={t.unmet} notes={skill.unmet} />

@@ -1,7 +1,7 @@
 /** Bring skills in: choose a source, look at what it holds, agree, and watch it being installed. */
 import { Stepper } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
+import { useCallback, useState } from "react";
 
 import { beginInstall, inspect, type Inspected, type InstallOrder, type Origin } from "@/api/installing";
 import { useText } from "@/i18n";
@@ -22,21 +22,24 @@ export function InstallPage() {
   const t = useText(install);
   const looking = useMutation({ mutationFn: async (origin: Origin): Promise<Looked> => ({ origin, skills: await inspect(origin) }) });
   const installing = useMutation({ mutationFn: (order: InstallOrder) => beginInstall(order) });
+  const [ended, setEnded] = useState(false);
+  const over = useCallback(() => setEnded(true), []);
   const [addressed, setAddressed] = useState("");
   const looked = looking.data;
   const again = () => {
+    setEnded(false);
     looking.reset();
     installing.reset();
   };
   return (
     <Page title={t.title} lead={t.lead}>
-      <Stepper active={installing.data ? 2 : looked ? 1 : 0} size="sm" mb="lg" iconSize={30} allowNextStepsSelect={false} wrap={false}>
+      <Stepper active={ended ? 3 : installing.data ? 2 : looked ? 1 : 0} size="sm" mb="lg" iconSize={30} allowNextStepsSelect={false} wrap={false}>
         <Stepper.Step label={t.steps.choose} />
         <Stepper.Step label={t.steps.look} />
         <Stepper.Step label={t.steps.done} />
       </Stepper>
       {installing.data ? (
-        <Progress id={installing.data} again={again} />
+        <Progress id={installing.data} again={again} over={over} />
       ) : looked ? (
         <>
           {installing.error && <ErrorState error={installing.error} />}

@@ -8,18 +8,28 @@ import { type Operation, useOperation } from "@/api/installing";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
+import { versions } from "@/pages/skill/versionWords";
 import { ButtonLink } from "@/parts/links";
 
 import { install } from "./words";
 
-export function Progress({ id, again }: { id: string; again: () => void }) {
+interface Props {
+  id: string;
+  again: () => void;
+  /** Asked when it is over. */
+  over: () => void;
+}
+
+export function Progress({ id, again, over }: Props) {
   const t = useText(install);
   const cache = useQueryClient();
   const operation = useOperation(id);
   const state = operation?.state ?? "running";
   useEffect(() => {
-    if (state !== "running") void cache.invalidateQueries();
-  }, [state, cache]);
+    if (state === "running") return;
+    over();
+    void cache.invalidateQueries();
+  }, [state, cache, over]);
   return (
     <Stack gap="md" aria-live="polite">
       <Group gap="sm">
@@ -56,6 +66,7 @@ export function Progress({ id, again }: { id: string; again: () => void }) {
 
 function LogCard({ log, operation }: { log: Operation["logs"][number]; operation: Operation }) {
   const t = useText(install);
+  const v = useText(versions);
   const format = useFormat();
   const skill = operation.definitions.find(({ skillId }) => skillId === log.skill_id);
   const failed = log.status === "failed";
@@ -75,7 +86,7 @@ function LogCard({ log, operation }: { log: Operation["logs"][number]; operation
       <Text size="sm" c="dimmed" mt="xs" mih={22}>
         {skill?.currentVersion && log.status === "success"
           ? t.serving(skill.currentVersion)
-          : log.steps.map(({ name, duration_ms }) => `${t.stages[name] ?? name}${duration_ms == null ? "" : ` ${format.duration(duration_ms)}`}`).join(" → ")}
+          : log.steps.map(({ name, duration_ms }) => `${v.stages[name] ?? name}${duration_ms == null ? "" : ` ${format.duration(duration_ms)}`}`).join(" → ")}
       </Text>
     </Paper>
   );

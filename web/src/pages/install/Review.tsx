@@ -43,7 +43,7 @@ export function Review({ skills, busy, back, install }: Props) {
   const waiting = wanted.some(
     ({ skill_id, change, refusals }) => (change !== null && !agreed.has(skill_id)) || (refusals.length > 0 && !overruled.has(skill_id)),
   );
-  const why = wanted.length === 0 ? t.none : waiting ? t.needAgree : undefined;
+  const why = !skills.some(possible) ? t.cannot : wanted.length === 0 ? t.none : waiting ? t.needAgree : undefined;
   const begin = () => {
     const codes = new Set(wanted.flatMap(({ refusals }) => refusals.map(({ code }) => OVERRULED[code])));
     install({

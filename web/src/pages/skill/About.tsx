@@ -53,7 +53,7 @@ function Findings({ skill }: { skill: Portrait }) {
     <Alert variant="light" color={worst} title={t.findings}>
       <Stack gap={6}>
         {skill.diagnostics.map(({ rule, message, line, fix }, index) => (
-          <Text key={index} size="sm" style={{ overflowWrap: "anywhere" }}>
+          <Text key={index} size="sm" component="div" style={{ overflowWrap: "anywhere" }}>
             <Code>{rule}</Code> {visible(message)}{" "}
             <Text span c="dimmed" inherit>
               ({t.line(line)})

@@ -61,7 +61,7 @@ function More({ skill }: { skill: Portrait }) {
   const known = installedId(skill.id);
   const name = visible(skill.name);
   const removing = useMutation({
-    mutationFn: () => (known ? uninstallSkill(known) : deleteSkill(skill.id)),
+    mutationFn: async () => (known ? await uninstallSkill(known) : await deleteSkill(skill.id)),
     onSuccess: async () => {
       setAsked(false);
       notify({ message: known ? t.uninstalled : t.removed });

@@ -18,7 +18,7 @@ export default function Clients({ skill }: { skill: Portrait }) {
   const loading = useQuery(clientsQuery(skill.id));
   const known = installedId(skill.id);
   return (
-    <Stack gap="xl" maw={860}>
+    <Stack gap="md" maw={900}>
       <Section title={known ? t.commands : t.local} lead={known ? t.commandsWhy : t.localWhy}>
         <Stack gap="md">
           {(known ? elsewhere(t, known) : here(t, skill)).map(([label, command]) => (

@@ -21,7 +21,7 @@ export default function Safety({ skill }: { skill: Portrait }) {
   const scan = useQuery(scanQuery(skill.id));
   const { decision, pattern } = skill.permission;
   return (
-    <Stack gap="xl" maw={860}>
+    <Stack gap="md" maw={900}>
       <Section title={t.rule}>
         <Text size="sm">
           {t.ruleSays[decision]} {pattern ? t.ruleBy(pattern) : t.ruleDefault}

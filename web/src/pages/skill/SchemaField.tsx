@@ -42,14 +42,14 @@ export function SchemaField({ field, value, trouble, set }: Props) {
           allowDecimal={kind === "number"}
           value={value}
           onChange={(next) => set(String(next))}
-          maw={280}
+          styles={{ ...common.styles, wrapper: { maxWidth: 280 } }}
         />
       );
     case "boolean":
       return (
         <NativeSelect
           {...common}
-          maw={280}
+          styles={{ ...common.styles, wrapper: { maxWidth: 280 } }}
           value={value}
           onChange={(event) => set(event.currentTarget.value)}
           data={choices([
@@ -59,7 +59,7 @@ export function SchemaField({ field, value, trouble, set }: Props) {
         />
       );
     case "choice":
-      return <NativeSelect {...common} maw={420} value={value} onChange={(event) => set(event.currentTarget.value)} data={choices(field.options)} />;
+      return <NativeSelect {...common} styles={{ ...common.styles, wrapper: { maxWidth: 420 } }} value={value} onChange={(event) => set(event.currentTarget.value)} data={choices(field.options)} />;
     case "line":
       return (
         <TextInput {...common} value={value} onChange={(event) => set(event.currentTarget.value)} placeholder={example(schema)} autoComplete="off" />

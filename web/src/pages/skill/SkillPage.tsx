@@ -7,6 +7,7 @@ import { lazy, type ReactNode, Suspense } from "react";
 
 import { asProblem } from "@/api/problem";
 import { installedId, type Portrait, portraitQuery } from "@/api/skills";
+import { versionsQuery } from "@/api/versions";
 import { useText } from "@/i18n";
 import { catalog } from "@/pages/catalog/words";
 import { AnchorLink } from "@/parts/links";
@@ -138,12 +139,13 @@ function Frame({ skill, children }: { skill: Portrait; children: ReactNode }) {
 /** A skill that was uninstalled: only its versions are left to look at. */
 function Uninstalled({ id }: { id: string }) {
   const t = useText(table);
+  const serves = useQuery(versionsQuery(id)).data?.some(({ current }) => current);
   return (
     <>
       <Back />
       <Page title={id}>
-        <Alert variant="light" color="gray" title={t.gone} mb="lg">
-          {t.goneHint}
+        <Alert variant="light" color="gray" title={serves ? t.elsewhere : t.gone} mb="lg">
+          {serves ? t.elsewhereHint : t.goneHint}
         </Alert>
         <Suspense fallback={<TextSkeleton />}>
           <Versions id={id} />

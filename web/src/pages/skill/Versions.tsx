@@ -195,7 +195,7 @@ function LogRow({ log }: { log: InstallLog }) {
       </Group>
       {log.steps.length > 0 && (
         <Text size="xs" c="dimmed">
-          {log.steps.map(({ name, duration_ms }) => (duration_ms == null ? name : `${name} ${format.duration(duration_ms)}`)).join(" → ")}
+          {log.steps.map(({ name, duration_ms }) => (duration_ms == null ? (t.stages[name] ?? name) : `${t.stages[name] ?? name} ${format.duration(duration_ms)}`)).join(" → ")}
         </Text>
       )}
       {log.error_message && (

@@ -87,19 +87,20 @@ const plain = (value: unknown): string => (typeof value === "string" ? value : J
 
 /** What the fields come to; what is empty and not required is left out. */
 export function outcome(schema: unknown, fields: readonly Field[], values: Values): Outcome {
-  const parameters: Record<string, unknown> = {};
-  const problems: Record<string, Trouble> = {};
+  const given: [string, unknown][] = []; // a field may be called __proto__
+  const problems = new Map<string, Trouble>();
   for (const field of fields) {
     const raw = values[field.name] ?? "";
     if (raw.trim() === "" && !(field.kind === "line" && raw !== "")) {
-      if (field.required) problems[field.name] = { code: "required" };
+      if (field.required) problems.set(field.name, { code: "required" });
       continue;
     }
     const read = value(field, raw);
-    if ("trouble" in read) problems[field.name] = read.trouble;
-    else parameters[field.name] = read.value;
+    if ("trouble" in read) problems.set(field.name, read.trouble);
+    else given.push([field.name, read.value]);
   }
-  return { parameters, problems: { ...checked(schema, parameters, new Set(Object.keys(problems))), ...problems } };
+  const parameters = Object.fromEntries(given);
+  return { parameters, problems: { ...checked(schema, parameters, new Set(problems.keys())), ...Object.fromEntries(problems) } };
 }
 
 function value({ kind }: Field, raw: string): { value: unknown } | { trouble: Trouble } {

@@ -34,6 +34,16 @@ export const versions = words(
     logWhy: "Every install, rollback and removal, with its steps.",
     noLog: "Nothing was written down yet.",
     operations: labels({ install: "Install", rollback: "Rollback", uninstall: "Uninstall", update: "Update" }),
+    stages: labels({
+      download: "fetch",
+      checksum: "digest",
+      validate_structure: "check",
+      scan: "scan",
+      consent: "consent",
+      store: "keep",
+      save_db: "write down",
+      activate: "serve",
+    }),
     outcome: labels({ success: "done", failed: "failed", pending: "waits", in_progress: "goes on" }),
   },
   {
@@ -69,6 +79,16 @@ export const versions = words(
     logWhy: "每次安装、回滚和卸载，以及其中的步骤。",
     noLog: "还没有记录。",
     operations: { install: "安装", rollback: "回滚", uninstall: "卸载", update: "更新" },
+    stages: labels({
+      download: "获取",
+      checksum: "计算摘要",
+      validate_structure: "检查",
+      scan: "扫描",
+      consent: "确认",
+      store: "保存",
+      save_db: "记录",
+      activate: "启用",
+    }),
     outcome: { success: "完成", failed: "失败", pending: "等待中", in_progress: "进行中" },
   },
 );
