@@ -10,14 +10,14 @@ from pydantic import BaseModel
 
 from skillyard import __version__
 from skillyard.examination import examine
-from skillyard.server.callers import needs
+from skillyard.server.callers import SERVER_ADMIN, needs
 from skillyard.server.problems import READING
 from skillyard.server.service import Served
 from skillyard.server.shapes import Answer
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/api/v1", tags=["this machine"], dependencies=[needs("admin")])
+routes: Final = APIRouter(prefix="/api/v1", tags=["this machine"], dependencies=[needs("admin"), SERVER_ADMIN])
 
 
 class RootDetail(BaseModel):
