@@ -92,7 +92,7 @@ async def remember(service: Served, caller: Asking, body: MemoryBody) -> Answer[
     if body.knowledge_base:
         metadata["knowledgeBase"] = body.knowledge_base
     saved = await service.catalog.memory().save(Memory(body.content, service.owner(caller), metadata=metadata))
-    about(saved.id)
+    about(saved.id or "")
     return Answer(data=MemoryDetail.model_validate(_shape(saved)))
 
 
