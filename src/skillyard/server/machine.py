@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter
@@ -87,7 +88,7 @@ def settings(service: Served) -> Answer[SettingsDetail]:
             version=__version__,
             project_root=catalog.project_root,
             data_directory=catalog.data_directory,
-            files=[file for file in files if file],
+            files=[file for file in files if file and Path(file).is_file()],
             database=catalog.records().database.name,
             package_store=configuration.package_store,
             private_hosts=configuration.private_hosts,
