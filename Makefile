@@ -4,7 +4,7 @@ BIN := .venv/bin
 SKILLS := examples/skills
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system page run demo web test check format docs rows bench lock clean
+.PHONY: help setup system page run demo web test check format docs screenshots rows bench lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ docs: setup ## write the generated parts of docs/ again, then run every block in
 	$(BIN)/python scripts/generate_docs.py
 	$(BIN)/python scripts/draw_session.py
 	$(BIN)/python -m pytest tests/house/test_docs.py
+
+screenshots: setup system ## take the pictures of the page in docs/images again
+	$(BIN)/python scripts/take_screenshots.py
 
 rows: setup ## which requirement rows have a test
 	@$(BIN)/python scripts/rows.py

@@ -9,9 +9,13 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
+
+from skillyard.engine import Records
 
 
 def _start(home: Path, *options: str) -> subprocess.Popen[str]:
@@ -35,6 +39,23 @@ def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
             _, said = process.communicate(timeout=60)
     assert process.returncode in (0, -signal.SIGTERM)
     assert "Traceback" not in said
+
+
+def test_a_server_that_is_asked_to_stop_ends_its_streams_and_finishes_its_runs(home: Path, script: Callable[..., Path]) -> None:
+    """The stream is open and the run at work: were either waited for without end, this would never return."""
+    script("import time\nprint('begun', flush=True)\ntime.sleep(2)\nprint('done')\n")
+    with _start(home / "project") as process:
+        with httpx.Client(base_url=_address(process), timeout=60) as client:
+            run = client.post("/api/v1/runs", json={"skill": "adder", "wait": False}).json()["data"]["run_id"]
+            with client.stream("GET", f"/api/v1/runs/{run}/events") as events:
+                for line in events.iter_lines():
+                    if "begun" in line:
+                        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert "Traceback" not in said
+    records = Records(str(home / "data"))
+    assert records.journal.get(run).state == "succeeded"
+    records.close()
 
 
 def test_an_address_that_others_reach_is_one_error_with_a_way_out(home: Path) -> None:

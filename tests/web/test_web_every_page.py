@@ -55,7 +55,8 @@ def test_a_page_is_readable_for_everyone_and_stands_still(
     found = Axe().run(page).response["violations"]
     serious = [finding for finding in found if finding["impact"] in ("serious", "critical")]
     assert not serious, "\n".join(
-        f"{finding['id']}: {finding['help']}\n  " + "\n  ".join(node["html"][:200] + str(node["any"][:1]) for node in finding["nodes"])
+        f"{finding['id']}: {finding['help']}\n  "
+        + "\n  ".join(node["html"][:200] + str(node["any"][:1]) for node in finding["nodes"])
         for finding in serious
     )
 

@@ -20,17 +20,14 @@ _DROP = """([target, name, bytes]) => {
   for (const kind of ["dragenter", "dragover", "drop"])
     target.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: data }));
 }"""
-_SCRIPT = """import json, sys, time
-request = json.load(sys.stdin)
-print("greeting", request["parameters"]["name"], file=sys.stderr)
-json.dump({
-    "status": "success",
-    "output": {"greeting": f"Good day, {request['parameters']['name']}!", "letters": [{"letter": "a", "times": 2}]},
-    "stepTraces": [
+_SCRIPT = """def execute(parameters, context=None, config=None):
+    print("greeting", parameters["name"])
+    steps = [
         {"stepId": "1", "stepName": "think", "duration": 2},
-        {"stepId": "2", "stepName": "write", "duration": 6, "output": {"words": 3}},
-    ],
-}, sys.stdout)
+        {"stepId": "2", "stepName": "write", "duration": 6, "output": {"sheets": 3}},
+    ]
+    output = {"greeting": f"Good day, {parameters['name']}!", "letters": [{"letter": "a", "times": 2}]}
+    return {"status": "success", "output": output, "intermediateSteps": steps}
 """
 _HEADER = """name: greeter
 description: {description}
@@ -104,7 +101,7 @@ def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Si
     expect(steps.get_by_role("button")).to_have_count(2)
     expect(steps.get_by_text("slowest")).to_be_visible()
     steps.get_by_role("button", name="write").click()
-    expect(steps.get_by_text("words")).to_be_visible()
+    expect(steps.get_by_text("sheets")).to_be_visible()
     expect(page.get_by_role("log")).to_have_text("greeting Ada\n")
 
     page.goto("/install")
@@ -121,15 +118,16 @@ def test_a_skill_that_is_denied_vanishes_for_agents_and_says_why_to_people(site:
     page = visit(site, "/skills?q=how+long+does+it+take+to+read")
     listed = page.get_by_role("list", name="Skills")
     expect(listed.get_by_text("text-statistics").first).to_be_visible()
+    page.goto("about:blank")
     site.stop()
     site.configure('[permissions.skills]\n"text-*" = "deny"\n')
     site.start()
-    page.reload()
-    expect(page.get_by_text("Denied").first).to_be_visible()
+    page.goto("/skills?q=how+long+does+it+take+to+read")
+    expect(page.get_by_role("main")).not_to_contain_text("Counts characters, words")
     found = site.ask("GET", "/api/v1/catalog/search?q=how+long+does+it+take+to+read")["data"]
     assert "text-statistics" not in str(found)
     page.goto("/skills/config:text-statistics")
-    expect(page.get_by_text("Denied").first).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("Denied", exact=True).first).to_be_visible()
 
 
 def test_a_skill_is_switched_off_and_on_again(site: Site, visit: Open) -> None:

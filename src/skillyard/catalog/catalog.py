@@ -183,11 +183,16 @@ class Catalog:
         self._set(state)
         return _changes(before, self._state)
 
-    def watch(self, *, debounce_ms: int = 300, look_again_s: float = 10) -> AsyncIterator[Changes]:
-        """Yield what changed, as files change; also looks again every `look_again_s` seconds, for roots that appear."""
+    def watch(
+        self, *, debounce_ms: int = 300, look_again_s: float = 10, refresh: Callable[[], Changes] | None = None
+    ) -> AsyncIterator[Changes]:
+        """Yield what changed, as files change; also looks again every `look_again_s` seconds, for roots that appear.
+
+        `refresh` is called in place of this catalog's own, in a thread, by who lets only one look at a time.
+        """
         from skillyard.catalog.watching import watch
 
-        return watch(self, debounce_ms=debounce_ms, look_again_s=look_again_s)
+        return watch(self, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
 
     def with_statuses(self, overlay: Overlay) -> Self:
         """This catalog with other statuses laid over; a refresh of the result applies them again."""

@@ -108,7 +108,10 @@ class AgentSkillShare(BaseModel):
 
 
 class AgentPromptShape(BaseModel):
-    """The exact system prompt before the first message, and what it costs in tokens (a token is about four characters)."""
+    """The exact system prompt before the first message, and what it costs in tokens (a token is about four characters).
+
+    `skills` are all of the agent; of one that has every skill those that are listed, and `more` had no room.
+    """
 
     text: str
     tokens: int
@@ -116,6 +119,7 @@ class AgentPromptShape(BaseModel):
     index_tokens: int
     style: Style
     budget: int | None
+    more: int
     skills: list[AgentSkillShare]
 
 

@@ -24,7 +24,10 @@ from skillyard.server import (
     health,
     installing,
     keys,
+    machine,
+    memories,
     mirrored,
+    modelling,
     operations,
     organisations,
     portraits,
@@ -64,6 +67,9 @@ _PROTOCOLS: Final = (
     runs,
     approvals,
     agents,
+    memories,
+    modelling,
+    machine,
     keys,
     organisations,
     audit,
@@ -90,8 +96,8 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
-        yield
-        await homes.close(GRACE_S)
+        async with homes.running(GRACE_S):
+            yield
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission

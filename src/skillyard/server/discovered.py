@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillyard.access import about
+from skillyard.catalog import Source
 from skillyard.errors import InvalidInput
 from skillyard.packages import Limits
 from skillyard.server.callers import UNRECORDED, needs
@@ -23,7 +24,7 @@ __all__ = ["routes"]
 routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"], dependencies=[needs("skills:read")])
 
 _WRITE: Final = needs("skills:write")
-_Name = Annotated[str, Query(min_length=1, max_length=2000, description="an id, a name, or a unique part of a name")]
+_Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
 
 
 class NewSkill(BaseModel):
@@ -75,9 +76,27 @@ def search(
     service: Served,
     q: Annotated[str, Query(min_length=1, max_length=2000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    min_confidence: Annotated[float, Query(ge=0, le=1)] = 0.15,
+    source: Source | None = None,
+    tag: Annotated[str | None, Query(max_length=200, description="a tag or a keyword")] = None,
+    domain: Annotated[str | None, Query(max_length=200)] = None,
+    permission: Annotated[Literal["allow", "ask"] | None, Query(description="what the rules say")] = None,
 ) -> Answer[list[Fit]]:
     """The usable skills that fit a request, the best first, each with its confidence and what matched."""
-    return Answer(data=[fit(match) for match in service.catalog.search(q, limit)])
+    found = service.catalog.search(
+        q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
+    )
+    return Answer(data=[fit(match) for match in found])
+
+
+@routes.get("/event", responses=READING)
+def match_event(
+    service: Served,
+    type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the document's name
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+) -> Answer[list[Fit]]:
+    """The skills that declare this event type among their triggers, the highest priority first."""
+    return Answer(data=[fit(match) for match in service.catalog.match_event(type, limit=limit)])
 
 
 @routes.get("/file", responses=READING | WRITING | FILE, response_class=Response)

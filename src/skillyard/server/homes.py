@@ -25,6 +25,15 @@ _KEPT: Final = 16
 class _Home:
     service: Service
     users: int = 0
+    following: asyncio.Task[None] | None = None
+
+    async def close(self, grace_s: float) -> None:
+        """Let go of everything; what goes on may go on for `grace_s` seconds."""
+        if self.following is not None:
+            await _end(self.following)
+        await self.service.close(grace_s)
+        await run_in_threadpool(self.service.registry.close)
+        await run_in_threadpool(self.service.catalog.records().close)
 
 
 class Homes:
@@ -34,11 +43,27 @@ class Homes:
     """
 
     def __init__(self, main: Service, *, kept: int = _KEPT) -> None:
-        self.main = main
+        self._main = _Home(main)
         self._kept = kept
         self._open: OrderedDict[str, _Home] = OrderedDict()
         self._lock = threading.Lock()  # held for moments only
         self._opening = threading.Lock()
+
+    @property
+    def main(self) -> Service:
+        """The rooms of the default organisation."""
+        return self._main.service
+
+    @contextlib.asynccontextmanager
+    async def running(self, grace_s: float) -> AsyncIterator[None]:
+        """Let the catalog of `main` follow what others do to its folders; at the end let go of every home.
+
+        What goes on then may go on for `grace_s` seconds.
+        """
+        following = asyncio.create_task(self.main.follow())
+        yield
+        await _end(following)
+        await self.close(grace_s)
 
     @property
     def organisations(self) -> Organisations:
@@ -63,18 +88,20 @@ class Homes:
         home = self._taken(organisation)
         if home is None:
             home = await run_in_threadpool(self._opened, organisation)
+        if home.following is None or home.following.done():
+            home.following = asyncio.create_task(home.service.follow())
         try:
             yield home.service
         finally:
             for unused in self._given_back(home):
-                await _close(unused, 0)
+                await unused.close(0)
 
     async def close(self, grace_s: float) -> None:
         """Let go of every home; what goes on there may go on for `grace_s` seconds."""
         with self._lock:
-            services = [home.service for home in self._open.values()]
+            homes = [*self._open.values(), self._main]
             self._open.clear()
-        await asyncio.gather(*(_close(service, grace_s) for service in (*services, self.main)))
+        await asyncio.gather(*(home.close(grace_s) for home in homes))
 
     def _taken(self, organisation: str) -> _Home | None:
         """The home, counted as in use; None when it is not open."""
@@ -100,15 +127,15 @@ class Homes:
         _ = registry.ledger  # what a killed server left there is put in order
         return Service(catalog, registry)
 
-    def _given_back(self, home: _Home) -> list[Service]:
+    def _given_back(self, home: _Home) -> list[_Home]:
         """Count a home as used by one less; what is to be let go of for that."""
         with self._lock:
             home.users -= 1
             idle = [name for name, other in self._open.items() if not (other.users or other.service.busy)]
-            return [self._open.pop(name).service for name in idle[: max(0, len(self._open) - self._kept)]]
+            return [self._open.pop(name) for name in idle[: max(0, len(self._open) - self._kept)]]
 
 
-async def _close(service: Service, grace_s: float) -> None:
-    await service.close(grace_s)
-    await run_in_threadpool(service.registry.close)
-    await run_in_threadpool(service.catalog.records().close)
+async def _end(following: asyncio.Task[None]) -> None:
+    if not following.done():
+        following.cancel()
+        await asyncio.wait([following])

@@ -16,8 +16,8 @@ from skillyard.registry import SkillVersion
 from skillyard.server.callers import needs
 from skillyard.server.contents import bytes_answer, file_answer
 from skillyard.server.definitions import FILE, Folder
-from skillyard.server.install_shapes import InstallResult, TreeDifference, VersionDetail, result_shape
-from skillyard.server.portraits import LoadingBy, ScanOf
+from skillyard.server.install_shapes import ClientLoading, InstallResult, TreeDifference, VersionDetail, result_detail
+from skillyard.server.portraits import ScanOf
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Listed, listed
@@ -103,13 +103,13 @@ def scan(service: Served, id: str, version: _Version = None) -> Answer[ScanOf]: 
 
 
 @routes.get("/{id}/compatibility", responses=READING | WRITING)
-def compatibility(service: Served, id: str, version: _Version = None) -> Answer[list[LoadingBy]]:  # noqa: A002
+def compatibility(service: Served, id: str, version: _Version = None) -> Answer[list[ClientLoading]]:  # noqa: A002
     """Which clients load a version, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
     found = _named(service, id, version or CURRENT)
     folder = _readable(service, found)
-    return Answer(data=[LoadingBy.model_validate(one.to_dict()) for one in check_clients(folder, name=found.skill_id)])
+    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=found.skill_id)])
 
 
 @routes.post("/{id}/rollback", responses=WRITING, dependencies=[_WRITE])
@@ -140,8 +140,8 @@ def yank(service: Served, id: str, version: str, body: Withdrawal) -> Answer[Ver
 
 def _rolled_back(service: Service, name: str, body: Rollback) -> Answer[InstallResult]:
     result = service.registry.rollback(name, body.version, force=body.force)
-    service.refresh()
-    return Answer(data=result_shape(result))
+    service.look()
+    return Answer(data=result_detail(result))
 
 
 def _named(service: Service, name: str, version: str) -> SkillVersion:

@@ -6,7 +6,7 @@ import type { components } from "./schema";
 
 export type PendingQuestion = components["schemas"]["PendingQuestion"];
 export type Approval = components["schemas"]["Approval"];
-export type Verdict = components["schemas"]["Verdict"];
+export type Verdict = components["schemas"]["ApprovalVerdict"];
 
 export const questionsQuery = () =>
   queryOptions({

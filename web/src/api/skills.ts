@@ -5,9 +5,9 @@ import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 
 export type Portrait = components["schemas"]["PortraitOf"];
-export type Powers = components["schemas"]["PowersOf"];
-export type Harm = components["schemas"]["HarmFound"];
-export type Loading = components["schemas"]["LoadingBy"];
+export type Powers = components["schemas"]["PowersShape"];
+export type Harm = components["schemas"]["ScanFinding"];
+export type Loading = components["schemas"]["ClientLoading"];
 export type SkillFile = components["schemas"]["FileOf"];
 
 /** The id among the installed skills, of a skill of the catalog that is one. */

@@ -108,8 +108,20 @@ const approvals = createRoute({
   component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage"),
 });
 
+const agents = createRoute({
+  getParentRoute: () => root,
+  path: "/agents",
+  component: lazyRouteComponent(() => import("@/pages/agents/AgentsPage"), "AgentsPage"),
+});
+
+const agent = createRoute({
+  getParentRoute: () => root,
+  path: "/agents/$id",
+  component: lazyRouteComponent(() => import("@/pages/agent/AgentPage"), "AgentPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, runs, run, approvals]),
+  routeTree: root.addChildren([home, skills, skill, install, runs, run, agents, agent, approvals]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,
