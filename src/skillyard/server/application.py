@@ -166,6 +166,8 @@ def _description(app: FastAPI) -> dict[str, Any]:
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):
                     del route["responses"]["422"]
+                for content in route.get("requestBody", {}).get("content", {}).values():
+                    shapes |= content["schema"].pop("$defs", {})  # of a body that the route reads by itself
         describe_streams(found)
         for unused in ("HTTPValidationError", "ValidationError"):
             shapes.pop(unused, None)
