@@ -240,7 +240,7 @@ class Registry:
         if origin.get("kind") == "upload":
             raise InvalidSource(
                 f"{skill.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
-                hint=f"upload the new version, or `skillyard install` it: the one that is {skill.skill_id} becomes its version",
+                hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
             )
         source = source_of(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
         return self._pipeline().install(
