@@ -19,6 +19,7 @@ from skillyard.server import (
     anthropic_skills,
     approvals,
     clawhub,
+    clawhub_moderation,
     clawhub_publishing,
     definitions,
     discovered,
@@ -65,6 +66,7 @@ _PROTOCOLS: Final = (
     anthropic_skills,
     openai_skills,
     clawhub,
+    clawhub_moderation,
     clawhub_publishing,
 )
 
