@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from skillyard import Catalog
-from skillyard.cli import examination
+from skillyard import Catalog, examination
 from skillyard.sandbox import node
 
 Call = Callable[..., Any]

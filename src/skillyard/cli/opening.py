@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     import argparse
 
     from skillyard.cli.screen import Screen
+    from skillyard.database import Database
     from skillyard.engine import Records
     from skillyard.permissions import SqlApprovalStore
 
-__all__ = ["configured_database", "discover", "open_approvals", "open_catalog", "open_records"]
+__all__ = ["configured_database", "discover", "open_approvals", "open_catalog", "open_database", "open_records"]
 
 
 def open_catalog(arguments: argparse.Namespace) -> Catalog:
@@ -44,6 +45,26 @@ def configured_database(arguments: argparse.Namespace) -> tuple[str, str | None]
     """Skillyard's own folder and the database URL that is configured for the project, if any; no skill is looked for."""
     catalog = _without_skills(arguments)
     return catalog.data_directory, catalog.configuration.database_url
+
+
+def open_database(arguments: argparse.Namespace, organisation: str | None = None) -> Database:
+    """The server's main database, or that of an organisation.
+
+    Raises:
+        RecordNotFound: there is no such organisation.
+    """
+    from skillyard.access import Organisations
+    from skillyard.database import Database, separate_url
+
+    data, configured = configured_database(arguments)
+    database = Database.open(data, configured)
+    if organisation is None:
+        return database
+    found = Organisations(lambda: database).get(organisation)
+    if found.schema is None:
+        return database
+    own = found.home(data)
+    return Database.open(own, separate_url(own, found.schema, configured))
 
 
 def open_records(arguments: argparse.Namespace) -> Records:

@@ -26,7 +26,9 @@ __all__ = [
     "insert_if_new",
     "insert_or_update",
     "make_engine",
+    "make_schema",
     "one_at_a_time",
+    "schema_url",
     "with_any_word",
 ]
 
@@ -114,6 +116,21 @@ def one_at_a_time(connection: Connection) -> None:
     """Hold every other process that wants to migrate until this transaction ends; SQLite's writers are alone anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def make_schema(connection: Connection, name: str) -> None:
+    """Make an empty schema where a database has schemas; SQLite has files instead."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {connection.dialect.identifier_preparer.quote(name)}"))
+
+
+def schema_url(url: URL, schema: str, file: str) -> URL:
+    """Where tables of the same names are apart from those at `url`: that schema and no other, or the SQLite file `file`."""
+    if url.get_backend_name() == "sqlite":
+        return url.set(database=file)
+    given = url.query.get("options", "")
+    options = " ".join([*((given,) if isinstance(given, str) else given), f"-csearch_path={schema}"]).strip()
+    return url.update_query_dict({"options": options})
 
 
 def insert_or_update(connection: Connection, table: Table, row: Mapping[str, object]) -> Insert:

@@ -5,7 +5,6 @@ What is on the disk decides which version serves; the ledger is brought to say t
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import time
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
 
-from skillyard.database import agent_skills, audit_events, install_logs, skill_definitions, skill_versions
+from skillyard.access import Outcome, actor_name, record
+from skillyard.database import agent_skills, install_logs, skill_definitions, skill_versions
 from skillyard.errors import DatabaseUnavailable, SkillyardError
 from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, ProgressEvent, SkillVersion
 from skillyard.registry.rows import content_of, log_of, skill_of, told_by, told_by_text, version_of
@@ -81,7 +81,12 @@ class Ledger:
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
         self.database = database
-        self.actor = actor or _user()
+        self._actor = actor
+
+    @property
+    def actor(self) -> str:
+        """Who changes something now."""
+        return actor_name(self._actor)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
@@ -106,6 +111,15 @@ class Ledger:
             .order_by(skill_versions.c.installed_at.desc(), skill_versions.c.version.desc())
         )
         return tuple(map(version_of, self._rows(query)))
+
+    def package_of(self, skill_id: str, digest: str) -> str | None:
+        """The package in the store that has this content of a skill."""
+        table = skill_versions.c
+        query = select(table.package_digest).where(
+            table.skill_id == skill_id, table.digest == digest, table.package_digest.is_not(None)
+        )
+        rows = self._rows(query)
+        return rows[0]["package_digest"] if rows else None
 
     def version_names(self, skill_id: str) -> set[str]:
         """Every name of a version that was ever given."""
@@ -332,11 +346,9 @@ class Ledger:
         self._audit(connection, action, subject, "success", {"message": message} if message else None)
 
     def _audit(
-        self, connection: Connection, action: str, subject: str, outcome: str, details: Mapping[str, object] | None
+        self, connection: Connection, action: str, subject: str, outcome: Outcome, details: Mapping[str, object] | None
     ) -> None:
-        values = {"action": action, "subject": subject, "outcome": outcome, "details": details, "actor": self.actor}
-        event = f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
-        connection.execute(insert(audit_events).values(**values, id=event, at=datetime.now(UTC)))
+        record(connection, action, subject, outcome, details, fallback=self._actor)
 
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         with self.database.read() as connection:
@@ -366,10 +378,3 @@ def _why(error: BaseException | None) -> tuple[str, str]:
 def _since(began: float) -> int:
     """Milliseconds since a moment of the monotonic clock."""
     return round((time.monotonic() - began) * 1000)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"

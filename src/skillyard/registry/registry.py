@@ -80,7 +80,7 @@ class Registry:
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
         self._servers = frozenset(servers)
-        self._store = store
+        self.store = store
         self.keep = keep
         self._actor = actor
         self._lock = threading.Lock()
@@ -105,6 +105,15 @@ class Registry:
         return cls(
             catalog.data_directory, configuration.database_url, fetcher=fetcher, scanner=scanner, servers=servers, store=store
         )
+
+    def beside(self, catalog: Catalog, *, public_only: bool = False) -> Self:
+        """The registry of a catalog, which looks into what it installs as this one does, and fetches from where this one does.
+
+        With `public_only` it asks no address that is not public, whatever the configuration says: for who is not its user.
+        """
+        made = self.of(catalog, scanner=self._scanner)
+        made._fetcher = SourceFetcher() if public_only else self._fetcher
+        return made
 
     @property
     def root(self) -> Path:
@@ -278,7 +287,7 @@ class Registry:
         ):
             before = self.versions_folder.current(skill_id)
             known = self.versions(skill_id)
-            target = returning(known, version, before, stored=self._store is not None, force=force)
+            target = returning(known, version, before, stored=self.store is not None, force=force)
             if target.removed:
                 with log.step("restore", 50):
                     self._restore(target, operation)
@@ -340,7 +349,7 @@ class Registry:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-        return backfill(self.versions_folder, self.work, self.ledger, self._store)
+        return backfill(self.versions_folder, self.work, self.ledger, self.store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 
@@ -433,7 +442,7 @@ class Registry:
             self._unmet,
             self._scanner,
             keep=self.keep,
-            store=self._store,
+            store=self.store,
         )
 
     def _unmet(self, skill_id: str, requirements: Requirements) -> tuple[str, ...]:
@@ -474,8 +483,8 @@ class Registry:
 
     def _restore(self, version: SkillVersion, operation: WorkOperation) -> None:
         """Bring the files of a version back from the store."""
-        if self._store is not None:
-            tree = restored(self._store, version, operation.folder)
+        if self.store is not None:
+            tree = restored(self.store, version, operation.folder)
             self.versions_folder.place(tree, version.skill_id, version.version)
             self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
@@ -16,8 +17,10 @@ from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
     about,
+    agents,
     anthropic_skills,
     approvals,
+    audit,
     clawhub,
     clawhub_moderation,
     clawhub_publishing,
@@ -25,22 +28,37 @@ from skillyard.server import (
     discovered,
     health,
     installing,
+    keys,
+    machine,
     marketplace,
+    memories,
     mirrored,
+    modelling,
     openai_skills,
     operations,
+    organisations,
     portraits,
     runs,
+    sessions,
     skills_sh,
     versions,
     wellknown,
     wellknown_files,
 )
+from skillyard.server.admission import Admission
+from skillyard.server.authentication import SCHEMES, Authentication, Identities
+from skillyard.server.callers import scopes_of
 from skillyard.server.dialects import Dialects
-from skillyard.server.guard import LocalGuard
+from skillyard.server.guard import Guard
+from skillyard.server.homes import Homes
+from skillyard.server.identity import RequestIds
+from skillyard.server.limits import RateLimits
+from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
+from skillyard.server.recording import Recording
 from skillyard.server.service import Service
+from skillyard.server.settings import ServerSettings
 from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
@@ -49,6 +67,7 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 # One module each, with its `routes`:
 _PROTOCOLS: Final = (
     health,
+    sessions,
     definitions,
     versions,
     operations,
@@ -57,6 +76,13 @@ _PROTOCOLS: Final = (
     discovered,
     runs,
     approvals,
+    agents,
+    memories,
+    modelling,
+    machine,
+    keys,
+    organisations,
+    audit,
     wellknown,
     mirrored,
     about,
@@ -71,28 +97,60 @@ _PROTOCOLS: Final = (
 )
 
 
-def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
-    """The HTTP service over a catalog and a registry, for the local user; both are let go of when it stops."""
+def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | None = None) -> FastAPI:
+    """The HTTP service over a catalog and a registry, which are let go of when it stops.
+
+    It is open to the local user, unless `admission` says that keys are needed.
+
+    Raises:
+        InvalidConfiguration: the table `[server]` cannot be understood.
+    """
+    admission = admission or Admission()
+    settings = ServerSettings.of(catalog.configuration)
+    if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
+        registry = registry.beside(catalog, public_only=True)
+    homes = Homes(Service(catalog, registry))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
-        yield
-        await service.close(GRACE_S)
-        await run_in_threadpool(registry.close)
-        await run_in_threadpool(catalog.records().close)
+        async with homes.running(GRACE_S):
+            yield
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    service = app.state.service = Service(catalog, registry)
+    app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
+    app.state.identities = Identities(homes.database)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
     app.include_router(page)
     answer_errors(app)
-    app.add_middleware(LocalGuard)
-    app.add_middleware(Dialects)
+    _guard(app)
+    app.add_middleware(Dialects)  # the last one stands before all others
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
+
+
+def _guard(app: FastAPI) -> None:
+    """What a request passes before it comes to its route; the last that is added stands before all others."""
+    state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
+    openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Recording, homes=state.homes)
+    app.add_middleware(RateLimits, rates=state.settings.rates)
+    app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
+    app.add_middleware(Guard, admission=state.admission)
+    app.add_middleware(RequestIds)
+
+
+def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
+    """How to show a key, and which scopes each route asks for; `security: []` of a route says that it asks for none."""
+    found["components"]["securitySchemes"] = SCHEMES
+    found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.admission.keys_required else [{}])]
+    for protocol in _PROTOCOLS:
+        for route in protocol.routes.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema and (scopes := scopes_of(route.dependencies)):
+                for method in route.methods or ():
+                    found["paths"][route.path_format][method.lower()]["x-scopes"] = scopes
 
 
 def _description(app: FastAPI) -> dict[str, Any]:
@@ -103,6 +161,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         shapes |= problem.pop("$defs")
         shapes["Problem"] = problem
+        _describe_keys(app, found)
         for methods in found["paths"].values():
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):

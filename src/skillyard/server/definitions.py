@@ -87,7 +87,7 @@ def edit(service: Served, id: str, body: Edit) -> Answer[Definition]:  # noqa: A
     if skill.active != body.isActive:
         change = service.registry.rollback if body.isActive else service.registry.uninstall
         change(skill.skill_id)
-        service.refresh()
+        service.look()
     return Answer(data=definition(service.registry.skill(skill.skill_id, installed=False)))
 
 
@@ -95,7 +95,7 @@ def edit(service: Served, id: str, body: Edit) -> Answer[Definition]:  # noqa: A
 def uninstall(service: Served, id: str) -> Answer[InstallResult]:  # noqa: A002
     """Let a skill serve no more; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
-    service.refresh()
+    service.look()
     return Answer(data=result_shape(result))
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from skillyard.server.callers import OPEN
 from skillyard.server.problems import READING
 from skillyard.server.service import Served
 
@@ -21,13 +22,13 @@ class Health(BaseModel):
     status: Literal["ok"] = "ok"
 
 
-@routes.get("/healthz", responses=READING)
+@routes.get("/healthz", responses=READING, openapi_extra=OPEN)
 async def alive() -> Health:
     """The process answers."""
     return Health()
 
 
-@routes.get("/readyz", responses=READING)
+@routes.get("/readyz", responses=READING, openapi_extra=OPEN)
 def ready(service: Served) -> Health:
     """The records can be read."""
     service.registry.history(limit=1)

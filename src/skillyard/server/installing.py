@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.errors import InvalidInput, InvalidSource
 from skillyard.packages import Source, resolve
 from skillyard.registry import InstallReport, PowerChange, new_operation_id
-from skillyard.server.callers import needs
+from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.definitions import definition
 from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_shape
 from skillyard.server.problems import WRITING
@@ -26,7 +26,7 @@ from skillyard.server.uploads import UPLOAD, is_upload, uploaded
 __all__ = ["routes"]
 
 _PREFIX: Final = "/api/v1/skill-definitions"
-routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[needs("skills:write")])
+routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[needs("skills:write"), UNRECORDED])
 
 _HTTPS: Final = re.compile(r"(?:git\+)?https://", re.IGNORECASE)
 _HTTP: Final = re.compile(r"(?:git\+)?https?://", re.IGNORECASE)
@@ -218,7 +218,7 @@ async def _carried(
 
 def _install(service: Service, install: Callable[[], InstallReport]) -> Installed:
     report = install()
-    service.refresh()
+    service.look()
     return Installed(
         operation_id=report.operation_id,
         definitions=[definition(service.registry.skill(result.skill_id)) for result in report.results],

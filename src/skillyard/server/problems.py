@@ -61,14 +61,22 @@ def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-READING: Final = _documented(400, 403, 404)
-WRITING: Final = _documented(400, 403, 404, 409, 413, 415, 422, 502)
+READING: Final = _documented(400, 401, 403, 404, 429)
+WRITING: Final = _documented(400, 401, 403, 404, 409, 413, 415, 422, 429, 502)
 
 
 def problem(error: SkillyardError) -> JSONResponse:
     """The answer that tells an error of the house; control characters of skills do not come through."""
     details = {key: value for key, value in error.details.items() if key not in Problem.model_fields}
-    return _answer(error.status, error.code, sanitize(error.message), _HINTS.get(error.code, error.hint), details)
+    hint = _HINTS.get(error.code, error.hint)
+    return _answer(error.status, error.code, sanitize(error.message), hint, details, _standard_headers(error))
+
+
+def _standard_headers(error: SkillyardError) -> dict[str, str]:
+    """What the standards want beside the statuses 401 and 429."""
+    if error.status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="skillyard"'}
+    return {"Retry-After": str(error.details["retry_after"])} if "retry_after" in error.details else {}
 
 
 def _answer(

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import about
 from skillyard.catalog import Skill
 from skillyard.engine import FINAL, Begun, RunState
 from skillyard.errors import PermissionDenied, RecordExists, RecordNotFound
@@ -19,9 +20,10 @@ from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.callers import Asking, Caller, needs
 from skillyard.server.problems import READING, WRITING
+from skillyard.server.questions import nobody
 from skillyard.server.run_events import Position, run_events
 from skillyard.server.run_shapes import RunDetail, RunEvent, RunSummary, detail, summary
-from skillyard.server.service import Served, Service, nobody
+from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Listed, Meta
 from skillyard.server.streams import EventStream, streaming
 
@@ -71,6 +73,7 @@ async def start(
 
     Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
     """
+    about(body.skill)
     run_id = _keyed(caller, idempotency_key, body) if idempotency_key else new_run_id()
     if idempotency_key and await _known(service, run_id):
         response.headers["Idempotency-Replayed"] = "true"

@@ -1,14 +1,15 @@
-"""Listening: on this machine only, until the process is asked to stop; requests that are under way are finished."""
+"""Listening, until the process is asked to stop; requests that are under way are finished."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from skillyard.access import Keys
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server.guard import LOOPBACK
+from skillyard.server.admission import LOOPBACK, Admission
 
 __all__ = ["serve"]
 
@@ -22,16 +23,23 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8787,
     ready: Callable[[str], object] | None = None,
+    allowed_hosts: Sequence[str] = (),
+    require_keys: bool = False,
 ) -> None:
     """Serve until a signal; `ready` is told the address as soon as requests are taken. Port 0 is any free one.
 
+    On an address of this machine only, its users need no key, unless `require_keys`; on any other everybody does. Clients may
+    call the server by its addresses and by the names in `allowed_hosts`.
+
     Raises:
-        PermissionDenied: `host` is not this machine's own: whoever reaches it could install and run.
+        PermissionDenied: keys are needed, and there is none that could manage the server.
         InvalidInput: the port is taken or cannot be one.
     """
-    if host not in LOOPBACK:
+    admission = Admission.listening(host, allowed_hosts=allowed_hosts, require_keys=require_keys)
+    if admission.keys_required and not Keys(lambda: catalog.records().database).has_admin():
+        reason = "keys are required" if host in LOOPBACK else f"{host} can be reached from elsewhere"
         raise PermissionDenied(
-            f"{host} can be reached from elsewhere, and the server asks nobody who they are", hint="leave --host out"
+            f"{reason}, and there is no key to manage the server with", hint="`skillyard keys create admin --scope admin`"
         )
     import socket
 
@@ -49,7 +57,10 @@ def serve(
         if ready:
             ready(f"http://{shown}:{listening.getsockname()[1]}")
         settings = uvicorn.Config(
-            create_app(catalog, registry), log_level="warning", server_header=False, timeout_graceful_shutdown=_GRACE_S
+            create_app(catalog, registry, admission=admission),
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
         )
         server = uvicorn.Server(settings)
         server.run(sockets=[listening])

@@ -141,7 +141,7 @@ def yank(service: Served, id: str, version: str, body: Withdrawal) -> Answer[Ver
 
 def _rolled_back(service: Service, name: str, body: Rollback) -> Answer[InstallResult]:
     result = service.registry.rollback(name, body.version, force=body.force)
-    service.refresh()
+    service.look()
     return Answer(data=result_shape(result))
 
 

@@ -1,4 +1,4 @@
-"""`skillyard serve`: the HTTP service on this machine."""
+"""`skillyard serve`: the HTTP service, for this machine or with keys for others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,16 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `serve` takes."""
-    parser.add_argument("--host", default="127.0.0.1", help="an address of this machine only (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
     parser.add_argument("--port", type=int, default=8787, help="0 is any free one (default: %(default)s)")
+    parser.add_argument("--require-keys", action="store_true", help="ask also the users of this machine for a key")
+    parser.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that clients call this server by; repeatable",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,5 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
             screen.line(f"serving {len(catalog)} skills on {address}; Ctrl-C ends it")
         sys.stdout.flush()
 
-    serve(catalog, registry, host=arguments.host, port=arguments.port, ready=ready)
+    serve(
+        catalog,
+        registry,
+        host=arguments.host,
+        port=arguments.port,
+        ready=ready,
+        allowed_hosts=arguments.allowed_host,
+        require_keys=arguments.require_keys,
+    )
     return OK
