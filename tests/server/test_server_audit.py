@@ -124,3 +124,22 @@ def test_what_an_installation_notes_of_who_made_it_is_the_key_s_name(keyed: Any,
     admin.post(f"{DEFINITIONS}/upload-create", files={"file": ("t.zip", pack("tidy"))})
     version = admin.get(f"{DEFINITIONS}/tidy/versions").json()["data"][0]
     assert version["installed_by"] == "ada"
+
+
+def test_what_nobody_thought_of_is_answered_in_one_shape_with_an_id_and_recorded(
+    keyed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = keyed.client("admin", name="ada")
+
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("secret text")
+
+    monkeypatch.setattr(type(keyed.app.state.homes.main.catalog), "create", broken)
+    calm = TestClient(keyed.app, base_url="http://127.0.0.1:8787", headers=admin.headers, raise_server_exceptions=False)
+    answer = calm.post(CATALOG, json={"name": "mine", "description": "Says: x."})
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "secret text" not in answer.text
+    assert answer.headers["x-request-id"].startswith("req_")
+    assert answer.headers["x-frame-options"] == "DENY"
+    event = _events(admin, action="catalog.create")[0]
+    assert (event["outcome"], event["request_id"]) == ("failed", answer.headers["x-request-id"])

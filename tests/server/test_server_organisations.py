@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,15 @@ def test_a_new_organisation_is_made_and_used_while_the_server_runs(
     sent = keyed.nobody.post(f"{DEFINITIONS}/upload-create", headers=bot, files={"file": ("tidy.zip", pack())})
     assert sent.status_code == 201
     assert server.get(DEFINITIONS).json()["data"] == []
+
+
+def test_a_home_that_many_ask_for_at_once_is_opened_once(keyed: Any) -> None:
+    clients = [keyed.client("skills:read", organisation="ours") for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        codes = list(pool.map(lambda client: client.get(DEFINITIONS).status_code, clients))
+    assert codes == [200] * 6
+    assert list(keyed.app.state.homes._open) == ["ours"]
+    assert keyed.app.state.homes._open["ours"].users == 0
 
 
 def test_homes_that_are_long_unused_are_let_go_of_and_opened_again(keyed: Any, pack: Callable[..., bytes]) -> None:

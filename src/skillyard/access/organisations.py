@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from skillyard.access.naming import DEFAULT, check_organisation_name
 from skillyard.access.times import moment
@@ -20,7 +21,10 @@ from skillyard.text import nearest, single_line
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from skillyard.catalog import Catalog
     from skillyard.database import Database
+
+_Catalog = TypeVar("_Catalog", bound="Catalog")
 
 __all__ = ["Organisation", "Organisations", "require_organisation"]
 
@@ -98,6 +102,23 @@ class Organisations:
         if found is None:
             raise _missing(name, [organisation.name for organisation in self.all()])
         return found
+
+    def catalog(self, name: str, main: _Catalog) -> _Catalog:
+        """The catalog of an organisation beside the server's own, `main`: its folder is made when it is not there.
+
+        Raises:
+            RecordNotFound: there is no such organisation.
+        """
+        from skillyard.database import separate_url
+
+        organisation = self.get(name)
+        if organisation.schema is None:
+            return main
+        home = Path(organisation.home(main.data_directory))
+        for folder in (home.parent, home):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        url = separate_url(str(home), organisation.schema, main.configuration.database_url)
+        return main.for_organisation(str(home), url)
 
 
 def require_organisation(connection: Connection, name: str) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "open_approvals",
     "open_catalog",
     "open_database",
+    "open_organisation",
     "open_records",
 ]
 
@@ -63,18 +64,24 @@ def open_database(arguments: argparse.Namespace, organisation: str | None = None
     Raises:
         RecordNotFound: there is no such organisation.
     """
-    from skillyard.access import Organisations
-    from skillyard.database import Database, separate_url
+    return _of_organisation(_without_skills(arguments), organisation).records().database
 
-    data, configured = configured_database(arguments)
-    database = Database.open(data, configured)
-    if organisation is None:
-        return database
-    found = Organisations(lambda: database).get(organisation)
-    if found.schema is None:
-        return database
-    own = found.home(data)
-    return Database.open(own, separate_url(own, found.schema, configured))
+
+def open_organisation(arguments: argparse.Namespace) -> Catalog:
+    """The skills that the common options ask for, as the organisation that is named sees them.
+
+    Raises:
+        RecordNotFound: there is no such organisation.
+    """
+    return _of_organisation(open_catalog(arguments), arguments.organisation)
+
+
+def _of_organisation(catalog: Catalog, name: str | None) -> Catalog:
+    if name is None:
+        return catalog
+    from skillyard.access import Organisations
+
+    return Organisations(lambda: catalog.records().database).catalog(name, catalog)
 
 
 def open_records(arguments: argparse.Namespace) -> Records:

@@ -34,6 +34,7 @@ __all__ = [
 
 _BUSY_S: Final = 30
 _CONNECTIONS: Final = 8
+_SCHEMA: Final = "-csearch_path="
 _LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
 
 
@@ -48,7 +49,11 @@ def make_engine(url: URL) -> Engine:
         return _sqlite(url)
     try:
         return create_engine(
-            url, pool_size=_CONNECTIONS, max_overflow=_CONNECTIONS, pool_pre_ping=True, connect_args={"connect_timeout": 10}
+            url,
+            pool_size=1 if _SCHEMA in str(url.query.get("options", "")) else _CONNECTIONS,  # one of many shares the server
+            max_overflow=_CONNECTIONS,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": 10},
         )
     except ImportError:
         raise DatabaseUnavailable(
@@ -129,7 +134,7 @@ def schema_url(url: URL, schema: str, file: str) -> URL:
     if url.get_backend_name() == "sqlite":
         return url.set(database=file)
     given = url.query.get("options", "")
-    options = " ".join([*((given,) if isinstance(given, str) else given), f"-csearch_path={schema}"]).strip()
+    options = " ".join([*((given,) if isinstance(given, str) else given), f"{_SCHEMA}{schema}"]).strip()
     return url.update_query_dict({"options": options})
 
 

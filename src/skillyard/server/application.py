@@ -16,30 +16,39 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    about,
     agents,
+    anthropic_skills,
     approvals,
     audit,
     chat,
+    clawhub,
+    clawhub_publishing,
     definitions,
     discovered,
     health,
     installing,
     keys,
     machine,
+    marketplace,
     memories,
     mirrored,
     modelling,
+    openai_skills,
     operations,
     organisations,
     portraits,
     runs,
     sessions,
+    skills_sh,
     versions,
     wellknown,
+    wellknown_files,
 )
 from skillyard.server.admission import Admission
 from skillyard.server.authentication import SCHEMES, Authentication, Identities
 from skillyard.server.callers import scopes_of
+from skillyard.server.dialects import Dialects
 from skillyard.server.guard import Guard
 from skillyard.server.homes import Homes
 from skillyard.server.identity import RequestIds
@@ -77,6 +86,14 @@ _PROTOCOLS: Final = (
     chat,
     wellknown,
     mirrored,
+    about,
+    wellknown_files,
+    skills_sh,
+    marketplace,
+    anthropic_skills,
+    openai_skills,
+    clawhub,
+    clawhub_publishing,
 )
 
 
@@ -121,6 +138,7 @@ def _guard(app: FastAPI) -> None:
     app.add_middleware(RateLimits, rates=state.settings.rates)
     app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
     app.add_middleware(Guard, admission=state.admission)
+    app.add_middleware(Dialects)
     app.add_middleware(RequestIds)
 
 

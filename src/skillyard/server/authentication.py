@@ -5,6 +5,7 @@ A key is looked up in the database and remembered for a second, so that one that
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
@@ -57,6 +58,7 @@ class Identities:
         self.keys = Keys(database)
         self.sessions = Sessions(database)
         self._known: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
+        self._lock = threading.Lock()
         self._wrong = Bucket(_WRONG)
 
     async def by_key(self, secret: str, address: str) -> Caller:
@@ -104,7 +106,8 @@ class Identities:
 
     def forget(self) -> None:
         """Look everything up again: something was revoked here."""
-        self._known.clear()
+        with self._lock:
+            self._known.clear()
 
     def _remembered(self, hashed: str) -> Caller | None:
         found = self._known.get(hashed)
@@ -112,10 +115,11 @@ class Identities:
 
     def _remember(self, hashed: str, key: ApiKey, *, session: bool) -> Caller:
         caller = Caller(key.name, key.organisation, frozenset(key.scopes), key.id, session)
-        self._known[hashed] = (time.monotonic(), caller)
-        self._known.move_to_end(hashed)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        with self._lock:  # routes that revoke are in other threads
+            self._known[hashed] = (time.monotonic(), caller)
+            self._known.move_to_end(hashed)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
         return caller
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -219,7 +219,7 @@ async def _mine(service: Service, caller: Caller, conversation: str) -> tuple[Ch
     return chat, await chat.get(conversation, service.owner(caller))
 
 
-async def _told(chat: Chat, turn: Turn, last: str | None) -> AsyncIterator[ServerSentEvent]:
+async def _told(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[ServerSentEvent, None]:
     """The events of a turn; after the one that the client has seen last, where that can be told."""
     seen = _EVENT_ID.fullmatch(last or "")
     place = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 
 from skillyard.errors import PermissionDenied
 from skillyard.server.problems import problem
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard"]
 
-_HEADERS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox",
-}
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox"),
+)
 """Unless an answer says otherwise: our own page has a policy that its scripts pass, and nothing else has scripts."""
 
 
@@ -50,9 +50,9 @@ class Guard:
 
         async def safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
+                given = message.get("headers", ())
+                names = {name for name, _ in given}
+                message["headers"] = [*given, *(header for header in _HEADERS if header[0] not in names)]
             await send(message)
 
         refusal = self._refusal(scope, Headers(scope=scope))

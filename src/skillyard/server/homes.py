@@ -8,13 +8,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import DEFAULT, Organisations
-from skillyard.database import Database, separate_url
+from skillyard.database import Database
 from skillyard.server.service import Service
 
 __all__ = ["Homes"]
@@ -123,12 +122,7 @@ class Homes:
             return made
 
     def _service(self, name: str) -> Service:
-        organisation = self.organisations.get(name)
-        own = organisation.home(self.main.catalog.data_directory)
-        url = separate_url(own, organisation.schema or "", self.main.catalog.configuration.database_url)
-        for folder in (Path(own).parent, Path(own)):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        catalog = self.main.catalog.for_organisation(own, url)
+        catalog = self.organisations.catalog(name, self.main.catalog)
         registry = self.main.registry.beside(catalog)
         _ = registry.ledger  # what a killed server left there is put in order
         return Service(catalog, registry)

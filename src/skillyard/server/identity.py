@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-import uuid
 from typing import TYPE_CHECKING, Final
-
-from starlette.datastructures import MutableHeaders
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,12 +27,12 @@ class RequestIds:
             await self._app(scope, receive, send)
             return
         given = next((value for name, value in scope["headers"] if name == _HEADER), b"")
-        request_id = given.decode() if _GIVEN.fullmatch(given) else f"req_{uuid.uuid4().hex}"
+        request_id = given.decode() if _GIVEN.fullmatch(given) else f"req_{os.urandom(16).hex()}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                message["headers"] = [*message.get("headers", ()), (_HEADER, request_id.encode())]
             await send(message)
 
         await self._app(scope, receive, named)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated, Any, Final
+from datetime import datetime, timedelta
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillyard.access import DEFAULT, SCOPES, Trail
+from skillyard.access import DEFAULT, SCOPES, ApiKey, KeyState, Trail
 from skillyard.errors import PermissionDenied
 from skillyard.server.authentication import Identities
 from skillyard.server.callers import Asking, Caller, Scope, needs
@@ -32,10 +32,25 @@ class NewKey(BaseModel):
     expires_in_days: int | None = Field(default=None, ge=1, le=3650)
 
 
+class KeyDetail(BaseModel):
+    """What is known of a key; `prefix` are its first letters."""
+
+    id: str
+    name: str
+    organisation: str
+    scopes: list[Scope]
+    prefix: str
+    state: KeyState
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
 class MadeKey(BaseModel):
     """A new key; `secret` is never shown again."""
 
-    key: dict[str, Any]
+    key: KeyDetail
     secret: str
 
 
@@ -46,10 +61,10 @@ def list_keys(
     organisation: Annotated[str | None, Query(max_length=60)] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Listed[dict[str, Any]]:
+) -> Listed[KeyDetail]:
     """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
     keys = _identities(request).keys.all(_reach(caller, organisation))
-    return listed([key.to_dict() for key in keys], page, limit)
+    return listed([_detail(key) for key in keys], page, limit)
 
 
 @routes.post("", status_code=201, responses=WRITING)
@@ -60,7 +75,7 @@ def create(request: Request, response: Response, service: Served, caller: Asking
     key, secret = _identities(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
     _tell(service, caller, "keys.create", key.id)
     response.headers["Cache-Control"] = "no-store"
-    return Answer(data=MadeKey(key=key.to_dict(), secret=secret))
+    return Answer(data=MadeKey(key=_detail(key), secret=secret))
 
 
 @routes.delete("/{id}", responses=WRITING)
@@ -69,13 +84,17 @@ def revoke(
     service: Served,
     caller: Asking,
     id: str,  # noqa: A002 # as in every other path
-) -> Answer[dict[str, Any]]:
+) -> Answer[KeyDetail]:
     """Let a key hold no more, and every session that was opened with it."""
     identities = _identities(request)
     key = identities.keys.revoke(id, None if caller.organisation == DEFAULT else caller.organisation)
     identities.forget()
     _tell(service, caller, "keys.revoke", key.id)
-    return Answer(data=key.to_dict())
+    return Answer(data=_detail(key))
+
+
+def _detail(key: ApiKey) -> KeyDetail:
+    return KeyDetail.model_validate(key.to_dict())
 
 
 def _identities(request: Request) -> Identities:

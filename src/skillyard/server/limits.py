@@ -13,8 +13,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from starlette.datastructures import MutableHeaders
-
 from skillyard.errors import TooManyRequests
 from skillyard.server.callers import LOCAL_USER, Caller
 from skillyard.server.problems import problem
@@ -90,9 +88,7 @@ class RateLimits:
 
         async def telling(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in told.items():
-                    headers[name] = value
+                message["headers"] = [*message.get("headers", ()), *told]
             await send(message)
 
         if left < 0:
@@ -108,16 +104,17 @@ def kind_of(method: str, path: str) -> Kind:
     return "download" if _DOWNLOAD.search(path) else "read"
 
 
-def _told(limit: int, left: int, full_in: int) -> dict[str, str]:
+def _told(limit: int, left: int, full_in: int) -> list[tuple[bytes, bytes]]:
     """The limit, what is left of it, and when all of it is there again: in seconds, and as a time for older clients."""
-    return {
-        "RateLimit-Limit": str(limit),
-        "RateLimit-Remaining": str(left),
-        "RateLimit-Reset": str(full_in),
-        "X-RateLimit-Limit": str(limit),
-        "X-RateLimit-Remaining": str(left),
-        "X-RateLimit-Reset": str(math.ceil(time.time()) + full_in),
-    }
+    most, rest = b"%d" % limit, b"%d" % left
+    return [
+        (b"ratelimit-limit", most),
+        (b"ratelimit-remaining", rest),
+        (b"ratelimit-reset", b"%d" % full_in),
+        (b"x-ratelimit-limit", most),
+        (b"x-ratelimit-remaining", rest),
+        (b"x-ratelimit-reset", b"%d" % (math.ceil(time.time()) + full_in)),
+    ]
 
 
 def _too_many(bucket: Bucket, who: str) -> TooManyRequests:

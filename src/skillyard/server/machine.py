@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter
@@ -10,14 +11,14 @@ from pydantic import BaseModel
 
 from skillyard import __version__
 from skillyard.examination import examine
-from skillyard.server.callers import needs
+from skillyard.server.callers import SERVER_ADMIN, needs
 from skillyard.server.problems import READING
 from skillyard.server.service import Served
 from skillyard.server.shapes import Answer
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/api/v1", tags=["this machine"], dependencies=[needs("admin")])
+routes: Final = APIRouter(prefix="/api/v1", tags=["this machine"], dependencies=[needs("admin"), SERVER_ADMIN])
 
 
 class RootDetail(BaseModel):
@@ -87,7 +88,7 @@ def settings(service: Served) -> Answer[SettingsDetail]:
             version=__version__,
             project_root=catalog.project_root,
             data_directory=catalog.data_directory,
-            files=[file for file in files if file],
+            files=[file for file in files if file and Path(file).is_file()],
             database=catalog.records().database.name,
             package_store=configuration.package_store,
             private_hosts=configuration.private_hosts,

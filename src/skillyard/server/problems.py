@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.text import sanitize
 
-__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem"]
+__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
 
 _MEDIA_TYPE: Final = "application/problem+json"
 _CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed"}
@@ -134,4 +134,9 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return unforeseen()
+
+
+def unforeseen() -> JSONResponse:
+    """The answer to what nobody thought of; the log says more."""
     return _answer(500, "internal_error", "something went wrong in the server", "its log says what")

@@ -15,6 +15,7 @@ from starlette.datastructures import Headers, QueryParams
 from skillyard.access import Actor, Outcome, Trail
 from skillyard.errors import SkillyardError
 from skillyard.server.callers import Caller
+from skillyard.server.problems import unforeseen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,20 +49,25 @@ class Recording:
             await self._app(scope, receive, send)
             return
         streamed = 0  # the status of an answer whose end tells how it went
+        answered = False
 
         async def recording(message: Message) -> None:
-            nonlocal streamed
+            nonlocal streamed, answered
             if message["type"] == "http.response.start":
-                if Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream"):
-                    streamed = message["status"]
-                else:
-                    await self._record(scope, message["status"])
+                answered, status = True, message["status"]
+                worth_it = _worth_it(scope["method"], status, scope["state"])
+                streamed = status if worth_it and _is_stream(message) else 0
+                if worth_it and not streamed:
+                    await self._record(scope, status)
             await send(message)
 
         try:
             await self._app(scope, receive, recording)
         except Exception:
-            await self._record(scope, 500)
+            if not answered:  # here, so that this answer too has an id and the headers of safety
+                await unforeseen()(scope, receive, recording)
+            elif streamed:
+                await self._record(scope, 500)
             raise
         if streamed:
             await self._record(scope, streamed)
@@ -70,7 +76,7 @@ class Recording:
         state = scope["state"]
         actor: Actor = state["actor"]
         route = scope.get("route")
-        if route is None or not route.include_in_schema or actor.written or not _worth_it(scope["method"], status, state):
+        if route is None or not route.include_in_schema or actor.written:
             return
         caller: Caller = state["caller"]
         try:
@@ -86,6 +92,10 @@ def _worth_it(method: str, status: int, state: Mapping[str, object]) -> bool:
     if method in _READS:
         return status == 403 and state.get("refused") == "admin"
     return status not in _NOT_TRIED and ("refused" in state or not state.get("unrecorded"))
+
+
+def _is_stream(message: Message) -> bool:
+    return Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
 
 
 def _action(scope: Scope) -> str:

@@ -40,7 +40,7 @@ class Session(BaseModel):
     scopes: list[Scope]
     local: bool
     session: bool
-    expires_at: str | None = None
+    expires_at: datetime | None = None
 
 
 @routes.get("", responses=READING, openapi_extra=OPEN)
@@ -85,5 +85,5 @@ def _told(caller: Caller, ends: datetime | None = None) -> Session:
         scopes=sorted(caller.scopes),
         local=caller == LOCAL_USER,
         session=caller.session,
-        expires_at=ends.isoformat(timespec="seconds").replace("+00:00", "Z") if ends else None,
+        expires_at=ends.replace(microsecond=0) if ends else None,
     )
