@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 Site = Any  # of conftest.py, which is no module to import from
