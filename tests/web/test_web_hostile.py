@@ -27,14 +27,19 @@ _BODY = (
     "![far](https://evil.example/b.png) ![svg](assets/evil.svg)\n\n<form action=https://evil.example><button>go</button></form>\n\n"
     "\u202eturned around\u202c \x1b[31mred\x1b[0m\n"
 )
-_SVG = '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(9)"><script>alert(10)</script><image href="https://evil.example/c"/></svg>'
+_SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(9)"><script>alert(10)</script>'
+    '<image href="https://evil.example/c"/></svg>'
+)
 _SCRIPT = f"""import sys
 HARM = {json.dumps(_HARM)}.encode().decode("unicode_escape")
 def execute(parameters, context=None, config=None):
     print(HARM); print(HARM, file=sys.stderr)
-    step = {{"stepId": HARM, "stepName": HARM, "duration": 1, "input": {{HARM: HARM}}, "output": [{{HARM: HARM}}], "error": HARM}}
+    told = {{"input": {{HARM: HARM}}, "output": [{{HARM: HARM}}], "error": HARM}}
+    step = {{"stepId": HARM, "stepName": HARM, "duration": 1, **told}}
     picture = "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+"
-    return {{"status": "success", "message": HARM, "output": {{HARM: [{{HARM: HARM}}], "picture": picture}}, "intermediateSteps": [step]}}
+    output = {{HARM: [{{HARM: HARM}}], "picture": picture}}
+    return {{"status": "success", "message": HARM, "output": output, "intermediateSteps": [step]}}
 """
 
 
