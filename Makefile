@@ -2,9 +2,10 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 SKILLS := examples/skills
+CLIENTS := tests/clients
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system run test check format docs rows bench lock clean
+.PHONY: help setup system clients run test check format docs rows bench lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +25,13 @@ system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
 run: setup ## the main job on the example skills: find, tell, read, run
 	@SKILLYARD=$(BIN)/skillyard sh scripts/demo.sh $(SKILLS)
 
-test: setup system ## every test
+clients: $(CLIENTS)/node_modules/.ready ## install the programs of others that tests run against a live server
+
+$(CLIENTS)/node_modules/.ready: $(CLIENTS)/package-lock.json | setup
+	cd $(CLIENTS) && PATH="$(abspath $(BIN)):$$PATH" npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+	@touch $@
+
+test: setup system clients ## every test
 	$(BIN)/python -m pytest
 
 check: setup ## lint, format, types, floors
@@ -53,4 +60,4 @@ lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/uv pip compile --quiet --upgrade --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
 
 clean: ## remove what the commands above made
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv $(CLIENTS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -13,14 +13,22 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, runs, wellknown
+from skillyard.server import definitions, discovered, health, installing, modelcontext, runs, wellknown
 from skillyard.server.guard import LocalGuard
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
 
 __all__ = ["create_app"]
 
-_PROTOCOLS: Final = (health, installing, definitions, discovered, runs, wellknown)  # one module each, with its `routes`
+_PROTOCOLS: Final = (
+    health,
+    installing,
+    definitions,
+    discovered,
+    runs,
+    modelcontext,
+    wellknown,
+)  # one module each, with its `routes`
 
 
 def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
@@ -28,12 +36,14 @@ def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with app.state.doors.running():
+            yield
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.service = Service(catalog, registry)
+    app.state.doors = modelcontext.Doors()
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
     answer_errors(app)
