@@ -158,3 +158,21 @@ def test_killed_at_random_instants_nothing_is_ever_half(
     assert _whole(registry, "tidy", digests) == tree_digest(source)
     assert len(registry.versions_folder.names("tidy")) <= 5
     registry.close()
+
+
+def test_what_a_killed_installation_did_not_prune_is_pruned_by_the_next_one(
+    data: Path, registry: Registry, write: Any, processes: Any
+) -> None:
+    for number in range(5):
+        source = write(body=str(number))
+        registry.install(str(source))
+    source = write(body="last")
+    order = {"do": "install", "data": str(data), "url": None, "sources": [str(source)], "deadly_at": "Versions.activate:after"}
+    (status,) = processes.run(order)
+    assert os.WTERMSIG(status) == KILLED
+    again = _reopened(data)
+    assert len(again.versions_folder.names("tidy")) == 6
+    (result,) = again.install(str(source)).results
+    assert (result.status, len(result.pruned)) == ("unchanged", 1)
+    assert len(again.versions_folder.names("tidy")) == 5
+    again.close()

@@ -100,7 +100,7 @@ def folders_of_runs() -> Callable[[], Awaitable[list[str]]]:
 
     async def left() -> list[str]:
         prefix = f"skillyard-run-{os.getpid()}-"
-        for _ in range(500):
+        for _ in range(3000):
             if not (found := [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(prefix)]):
                 break
             await asyncio.sleep(0.01)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -42,6 +45,19 @@ def client(app: FastAPI) -> Iterator[TestClient]:
     """A program of the local user."""
     with TestClient(app, base_url="http://127.0.0.1:8787") as made:
         yield made
+
+
+@pytest.fixture
+def address(app: FastAPI) -> Iterator[str]:
+    """The application on a port of this machine."""
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
 
 
 @pytest.fixture

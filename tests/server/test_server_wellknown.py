@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -19,19 +16,6 @@ from skillyard.server import create_app
 
 INDEX = "/.well-known/agent-skills/index.json"
 Pack = Callable[..., bytes]
-
-
-@pytest.fixture
-def address(app: FastAPI) -> Iterator[str]:
-    """The application on a port of this machine."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
 
 
 def _install(client: TestClient, data: bytes) -> None:

@@ -23,7 +23,8 @@ __all__ = ["InstallProgress", "add_accept_signer", "consent_of", "draw_results",
 
 _SHOWN: Final = 8
 _CLEAR: Final = "\r\x1b[2K"
-_STYLES: Final = {"installed": "ok", "updated": "ok", "unchanged": "dim", "rolled back": "ok", "uninstalled": "ok"}
+_STYLES: Final = {"unchanged": "dim"}
+"""The others are good news."""
 
 
 def open_registry(arguments: argparse.Namespace) -> Registry:
@@ -121,7 +122,7 @@ def _draw(screen: Screen, result: Result) -> None:
     version = f" {result.version}{declared}" if result.version else ""
     before = f", before {result.previous}" if result.previous and result.previous != result.version else ""
     called = "" if result.name == result.skill_id else f" ({result.name})"
-    screen.line(f"{result.status} {result.skill_id}{called}{version}{before}", style=_STYLES[result.status])
+    screen.line(f"{result.status} {result.skill_id}{called}{version}{before}", style=_STYLES.get(result.status, "ok"))
     if result.signer and result.status in ("installed", "updated"):
         screen.line(f"signed by {result.signer}", indent=2)
     if result.status == "installed" and result.powers is not None:

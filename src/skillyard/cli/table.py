@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "versions": Command("versions", GROUPS[4], "what is installed, and every version of a skill"),
         "rollback": Command("rollback", GROUPS[4], "let an earlier version serve again"),
         "sync": Command("sync", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
+        "mirror": Command("mirror", GROUPS[4], "carry what is installed to another registry, with or without a network"),
         "history": Command("history", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"),
         "deprecate": Command("mark", GROUPS[4], "mark a version as one to move away from"),
         "yank": Command("mark", GROUPS[4], "mark a version as one that nobody may install or go back to"),

@@ -99,6 +99,31 @@ class S3Store:
             delete(self._bucket, _path(digest))
         return True
 
+    def read_file(self, name: str) -> bytes | None:
+        """The bytes of the object `name` beside the packages; None when there is none.
+
+        Raises:
+            StoreFailed: it cannot be read.
+        """
+        from obstore import get
+
+        with self._failures("read"):
+            try:
+                return bytes(get(self._bucket, name).bytes())
+            except FileNotFoundError:
+                return None
+
+    def write_file(self, name: str, data: bytes) -> None:
+        """Write the object `name` beside the packages, over what was there.
+
+        Raises:
+            StoreFailed: it cannot be written.
+        """
+        from obstore import put
+
+        with self._failures("write to"):
+            put(self._bucket, name, data, mode="overwrite")
+
     def _is_whole(self, digest: str) -> bool:
         try:
             self.get(digest)

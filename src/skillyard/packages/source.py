@@ -12,7 +12,7 @@ from skillyard.errors import InvalidInput, InvalidSource
 
 __all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
 
-SourceKind = Literal["folder", "archive", "git", "address", "well-known"]
+SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror"]
 """`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog."""
 
 
@@ -21,7 +21,8 @@ class Source:
     """Where to fetch from.
 
     `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
-    `names` the skills that are wanted, all when empty.
+    `names` the skills that are wanted, all when empty. Whoever publishes it may give it a `version`, and say what is new in
+    `notes`.
     """
 
     kind: SourceKind
@@ -29,6 +30,8 @@ class Source:
     path: str = ""
     ref: str = ""
     names: tuple[str, ...] = ()
+    version: str = ""
+    notes: str = ""
 
 
 class OriginShape(TypedDict, total=False):
@@ -41,6 +44,7 @@ class OriginShape(TypedDict, total=False):
     commit: str
     sha256: str
     version: str
+    notes: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Origin:
     """Where a package came from: enough to fetch the same again.
 
     `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
-    index or a manifest says. No secret is in `address`.
+    index, a manifest or whoever published it says, `notes` what is new in it. No secret is in `address`.
     """
 
     kind: SourceKind
@@ -58,11 +62,12 @@ class Origin:
     commit: str = ""
     sha256: str = ""
     version: str = ""
+    notes: str = ""
 
     def to_dict(self) -> OriginShape:
         """The origin as plain data."""
         shape: OriginShape = {"kind": self.kind, "address": self.address}
-        for name in ("path", "ref", "commit", "sha256", "version"):
+        for name in ("path", "ref", "commit", "sha256", "version", "notes"):
             if value := getattr(self, name):
                 shape[name] = value
         return shape

@@ -11,6 +11,7 @@ from skillyard.registry.candidate import Finding, Scanner
 from skillyard.registry.fetched import Fetched, Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
+from skillyard.registry.hearing import hear_operations
 from skillyard.registry.model import (
     Consent,
     InstalledSkill,
@@ -52,4 +53,5 @@ __all__ = [
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "hear_operations",
 ]

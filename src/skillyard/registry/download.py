@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urljoin
 
@@ -14,29 +15,34 @@ _REDIRECTS: Final = 5
 _TIMEOUT_S: Final = 60.0
 
 
-def download(url: str, *, limit: int, allow_private: bool = False) -> bytes:
+def download(url: str, *, limit: int, allow_private: bool = False, headers: Mapping[str, str] | None = None) -> bytes:
     """The content at `url`, at most `limit` bytes. Addresses of this machine and of private networks are not asked.
+
+    `headers` are for the host of `url` alone: where a redirect leads elsewhere they are not sent.
 
     Raises:
         InvalidSource: it is no https address, or there is no such file.
         NetworkRefused, NetworkFailed: it may not be reached, or it did not answer properly.
     """
     with private_told():
-        return apart(_download(url, limit, allow_private))
+        return apart(_download(url, limit, allow_private, headers or {}))
 
 
-async def _download(url: str, limit: int, allow_private: bool) -> bytes:
+async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[str, str]) -> bytes:
     from skillyard.sandbox import guarded_request
     from skillyard.sandbox.network.guarded import read_destination
 
+    first = read_destination(url)
     for _ in range(_REDIRECTS + 1):
         destination = read_destination(url)
+        same = (destination.scheme, destination.authority) == (first.scheme, first.authority)
         if destination.scheme != "https" and not allow_private:
             raise InvalidSource(f"{url.partition('?')[0]} is not asked without encryption", hint="use its https:// address")
         allow = (f"{destination.scheme}://{destination.authority}",)
         answer = await guarded_request(
-            "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private
-        )
+            "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private,
+            headers=headers if same else {},
+        )  # fmt: skip
         if answer.status in MOVED and (target := answer.headers.get("location")):
             url = urljoin(url, target)
         elif answer.status == 200:

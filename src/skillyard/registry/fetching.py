@@ -51,9 +51,18 @@ class SourceFetcher:
             from skillyard.registry.git import GitFetcher
 
             return tried_again(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
+        if source.kind == "mirror":
+            return tried_again(lambda: self._mirrored(source, into), self._sleep)
         if source.kind == "address":
             return tried_again(lambda: self._downloaded(source, into), self._sleep)
         return tried_again(lambda: self._indexed(source, into), self._sleep)
+
+    def _mirrored(self, source: Source, into: Path) -> Fetched:
+        from skillyard.registry.mirror.fetching import MirrorFetcher
+        from skillyard.registry.mirror.places import open_place
+
+        fetcher = MirrorFetcher(lambda address: open_place(address, allow_private=self._allow_private), self._limits)
+        return fetcher.fetch(source, into)
 
     def _indexed(self, source: Source, into: Path) -> Fetched:
         from skillyard.registry.published import fetch_index
@@ -133,7 +142,8 @@ def _fresh(into: Path) -> Path:
 
 
 def _origin(source: Source, **more: str) -> Origin:
-    return Origin(source.kind, source.address, path=source.path, ref=source.ref, **more)
+    told = {"version": source.version, "notes": source.notes}
+    return Origin(source.kind, source.address, path=source.path, ref=source.ref, **(told | more))
 
 
 def _inside(tree: Path, path: str) -> Path:

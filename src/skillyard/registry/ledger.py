@@ -18,6 +18,7 @@ from sqlalchemy import Connection, RowMapping, Select, func, insert, select, upd
 
 from skillyard.database import agent_skills, audit_events, install_logs, skill_definitions, skill_versions
 from skillyard.errors import DatabaseUnavailable, SkillyardError
+from skillyard.registry.hearing import tell
 from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, ProgressEvent, SkillVersion
 from skillyard.registry.rows import content_of, log_of, skill_of, told_by, told_by_text, version_of
 
@@ -233,6 +234,13 @@ class Ledger:
             self._set_current(connection, skill_id, version, row, now)
             self._end(connection, log, skill_id, version, action)
 
+    def shelve(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
+        """Write down a version that is whole and does not serve, installed now or at `moment`; end the log as a success."""
+        with self.database.write() as connection:
+            values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
+            connection.execute(_advance(skill_id, version, "active").values(values))
+            self._end(connection, log, skill_id, version, log.operation, "kept; another version serves")
+
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Write down that no version serves."""
         with self.database.write() as connection:
@@ -325,6 +333,7 @@ class Ledger:
     def _audit(
         self, connection: Connection, action: str, subject: str, outcome: str, details: Mapping[str, object] | None
     ) -> None:
+        tell(action, outcome)
         values = {"action": action, "subject": subject, "outcome": outcome, "details": details, "actor": self.actor}
         event = f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
         connection.execute(insert(audit_events).values(**values, id=event, at=datetime.now(UTC)))

@@ -166,7 +166,7 @@ class Result:
 
     skill_id: str
     name: str
-    status: Literal["installed", "updated", "unchanged", "rolled back", "uninstalled"]
+    status: Literal["installed", "updated", "unchanged", "kept", "rolled back", "uninstalled"]
     version: str | None
     previous: str | None
     digest: str | None

@@ -51,7 +51,8 @@ class Order:
 
     `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
     that it must have. `force` installs over local edits and yanked content, and installs the same content again. With
-    `accept_signer` another signer than before is taken, or none.
+    `accept_signer` another signer than before is taken, or none. Without `activate` a version is put beside the one that
+    serves, as if it had been installed at the moment `installed_at`.
     """
 
     source: Source
@@ -62,7 +63,9 @@ class Order:
     consent: Consent | None = None
     force: bool = False
     accept_signer: bool = False
+    activate: bool = True
     progress: Progress | None = None
+    installed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ class Pipeline:
         signer = versions[0].signer if versions else None
         if signer is None or candidate.skill_id in order.expected:
             return candidate
-        problem = self._signing_problem(candidate, versions[0])
+        problem = self._signing_problem(candidate, versions[0], older=order.installed_at is not None)
         if problem is None:
             return candidate
         if order.accept_signer:
@@ -152,10 +155,12 @@ class Pipeline:
             now=candidate.signer,
         )
 
-    def _signing_problem(self, candidate: Candidate, newest: SkillVersion) -> str | None:
+    def _signing_problem(self, candidate: Candidate, newest: SkillVersion, *, older: bool) -> str | None:
         if candidate.signer != newest.signer:
             now = f"signed by {candidate.signer}" if candidate.signer else "not signed"
             return f"it was signed by {newest.signer} until now, and this is {now}"
+        if older:  # it will not serve
+            return None
         path = self.versions.path(candidate.skill_id, newest.version)
         before = read_signature(path) if path.is_dir() and candidate.digest != newest.digest else None
         if before is not None and (candidate.signed_at or "") < before.signed_at:
@@ -215,12 +220,13 @@ class Pipeline:
                 actual = refuse_edits(self.versions, self.ledger, skill_id, current, force=order.force)
                 if actual == candidate.digest and not order.force:
                     self.ledger.end(log, skill_id, current, "unchanged")
-                    return self._result(candidate, log, "unchanged", current, current)
+                    pruned = self.prune(skill_id, operation)  # what an installation that was killed did not come to
+                    return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
                 self._signed(candidate, order)
                 change = self._change(candidate)
                 if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
                     raise _without_consent([change], asked=False)
-            version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id))
+            version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id), order.installed_at)
             if self.store is not None:
                 with log.step("store", 75):
                     kept = keep_package(self.store, candidate.tree, operation.folder)
@@ -229,6 +235,9 @@ class Pipeline:
                 path = self.versions.path(skill_id, version)
                 self.ledger.save(candidate, version, path, operation.id)
                 self.versions.place(candidate.tree, skill_id, version)
+            if not order.activate and current is not None:
+                self.ledger.shelve(skill_id, version, log, order.installed_at)
+                return self._result(candidate, log, "kept", version, current)
             with log.step("activate", 90):
                 self.versions.activate(skill_id, version, operation.folder)
             self.ledger.activate(skill_id, version, log, action=log.operation)
@@ -258,7 +267,7 @@ class Pipeline:
         self,
         candidate: Candidate,
         log: OpenLog,
-        status: Literal["installed", "updated", "unchanged"],
+        status: Literal["installed", "updated", "unchanged", "kept"],
         version: str,
         previous: str | None,
     ) -> Result:

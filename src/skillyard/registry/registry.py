@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Self
 from skillyard.errors import SkillNotFound
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.archive import restored
+from skillyard.registry.discarding import discard, discard_all
 from skillyard.registry.fetched import Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.model import (
@@ -79,7 +80,7 @@ class Registry:
         self._scanner = scanner
         self._servers = frozenset(servers)
         self._store = store
-        self._keep = keep
+        self.keep = keep
         self._actor = actor
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
@@ -149,13 +150,17 @@ class Registry:
         expected: Mapping[str, str] | None = None,
         only: Sequence[str] = (),
         accept_signer: bool = False,
+        activate: bool = True,
+        installed_at: datetime | None = None,
         progress: Progress | None = None,
     ) -> InstallReport:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
 
         `consent` is asked when an installed skill would be allowed more than before; without it that is refused. `only` are
         the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
-        alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`.
+        alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`. Without
+        `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is when
+        such a version was installed elsewhere: it takes its place among the others by that.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -175,6 +180,8 @@ class Registry:
                 consent=consent,
                 force=force,
                 accept_signer=accept_signer,
+                activate=activate,
+                installed_at=installed_at and min(installed_at, datetime.now(UTC)),
                 progress=progress,
             )
         )
@@ -191,8 +198,7 @@ class Registry:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
         Raises:
-            SkillNotFound: it is not installed.
-            SkillyardError: as `install`.
+            SkillyardError: as `install`; it is not installed.
         """
         skill = self.skill(name)
         origin = self.current(skill.skill_id).origin
@@ -226,7 +232,7 @@ class Registry:
             with log.step("deactivate", 50):
                 self.versions_folder.deactivate(skill_id)
             self.ledger.deactivate(skill_id, log)
-            pruned = self._delete_all(skill_id, operation) if prune else ()
+            pruned = discard_all(self.versions_folder, self.ledger, skill_id, operation.folder) if prune else ()
         return Result(skill_id, skill.name, "uninstalled", None, before, None, log_id=log.id, pruned=pruned)
 
     def rollback(
@@ -260,6 +266,21 @@ class Registry:
             left = before if before != target.version else None
             self.ledger.activate(skill_id, target.version, log, action="rollback", left=left)
         return Result(skill_id, skill.name, "rolled back", target.version, before, target.digest, log_id=log.id)
+
+    def discard(self, name: str, version: str) -> SkillVersion:
+        """Delete the files of one version that does not serve, for good; that it was there stays written down.
+
+        Raises:
+            SkillNotFound, VersionNotFound: there is no such skill or version.
+            VersionUnusable: it serves, an agent is locked to it, or somebody reads it now.
+            LocalEdits: it was changed by hand.
+        """
+        found = self._version(name, version)
+        with self.work.begin() as operation:
+            operation.settled = True  # it opens no log
+            with self._locked(found.skill_id):
+                discard(self.versions_folder, self.ledger, found, operation.folder)
+        return self._version(found.skill_id, found.version)
 
     def deprecate(self, name: str, version: str | None = None, *, reason: str = "", undo: bool = False) -> SkillVersion:
         """Mark a version, by default the current one, as one to move away from; it goes on serving."""
@@ -376,7 +397,7 @@ class Registry:
             self._fetcher,
             self._unmet,
             self._scanner,
-            keep=self._keep,
+            keep=self.keep,
             store=self._store,
         )
 
@@ -425,14 +446,6 @@ class Registry:
 
     def _version(self, name: str, version: str | None) -> SkillVersion:
         return self.current(name) if version is None else named_version(self.versions(name), version)
-
-    def _delete_all(self, skill_id: str, operation: WorkOperation) -> tuple[str, ...]:
-        gone = []
-        for version in self.versions_folder.names(skill_id):
-            if self.versions_folder.remove(skill_id, version, operation.folder):
-                self.ledger.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
-                gone.append(version)
-        return tuple(gone)
 
 
 def source_of(origin: Origin) -> Source:

@@ -76,9 +76,12 @@ class Versions:
             return None
         return name if _VERSION.fullmatch(name) and self.path(skill_id, name).is_dir() else None
 
-    def free_name(self, skill_id: str, taken: set[str]) -> str:
-        """A name for a version made now: the UTC time `YYYYMMDD-HHmmss`, with `-2`… when it is taken (rows 003-4, C-5)."""
-        stem = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    def free_name(self, skill_id: str, taken: set[str], moment: datetime | None = None) -> str:
+        """A name for a version: the UTC time `YYYYMMDD-HHmmss`, with `-2`… when it is taken (rows 003-4, C-5).
+
+        It is the time now, or the `moment` at which a version was installed that comes from elsewhere.
+        """
+        stem = (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
         name, number = stem, 1
         while name in taken or self.path(skill_id, name).exists():
             number += 1

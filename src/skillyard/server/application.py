@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard import __version__
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, modelcontext, runs, wellknown
+from skillyard.server import definitions, discovered, health, installing, mirrored, modelcontext, runs, wellknown
 from skillyard.server.guard import LocalGuard
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
@@ -28,6 +28,7 @@ _PROTOCOLS: Final = (
     runs,
     modelcontext,
     wellknown,
+    mirrored,
 )  # one module each, with its `routes`
 
 

@@ -1,0 +1,156 @@
+"""`skillyard mirror`: carry what is installed to another registry, also where there is no network."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillyard.cli.advice import scanner_of
+from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.installing import InstallProgress, add_accept_signer, consent_of, draw_results
+
+if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
+    from skillyard.library import Catalog
+    from skillyard.registry import Registry
+    from skillyard.registry.mirror import Copied, MirrorPlace, MirrorTarget
+
+__all__ = ["add_arguments", "run"]
+
+_PLACE = "a folder, s3://bucket/prefix, or the https address of either"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `mirror` takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
+    export.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
+    bring = actions.add_parser("import", help="install what a mirror has and this machine lacks")
+    bring.add_argument("source", metavar="SOURCE", help=_PLACE)
+    bring.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
+    bring.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
+    bring.add_argument("--force", action="store_true", help="install over local edits")
+    add_accept_signer(bring)
+    sync = actions.add_parser("sync", help="make one mirror hold what another holds")
+    sync.add_argument("source", metavar="SOURCE", help=_PLACE)
+    sync.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
+    for action in (export, sync):
+        action.add_argument("--verify", action="store_true", help="read what is there, and carry it again when it is damaged")
+    listing = actions.add_parser("list", help="what a mirror holds")
+    listing.add_argument("source", metavar="SOURCE", help=_PLACE)
+    for action in (export, bring, sync):
+        action.add_argument("--check", action="store_true", help="change nothing; end with 1 when something would change")
+    for action in (export, bring, sync, listing):
+        action.add_argument("--skill", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry, compare or list."""
+    from skillyard.library import Catalog
+
+    catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
+    return {"export": _export, "import": _import, "sync": _sync, "list": _list}[arguments.action](arguments, catalog)
+
+
+def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
+    from skillyard.registry.mirror import RegistryPlace, open_target
+
+    place = RegistryPlace(_registry(catalog), catalog.data_directory)
+    return _copy(arguments, place, open_target(_address(arguments.target)))
+
+
+def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
+    from skillyard.registry.mirror import open_target
+
+    return _copy(arguments, _open(arguments.source, catalog), open_target(_address(arguments.target)))
+
+
+def _copy(arguments: argparse.Namespace, source: MirrorPlace, target: MirrorTarget) -> int:
+    from skillyard.registry.mirror import compare_mirrors, copy_mirror
+
+    screen: Screen = arguments.screen
+    names = tuple(arguments.skill)
+    if arguments.check:
+        outcome = compare_mirrors(source, target, names=names)
+    else:
+        outcome = copy_mirror(source, target, names=names, verify=arguments.verify)
+    if screen.as_json:
+        screen.data(outcome.to_dict())
+    else:
+        _draw(screen, outcome)
+        if not arguments.check:
+            screen.line(f"{outcome.packages} packages carried, {outcome.size:,} bytes")
+    return FAILURE if arguments.check and not outcome.same else OK
+
+
+def _draw(screen: Screen, outcome: Copied) -> None:
+    words = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed, "damaged": outcome.missing}
+    for word, names in words.items():
+        for name in names:
+            screen.line(f"{word} {name}", style="error" if word == "damaged" else "")
+    if outcome.same:
+        screen.line("the mirror holds everything already", style="ok")
+
+
+def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
+    from skillyard.registry.mirror import import_mirror, plan_import
+
+    screen: Screen = arguments.screen
+    registry, place, names = _registry(catalog), _open(arguments.source, catalog), tuple(arguments.skill)
+    if arguments.check:
+        plan = plan_import(registry, place, names=names, history=arguments.history)
+        if screen.as_json:
+            screen.data(plan.to_dict())
+        else:
+            for skill_id in plan.serve:
+                screen.line(f"would install {skill_id}")
+            for skill_id, version in plan.history:
+                screen.line(f"would keep {skill_id} {version.version}")
+            for known, _ in plan.marks:
+                screen.line(f"would mark {known.skill_id} {known.version}")
+            if plan.same:
+                screen.line("everything of the mirror is here", style="ok")
+        return OK if plan.same else FAILURE
+    with InstallProgress(screen) as progress:
+        outcome = import_mirror(
+            registry, place, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
+            consent=consent_of(screen, yes=arguments.yes), accept_signer=arguments.accept_signer, progress=progress,
+        )  # fmt: skip
+    if screen.as_json:
+        screen.data(outcome.to_dict())
+        return OK
+    draw_results(screen, outcome.results)
+    if outcome.marked:
+        screen.line(f"{outcome.marked} versions were marked as in the mirror: `skillyard versions NAME` says which")
+    elif not outcome.results:
+        screen.line("everything of the mirror is here", style="ok")
+    return OK
+
+
+def _list(arguments: argparse.Namespace, catalog: Catalog) -> int:
+    screen: Screen = arguments.screen
+    skills = _open(arguments.source, catalog).index().chosen(tuple(arguments.skill)).skills
+    if screen.as_json:
+        screen.data({"skills": [skill.to_dict() for skill in skills]})
+        return OK
+    rows = ((skill.skill_id, skill.current or "uninstalled", str(len(skill.versions)), skill.description) for skill in skills)
+    screen.table(rows, header=("SKILL", "SERVES", "VERSIONS", "DESCRIPTION"), stretch=3)
+    return OK
+
+
+def _registry(catalog: Catalog) -> Registry:
+    from skillyard.registry import Registry
+
+    return Registry.of(catalog, scanner=scanner_of(catalog))
+
+
+def _open(source: str, catalog: Catalog) -> MirrorPlace:
+    from skillyard.registry.mirror import open_place
+
+    return open_place(_address(source), allow_private=catalog.configuration.private_hosts)
+
+
+def _address(text: str) -> str:
+    """The address as it is kept: of a folder its full path."""
+    return text if "://" in text else str(Path(text).expanduser().absolute())

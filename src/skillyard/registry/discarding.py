@@ -1,0 +1,47 @@
+"""Deleting versions for good, when nobody needs them any more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillyard.errors import VersionUnusable
+from skillyard.registry.pipeline import refuse_edits
+from skillyard.registry.version_locks import locked_to
+
+if TYPE_CHECKING:
+    from skillyard.registry.ledger import Ledger
+    from skillyard.registry.model import SkillVersion
+    from skillyard.registry.versions import Versions
+
+__all__ = ["discard", "discard_all"]
+
+
+def discard(versions: Versions, ledger: Ledger, version: SkillVersion, scratch: Path) -> None:
+    """Delete the files of a version and forget its package; whoever calls this holds the lock of the skill.
+
+    Raises:
+        VersionUnusable: it serves, an agent is locked to it, or somebody reads it now.
+        LocalEdits: it was changed by hand.
+    """
+    skill_id, name = version.skill_id, version.version
+    if versions.current(skill_id) == name:
+        raise VersionUnusable(f"{skill_id} {name} serves", hint="let another version serve first, or uninstall the skill")
+    if name in locked_to(ledger.versions(skill_id), ledger.locks(skill_id)):
+        raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="take the lock away first")
+    if versions.path(skill_id, name).is_dir():
+        refuse_edits(versions, ledger, skill_id, name, force=False)
+        if not versions.remove(skill_id, name, scratch):
+            raise VersionUnusable(f"{skill_id} {name} is being read", hint="try again")
+    ledger.mark(skill_id, name, "discard", removed_at=datetime.now(UTC), package_digest=None)
+
+
+def discard_all(versions: Versions, ledger: Ledger, skill_id: str, scratch: Path) -> tuple[str, ...]:
+    """Delete the files of every version that nobody reads; give their names."""
+    gone = []
+    for version in versions.names(skill_id):
+        if versions.remove(skill_id, version, scratch):
+            ledger.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
+            gone.append(version)
+    return tuple(gone)

@@ -1,0 +1,205 @@
+"""Where a mirror is: a folder, a bucket of S3, an address on the web, or the registry itself while it serves.
+
+What a place holds is the list, and packages by the digest of their bytes. A folder of a mirror may be given out by any web
+server as it is: the paths on the web are those in the folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urljoin
+
+from skillyard.errors import FileMissing, FileTooLarge, InvalidSource, StoreFailed
+from skillyard.packages import Limits, Store, open_store
+from skillyard.packages.store import checked_content, hex_part
+from skillyard.registry.mirror.index import INDEX_FILE, INDEX_LIMIT, MirrorIndex
+
+if TYPE_CHECKING:
+    from skillyard.packages import S3Store
+
+__all__ = ["MirrorPlace", "MirrorTarget", "StoredMirror", "WebMirror", "open_place", "open_target"]
+
+_PACKAGES: Final = "packages"
+_TOKEN: Final = "SKILLYARD_MIRROR_TOKEN"  # noqa: S105 # the name of a variable
+Download = Callable[[str, int], bytes]
+"""What is at an address, at most so many bytes."""
+
+
+class MirrorPlace(Protocol):
+    """A mirror that can be read."""
+
+    def index(self) -> MirrorIndex:
+        """What it holds.
+
+        Raises:
+            InvalidSource: it is no mirror.
+            StoreFailed, NetworkFailed, NetworkRefused: it cannot be read.
+        """
+
+    def package(self, digest: str) -> bytes:
+        """The package with this digest, proven.
+
+        Raises:
+            PackageMissing, DigestMismatch: it is not there, or is another.
+            StoreFailed, NetworkFailed, NetworkRefused: it cannot be read.
+        """
+
+
+class MirrorTarget(MirrorPlace, Protocol):
+    """A mirror that can be written too."""
+
+    def find(self) -> MirrorIndex | None:
+        """As `index`; None when there is no mirror yet."""
+
+    def has(self, digest: str) -> bool:
+        """Whether there is a package with this digest."""
+
+    def put(self, digest: str, data: bytes) -> None:
+        """Keep a package.
+
+        Raises:
+            StoreFailed: it cannot be written.
+        """
+
+    def write_index(self, index: MirrorIndex) -> None:
+        """Say what it holds, in one step.
+
+        Raises:
+            StoreFailed: it cannot be written.
+        """
+
+
+class StoredMirror:
+    """A mirror in a folder or a bucket, given by its address: a path, or `s3://bucket/prefix`."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        self._packages: Store = open_store(f"{self.address}/{_PACKAGES}")
+        self._list: _Kept = _BucketFile(self.address) if address.startswith("s3://") else _FolderFile(self.address)
+
+    def index(self) -> MirrorIndex:
+        """As `MirrorPlace.index`."""
+        found = self.find()
+        if found is None:
+            raise InvalidSource(
+                f"{self.address} is no mirror: it has no {INDEX_FILE}", hint="`skillyard mirror export` makes one"
+            )
+        return found
+
+    def find(self) -> MirrorIndex | None:
+        """As `MirrorTarget.find`."""
+        data = self._list.read()
+        return None if data is None else MirrorIndex.read(data, self.address)
+
+    def package(self, digest: str) -> bytes:
+        """As `MirrorPlace.package`."""
+        return self._packages.get(digest)
+
+    def has(self, digest: str) -> bool:
+        """As `MirrorTarget.has`."""
+        return self._packages.has(digest)
+
+    def put(self, digest: str, data: bytes) -> None:
+        """As `MirrorTarget.put`."""
+        self._packages.put(data, digest)
+
+    def write_index(self, index: MirrorIndex) -> None:
+        """As `MirrorTarget.write_index`."""
+        self._list.write(index.to_bytes())
+
+
+class WebMirror:
+    """A mirror that a web server gives out below `address`; `$SKILLYARD_MIRROR_TOKEN` is sent to it as a bearer token."""
+
+    def __init__(self, address: str, download: Download) -> None:
+        self.address = address.rstrip("/") + "/"
+        self._download = download
+
+    def index(self) -> MirrorIndex:
+        """As `MirrorPlace.index`."""
+        return MirrorIndex.read(self._download(urljoin(self.address, INDEX_FILE), INDEX_LIMIT), self.address)
+
+    def package(self, digest: str) -> bytes:
+        """As `MirrorPlace.package`."""
+        name = hex_part(digest)
+        data = self._download(urljoin(self.address, f"{_PACKAGES}/{name[:2]}/{name[2:]}"), Limits().total)
+        checked_content(data, digest)
+        return data
+
+
+def open_place(address: str, *, allow_private: bool = False) -> MirrorPlace:
+    """The mirror at a path, at `s3://…` or at an address of the web.
+
+    Raises:
+        InvalidConfiguration: it is another kind of address.
+    """
+    if address.startswith(("https://", "http://")):
+        from skillyard.registry.download import download
+
+        token = os.environ.get(_TOKEN)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return WebMirror(address, lambda url, limit: download(url, limit=limit, allow_private=allow_private, headers=headers))
+    return StoredMirror(address)
+
+
+def open_target(address: str) -> MirrorTarget:
+    """The mirror at a path or at `s3://…`, to be written.
+
+    Raises:
+        InvalidSource: nothing can be written there.
+    """
+    if address.startswith(("https://", "http://")):
+        raise InvalidSource(f"nothing can be written to {address}", hint="name a folder, or s3://bucket/prefix")
+    return StoredMirror(address)
+
+
+class _Kept(Protocol):
+    """The one file beside the packages."""
+
+    def read(self) -> bytes | None: ...
+
+    def write(self, data: bytes) -> None: ...
+
+
+class _FolderFile:
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder).expanduser().absolute()
+
+    def read(self) -> bytes | None:
+        from skillyard.paths import read_inside
+
+        try:
+            return read_inside(self._folder, INDEX_FILE, limit=INDEX_LIMIT)
+        except (FileMissing, FileNotFoundError):
+            return None
+        except FileTooLarge as error:
+            raise InvalidSource(f"{self._folder} is no mirror: {error.message}", hint="check the path") from None
+        except OSError as error:
+            raise StoreFailed(f"cannot read {self._folder}: {error.strerror}", hint="check the folder") from None
+
+    def write(self, data: bytes) -> None:
+        from skillyard.files import replace_file
+
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self._folder / INDEX_FILE, data, mode=0o644)
+        except OSError as error:
+            raise StoreFailed(
+                f"cannot write to {self._folder}: {error.strerror}", hint="check the folder and the free space"
+            ) from None
+
+
+class _BucketFile:
+    def __init__(self, address: str) -> None:
+        from skillyard.packages import S3Store
+
+        self._bucket: S3Store = S3Store(address)
+
+    def read(self) -> bytes | None:
+        return self._bucket.read_file(INDEX_FILE)
+
+    def write(self, data: bytes) -> None:
+        self._bucket.write_file(INDEX_FILE, data)
