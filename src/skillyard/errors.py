@@ -45,6 +45,7 @@
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── RecordNotFound                  record_not_found          404   no run or memory with that id
+    ├── ServerStopping                  server_stopping           503   the server takes nothing new any more
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -99,6 +100,7 @@ __all__ = [
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
+    "ServerStopping",
     "SignatureInvalid",
     "SignerChanged",
     "SkillExists",
@@ -412,6 +414,13 @@ class RecordNotFound(SkillyardError):
 
     code = "record_not_found"
     status = 404
+
+
+class ServerStopping(SkillyardError):
+    """The server was asked to stop and takes nothing new."""
+
+    code = "server_stopping"
+    status = 503
 
 
 class ExecutionProblem(SkillyardError):

@@ -11,17 +11,21 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
+from skillyard.engine import flush_spans
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, mirrored, modelcontext, runs, wellknown
+from skillyard.server import definitions, discovered, health, installing, metrics, mirrored, modelcontext, runs, wellknown
 from skillyard.server.guard import LocalGuard
+from skillyard.server.observing import Observer
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
+from skillyard.server.stopping import Stopping
 
 __all__ = ["create_app"]
 
 _PROTOCOLS: Final = (
     health,
+    metrics,
     installing,
     definitions,
     discovered,
@@ -32,23 +36,33 @@ _PROTOCOLS: Final = (
 )  # one module each, with its `routes`
 
 
-def create_app(catalog: Catalog, registry: Registry) -> FastAPI:
-    """The HTTP service over a catalog and a registry, for the local user; both are let go of when it stops."""
+def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True) -> FastAPI:
+    """The HTTP service over a catalog and a registry, for the local user; both are let go of when it stops.
+
+    `alone` says that no other process serves the same address: what only this one knows may then be asked for again.
+    """
+    counted = metrics.Metrics()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        stop_counting = counted.listen()
         async with app.state.doors.running():
             yield
+        stop_counting()
+        await run_in_threadpool(flush_spans)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.service = Service(catalog, registry)
-    app.state.doors = modelcontext.Doors()
+    app.state.doors = doors = modelcontext.Doors(sessions=alone)
+    app.state.metrics, app.state.stopping = counted, Stopping()
+    app.state.stopping.then(doors.stop_telling)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
     answer_errors(app)
     app.add_middleware(LocalGuard)
+    app.add_middleware(Observer, metrics=counted)  # before all others
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
 

@@ -32,7 +32,7 @@ class Caller:
 LOCAL_USER: Final = Caller("local user", "default", frozenset(get_args(Scope)))
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     found = request.state.caller
     assert isinstance(found, Caller)  # noqa: S101 # the guard puts it there
     return found
@@ -48,7 +48,7 @@ def needs(scope: Scope) -> Any:
         PermissionDenied: at the request, when the caller has not got the scope.
     """
 
-    def check(caller: Asking) -> None:
+    async def check(caller: Asking) -> None:
         if not caller.may(scope):
             raise PermissionDenied(f"this needs the scope {scope}", hint="use a key that has it")
 

@@ -13,7 +13,7 @@ import anyio
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import SkillyardError
+from skillyard.errors import ServerStopping
 from skillyard.server.callers import Asking, needs
 from skillyard.server.service import Served, Service, nobody
 
@@ -57,13 +57,13 @@ class Doors:
         """The door to the skills of an organisation, with or without the tool that runs them.
 
         Raises:
-            SkillyardError: the server is about to stop.
+            ServerStopping: the server is about to stop.
         """
         async with self._opening:
             found = self._open.get((organisation, runs))
             if found is None:
                 if self._group is None:
-                    raise SkillyardError("the server is not running", hint="ask again when it is")
+                    raise ServerStopping("the server is about to stop", hint="ask again when it is back")
                 made = await run_in_threadpool(_door, service, runs=runs, sessions=self._sessions)
                 found = self._open[organisation, runs] = await self._group.start(self._keep, made)
         return found

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
 
 from skillyard.catalog import Skill
 from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.registry import InstalledSkill, Registry
+from skillyard.server.changing import Changing
 
 __all__ = ["Served", "Service", "nobody"]
 
@@ -25,7 +26,15 @@ class Service:
 
     catalog: Catalog
     registry: Registry
-    changing: threading.Lock = field(default_factory=threading.Lock)
+    changing: Changing = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changing", Changing(self.catalog.data_directory))
+
+    async def follow(self) -> None:
+        """See what other processes that serve the same folder have changed."""
+        if self.changing.elsewhere():
+            await run_in_threadpool(self.changing.look, self.catalog.refresh)
 
     def refresh(self) -> dict[str, list[str]]:
         """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""
@@ -61,9 +70,10 @@ def nobody() -> PolicyApprover:
     return PolicyApprover("reject", "nobody can be asked over HTTP")
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     found = request.app.state.service
     assert isinstance(found, Service)  # noqa: S101 # the application puts it there
+    await found.follow()
     return found
 
 
