@@ -41,13 +41,14 @@ def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True) -> F
 
     `alone` says that no other process serves the same address: what only this one knows may then be asked for again.
     """
-    counted = metrics.Metrics()
+    counted, stopping = metrics.Metrics(), Stopping()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         stop_counting = counted.listen()
         async with app.state.doors.running():
             yield
+            await stopping.settled()
         stop_counting()
         await run_in_threadpool(flush_spans)
         await run_in_threadpool(registry.close)
@@ -56,13 +57,13 @@ def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True) -> F
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.service = Service(catalog, registry)
     app.state.doors = doors = modelcontext.Doors(sessions=alone)
-    app.state.metrics, app.state.stopping = counted, Stopping()
-    app.state.stopping.then(doors.stop_telling)
+    app.state.metrics, app.state.stopping = counted, stopping
+    stopping.then(doors.stop_telling)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
     answer_errors(app)
     app.add_middleware(LocalGuard)
-    app.add_middleware(Observer, metrics=counted)  # before all others
+    app.add_middleware(Observer, metrics=counted, stopping=stopping)  # before all others
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
 

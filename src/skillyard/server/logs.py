@@ -1,8 +1,8 @@
 """The log of a server: one line an event on standard error, as text for people or as JSON for programs.
 
 Everything that writes through `logging` comes out in the same form. Texts may come from skills and from callers: invisible and
-control characters are taken out of all of them, and a line never begins but with a time of ours. Tokens, headers and query strings
-are never written.
+control characters are taken out of all of them, and a line begins with a time of ours or is marked as part of a traceback.
+Tokens, headers and query strings are never written.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Each request is counted, logged in one line and, where OpenTelemetry is loaded, a span; nobody keeps what it was about."""
+"""Each request is counted and logged in one line that does not say what it was about; spans of requests are FastAPI's own."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.server.callers import Caller
 from skillyard.server.logs import event
@@ -15,20 +12,23 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from skillyard.server.metrics import Metrics
+    from skillyard.server.stopping import Stopping
 
 __all__ = ["Observer"]
 
 _UNMATCHED: Final = "unmatched"
 _QUIET: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # what asks for them asks all the time
+_FAILED: Final = 500
 _GONE: Final = 499  # the client left before the answer began
 
 
 class Observer:
     """Stands before everything else and looks at what comes back."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, stopping: Stopping) -> None:
         self._app = app
         self._metrics = metrics
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass it on, and tell of it when it has ended."""
@@ -43,14 +43,16 @@ class Observer:
                 seen.begin(message, self._metrics)
             await send(message)
 
-        with _span(scope) as span:
+        with self._stopping.under_way():
             try:
                 await self._app(scope, receive, watched)
+            except Exception:  # it is answered and logged further out
+                seen.status = _FAILED
+                raise
             finally:
                 if seen.stream:
                     self._metrics.stream_closed()
                 self._tell(scope, seen, time.perf_counter() - began)
-                _describe(span, scope, seen.status)
 
     def _tell(self, scope: Scope, seen: _Seen, seconds: float) -> None:
         route, caller = _route(scope), scope["state"].get("caller")
@@ -90,29 +92,3 @@ def _route(scope: Scope) -> str:
     route = scope.get("route")
     path = getattr(route, "path_format", None) or getattr(route, "path", None)
     return str(path) if path else _UNMATCHED
-
-
-@contextmanager
-def _span(scope: Scope) -> Iterator[Any]:
-    """A span around the request, below that of its caller; the spans of runs are below it."""
-    trace: Any = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        yield None
-        return
-    from opentelemetry import propagate
-
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    above = propagate.extract({key: headers[key] for key in ("traceparent", "tracestate") if key in headers})
-    tracer = trace.get_tracer("skillyard")
-    with tracer.start_as_current_span("skillyard.request", above, kind=trace.SpanKind.SERVER) as span:
-        yield span
-
-
-def _describe(span: Any, scope: Scope, status: int) -> None:
-    if span is None or not span.is_recording():
-        return
-    span.set_attribute("http.request.method", scope["method"][:16])
-    span.set_attribute("http.route", _route(scope))
-    span.set_attribute("http.response.status_code", status)
-    if request_id := scope["state"].get("request_id"):
-        span.set_attribute("skillyard.request.id", request_id)

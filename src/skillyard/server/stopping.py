@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final
 
 __all__ = ["Stopping"]
 
+_SETTLING_S: Final = 10
+
 
 class Stopping:
-    """Whether the server stops, and what is to be done when that begins."""
+    """Whether the server stops, what is to be done when that begins, and how many requests are under way."""
 
     def __init__(self) -> None:
         self.begun = False
         self._then: list[Callable[[], object]] = []
+        self._under_way = 0
 
     def then(self, do: Callable[[], object]) -> None:
         """Have something done when the server begins to stop."""
@@ -24,3 +30,19 @@ class Stopping:
             self.begun = True
             for do in self._then:
                 do()
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Count a request for as long as the block lasts."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    async def settled(self) -> None:
+        """Wait until requests that were cut off have written down how they ended, at most ten seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLING_S):
+                while self._under_way:
+                    await asyncio.sleep(0.02)
