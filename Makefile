@@ -5,24 +5,30 @@ SKILLS := examples/skills
 CLIENTS := tests/clients
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system clients run test check format docs rows bench lock clean
+.PHONY: help setup system clients page run demo web test check format docs rows bench lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(BIN)/.ready ## make .venv with everything locked
+setup: $(BIN)/.ready page ## make .venv with everything locked, and the page
 
 $(BIN)/.ready: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH"; echo "hint: install python3.11, or run make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	SKILLYARD_WITHOUT_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
+
+page: $(BIN)/.ready # built when its sources changed; without it all but the page works
+	@$(BIN)/python web/build.py || echo "note: going on without the page" >&2
 
 system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
 	@sh scripts/system.sh
 
-run: setup ## the main job on the example skills: find, tell, read, run
+run: setup ## serve the example skills with their page until Ctrl-C; SECONDS=5 ends by itself, PORT=, SKILLS=folder
+	@exec $(BIN)/python scripts/run.py $(SKILLS) --seconds=$(SECONDS) --port=$(PORT)
+
+demo: setup ## the main job in the terminal: find, check, tell, read, run
 	@SKILLYARD=$(BIN)/skillyard sh scripts/demo.sh $(SKILLS)
 
 clients: $(CLIENTS)/node_modules/.ready ## install the programs of others that tests run against a live server
@@ -30,6 +36,9 @@ clients: $(CLIENTS)/node_modules/.ready ## install the programs of others that t
 $(CLIENTS)/node_modules/.ready: $(CLIENTS)/package-lock.json | setup
 	cd $(CLIENTS) && PATH="$(abspath $(BIN)):$$PATH" npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
 	@touch $@
+
+web: setup ## the page while you write it: reloaded at once, over the API of the example skills
+	@$(BIN)/python scripts/develop.py $(SKILLS)
 
 test: setup system clients ## every test
 	$(BIN)/python -m pytest
@@ -60,4 +69,4 @@ lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/uv pip compile --quiet --upgrade --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
 
 clean: ## remove what the commands above made
-	rm -rf .venv $(CLIENTS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules $(CLIENTS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -44,7 +44,8 @@
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
-    ├── RecordNotFound                  record_not_found          404   no run or memory with that id
+    ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
+    ├── RecordExists                    record_exists             409   one with that id or name is there already
     ├── ServerStopping                  server_stopping           503   the server takes nothing new any more
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
@@ -97,6 +98,7 @@ __all__ = [
     "PathRefused",
     "PathTooLong",
     "PermissionDenied",
+    "RecordExists",
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
@@ -410,10 +412,17 @@ class DatabaseUnavailable(SkillyardError):
 
 
 class RecordNotFound(SkillyardError):
-    """There is no run or memory with that id."""
+    """There is no run, memory or agent with that id."""
 
     code = "record_not_found"
     status = 404
+
+
+class RecordExists(SkillyardError):
+    """A run, an agent or another record with that id or name is there already."""
+
+    code = "record_exists"
+    status = 409
 
 
 class ServerStopping(SkillyardError):

@@ -86,3 +86,18 @@ def test_the_store_is_configured_by_the_user_or_the_environment_and_by_no_projec
     (tmp_path / "skillyard.toml").write_text('[packages]\nstore = "s3://theirs"\n')
     with pytest.raises(Exception, match="may not choose where packages"):
         Catalog.discover(roots=(), cwd=tmp_path, cache=False)
+
+
+def test_packages_of_versions_that_were_there_before_the_store_are_put_there(store: Store, data: Path, write: Any) -> None:
+    without = Registry(str(data))
+    without.install(str(write()))
+    without.close()
+    registry = Registry(str(data), store=store)
+    assert registry.current("tidy").package_digest is None
+    assert registry.backfill().problems == ()
+    digest = registry.current("tidy").package_digest
+    assert digest is not None
+    assert store.has(digest)
+    registry.backfill()
+    assert registry.current("tidy").package_digest == digest
+    registry.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import socket
 import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
@@ -73,3 +75,33 @@ def pack() -> Pack:
         return stream.getvalue()
 
     return make
+
+
+@pytest.fixture
+def script(home: Path) -> Callable[..., Path]:
+    """Give a function that writes a skill of the project with a script, and returns its folder."""
+
+    def write(body: str, name: str = "adder", header: str = "") -> Path:
+        folder = home / "project/.claude/skills" / name
+        (folder / "scripts").mkdir(parents=True, exist_ok=True)
+        said = f"name: {name}\ndescription: Adds.\ntype: direct\nresources:\n  entry: ./scripts/add.py\n{header}"
+        (folder / "SKILL.md").write_text(f"---\n{said}---\n", "utf-8")
+        (folder / "scripts/add.py").write_text(body, "utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def live(app: FastAPI) -> Iterator[httpx.Client]:
+    """A client of the application behind a real socket, so that answers come while they are made."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60) as client:
+            yield client
+        server.should_exit = True
+        thread.join()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.connection import Database
+from skillyard.database.copying import CopiedTable, compare_records, copy_records
 from skillyard.database.dialects import announce, insert_or_update, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
@@ -24,6 +25,7 @@ from skillyard.database.tables import METADATA, approvals, handovers, memories, 
 __all__ = [
     "HEAD",
     "METADATA",
+    "CopiedTable",
     "Database",
     "DatabaseStatus",
     "agent_skills",
@@ -32,6 +34,8 @@ __all__ = [
     "api_keys",
     "approvals",
     "audit_events",
+    "compare_records",
+    "copy_records",
     "database_url",
     "handovers",
     "insert_or_update",

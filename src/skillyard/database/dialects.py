@@ -9,17 +9,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, text
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import QueuePool
 
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
-    from sqlalchemy import Insert
+    from sqlalchemy import Insert, RowMapping
     from sqlalchemy.engine import URL
 
-__all__ = ["announce", "create_fulltext", "insert_or_update", "make_engine", "one_at_a_time", "with_any_word"]
+__all__ = [
+    "announce",
+    "continue_numbers",
+    "create_fulltext",
+    "insert_if_new",
+    "insert_or_update",
+    "make_engine",
+    "one_at_a_time",
+    "with_any_word",
+]
 
 _BUSY_S: Final = 30
 _CONNECTIONS: Final = 8
@@ -113,6 +122,24 @@ def insert_or_update(connection: Connection, table: Table, row: Mapping[str, obj
     keys = [column.name for column in table.primary_key]
     others = {name: value for name, value in row.items() if name not in keys}
     return insert(table).values(row).on_conflict_do_update(index_elements=keys, set_=others)
+
+
+def insert_if_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any] | RowMapping]) -> None:
+    """Put those of `rows` into the table whose primary key is not there yet."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    keys = [column.name for column in table.primary_key]
+    connection.execute(insert(table).on_conflict_do_nothing(index_elements=keys), [dict(row) for row in rows])
+
+
+def continue_numbers(connection: Connection, table: Table) -> None:
+    """Let the numbers that the table gives itself go on behind the highest one; SQLite does that by itself."""
+    number = table.autoincrement_column
+    if number is None or connection.dialect.name != "postgresql":
+        return
+    sequence = connection.execute(select(func.pg_get_serial_sequence(table.name, number.name))).scalar()
+    highest = connection.execute(select(func.max(number))).scalar()
+    if sequence and highest:
+        connection.execute(select(func.setval(sequence, highest)))
 
 
 def announce(connection: Connection, channel: str, message: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillyard.engine.carrying import Begun
 from skillyard.engine.local import LocalEngine
 from skillyard.engine.owner import Owner
 from skillyard.engine.pools import PoolEngine
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FINAL",
+    "Begun",
     "Engine",
     "LocalEngine",
     "Owner",

@@ -20,7 +20,7 @@ __all__ = ["RunCall"]
 class RunCall:
     """One request; `pool` is where it was handed over to, `unavailable` why the skill's own kind cannot be used.
 
-    `warnings` are what there was to say before the run.
+    `warnings` are what there was to say before the run; one that is `recorded` has its row already.
     """
 
     run_id: str
@@ -33,6 +33,7 @@ class RunCall:
     pool: str | None = None
     unavailable: str | None = None
     warnings: tuple[str, ...] = ()
+    recorded: bool = False
 
     def record(self) -> RunRecord:
         """What is known of the run before it starts."""

@@ -16,16 +16,16 @@ from skillyard.database import announce, handovers, runs, steps, workers
 from skillyard.engine.owner import Owner
 from skillyard.engine.plain import plain, recordable, tail
 from skillyard.engine.record import RunRecord, RunState
-from skillyard.errors import RecordNotFound
+from skillyard.errors import DatabaseUnavailable, ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["ENDED", "Journal", "beginning"]
+__all__ = ["ENDED", "Journal", "beginning", "write_beginning"]
 
 ENDED: Final = "skillyard_run_ended"
 """The channel on which PostgreSQL tells the ids of runs that have ended."""
@@ -50,22 +50,25 @@ class Journal:
         """Where the runs are."""
         return self._database
 
-    def queue(self, record: RunRecord, *, cache_key: str | None = None) -> None:
-        """Write down a run that is about to happen.
+    def queue(self, record: RunRecord, *, cache_key: str | None = None, known: bool = False) -> None:
+        """Write down a run that is about to happen; one that is `known` has its row and only says more now.
 
         Raises:
+            RecordExists: there is a run with its id.
+            ExecutionProblem: it is known, and has been ended meanwhile.
             DatabaseUnavailable: it cannot be written down.
         """
-        self._insert(beginning(record) | {"cache_key": cache_key})
+        self._write(beginning(record) | {"cache_key": cache_key}, known=known)
 
-    def repeat(self, record: RunRecord, run: Run) -> None:
+    def repeat(self, record: RunRecord, run: Run, *, known: bool = False) -> None:
         """Write down a run that gave a kept result: it starts and ends at once.
 
         Raises:
-            DatabaseUnavailable: it cannot be written down.
+            ExecutionProblem, DatabaseUnavailable: as `queue`.
         """
         now = _now()
-        self._insert(beginning(record) | _ending(run) | {"state": "succeeded", "started_at": now, "finished_at": now})
+        ended = {"state": "succeeded", "started_at": now, "finished_at": now}
+        self._write(beginning(record) | _ending(run) | ended, known=known)
 
     def start(self, run_id: str) -> bool:
         """Note that a queued run starts; False when it has ended meanwhile and must not."""
@@ -124,16 +127,44 @@ class Journal:
                 raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
             return _with_steps(connection, row)
 
-    def list(self, *, skill: str | None = None, states: Collection[RunState] = (), limit: int = 20) -> tuple[RunRecord, ...]:
-        """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states."""
+    def state(self, run_id: str) -> RunState | None:
+        """Where the run with exactly that id is; None when there is none."""
+        with self._database.read() as connection:
+            found: RunState | None = connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar()
+            return found
+
+    def list(
+        self,
+        *,
+        skill: str | None = None,
+        states: Collection[RunState] = (),
+        statuses: Collection[str] = (),
+        since: datetime | None = None,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> tuple[RunRecord, ...]:
+        """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states.
+
+        `statuses` are how their processes ended, `since` is when they were asked for at the earliest.
+        """
         columns = [column for column in runs.c if column.name not in _LIST]
-        query = select(*columns).order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit)
-        if skill is not None:
-            query = query.where((runs.c.skill_id == skill) | (runs.c.skill_name == skill))
-        if states:
-            query = query.where(runs.c.state.in_(states))
+        query = select(*columns).where(*_wanted(skill, states, statuses, since))
+        query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
         with self._database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
+
+    def count(
+        self,
+        *,
+        skill: str | None = None,
+        states: Collection[RunState] = (),
+        statuses: Collection[str] = (),
+        since: datetime | None = None,
+    ) -> int:
+        """How many runs there are of that kind (see `list`)."""
+        query = select(func.count()).select_from(runs).where(*_wanted(skill, states, statuses, since))
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
 
     def kept(self, cache_key: str) -> RunRecord | None:
         """The newest result that is kept under that key and still holds."""
@@ -147,9 +178,14 @@ class Journal:
             row = connection.execute(query).first()
             return None if row is None else _with_steps(connection, row)
 
-    def _insert(self, row: Mapping[str, Any]) -> None:
-        with self._database.write() as connection:
-            connection.execute(insert(runs).values(row))
+    def _write(self, row: Mapping[str, Any], *, known: bool) -> None:
+        try:
+            with self._database.write() as connection:
+                write_beginning(connection, row, known=known)
+        except DatabaseUnavailable as error:
+            if self.state(row["id"]) is None:
+                raise
+            raise RecordExists(f"there is a run {row['id']} already", hint="look at it, or use another id") from error
 
     def _end(self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...]) -> bool:
         ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
@@ -164,6 +200,36 @@ class Journal:
                 connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
             announce(connection, ENDED, run_id)
         return True
+
+
+def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bool) -> None:
+    """Write the row of a run that is about to happen; a `known` one keeps when it was asked for.
+
+    Raises:
+        ExecutionProblem: it is known, and has been ended meanwhile.
+    """
+    if not known:
+        connection.execute(insert(runs).values(row))
+        return
+    values = {name: value for name, value in row.items() if name not in ("id", "created_at")}
+    waiting = update(runs).where(runs.c.id == row["id"], runs.c.state == "queued").values(values)
+    if connection.execute(waiting).rowcount != 1:
+        raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
+
+
+def _wanted(
+    skill: str | None, states: Collection[RunState], statuses: Collection[str], since: datetime | None
+) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if skill is not None:
+        conditions.append((runs.c.skill_id == skill) | (runs.c.skill_name == skill))
+    if states:
+        conditions.append(runs.c.state.in_(states))
+    if statuses:
+        conditions.append(runs.c.status.in_(statuses))
+    if since is not None:
+        conditions.append(runs.c.created_at >= since)
+    return conditions
 
 
 def _now() -> datetime:

@@ -72,7 +72,7 @@ class PoolEngine(Carrier):
         call = replace(call, pool=pool, digest=call.digest or call.skill.digest())
         key = call.keeping.key if call.keeping else None
         request = write_request(call, timeout_ms=self._timeout_ms)
-        self._reach.queue.hand_over(call.record(), pool=pool, request=request, cache_key=key)
+        self._reach.queue.hand_over(call.record(), pool=pool, request=request, cache_key=key, known=call.recorded)
         return call
 
     def _problem(self, pool: str, journal: Journal) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, func, insert, select, text, update
 
 from skillyard.database import handovers, runs
-from skillyard.engine.journal import beginning
+from skillyard.engine.journal import beginning, write_beginning
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -102,14 +102,15 @@ class RunQueue:
 
         return app
 
-    def hand_over(self, record: RunRecord, *, pool: str, request: str, cache_key: str | None) -> None:
-        """Write a run down and put it into the queue of a pool: both, or nothing.
+    def hand_over(self, record: RunRecord, *, pool: str, request: str, cache_key: str | None, known: bool = False) -> None:
+        """Write a run down, unless it is `known`, and put it into the queue of a pool: both, or nothing.
 
         Raises:
+            ExecutionProblem: it is known, and has been ended meanwhile.
             DatabaseUnavailable: that is not possible.
         """
         with self._database.write() as connection:
-            connection.execute(insert(runs).values(beginning(record) | {"cache_key": cache_key}))
+            write_beginning(connection, beginning(record) | {"cache_key": cache_key}, known=known)
             connection.execute(insert(handovers).values(run_id=record.id, pool=pool, request=request))
             self._defer(connection, record.id, pool)
 

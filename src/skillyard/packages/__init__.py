@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skillyard.packages.differing import Difference, FileDifference, compare_trees
     from skillyard.packages.digest import tree_digest
     from skillyard.packages.extracting import ArchiveFormat, Extracted, extract, sniff
     from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
@@ -23,7 +24,9 @@ __all__ = [
     "IGNORED",
     "SIGNATURE_FILE",
     "ArchiveFormat",
+    "Difference",
     "Extracted",
+    "FileDifference",
     "FoundSkill",
     "Limits",
     "LocalStore",
@@ -38,6 +41,7 @@ __all__ = [
     "SourceKind",
     "Store",
     "choose_skills",
+    "compare_trees",
     "digest_of",
     "extract",
     "find_skills",
@@ -52,6 +56,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "differing": ("Difference", "FileDifference", "compare_trees"),
     "digest": ("tree_digest",),
     "extracting": ("ArchiveFormat", "Extracted", "extract", "sniff"),
     "finding": ("FoundSkill", "choose_skills", "find_skills"),

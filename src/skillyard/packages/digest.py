@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-__all__ = ["folded", "tree_digest"]
+__all__ = ["file_digests", "folded", "tree_digest"]
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CHUNK: Final = 1024 * 1024
@@ -24,6 +24,16 @@ def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None
     root = os.fsencode(directory)
     left_out = None if without is None else os.fsencode(without)
     return folded((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)) if path != left_out)
+
+
+def file_digests(directory: str | os.PathLike[str]) -> dict[str, str]:
+    """For each path below `directory` what its content is: the letter and SHA-256 that `tree_digest` takes.
+
+    Names that are no UTF-8 have their bytes as the surrogates of `os.fsdecode`.
+    """
+    root = os.fsencode(directory)
+    found = ((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)))
+    return {os.fsdecode(path): kind.decode("ascii") + content.hex() for path, kind, content in found if kind != b"d"}
 
 
 def folded(entries: Iterable[tuple[bytes, bytes, bytes]]) -> str:

@@ -12,8 +12,9 @@ from skillyard.errors import InvalidInput, InvalidSource
 
 __all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
 
-SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror"]
-"""`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog."""
+SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload"]
+"""`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog.
+`upload`: an archive that was sent and is gone afterwards; its origin only has the name of the file."""
 
 
 @dataclass(frozen=True, slots=True)

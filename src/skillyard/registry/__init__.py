@@ -12,6 +12,7 @@ from skillyard.registry.fetched import Fetched, Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
 from skillyard.registry.hearing import hear_operations
+from skillyard.registry.inspection import Inspected, Refusal
 from skillyard.registry.model import (
     Consent,
     InstalledSkill,
@@ -23,10 +24,11 @@ from skillyard.registry.model import (
     Result,
     SkillVersion,
 )
-from skillyard.registry.powers import PowerChange, Powers
+from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
+from skillyard.registry.work import new_operation_id
 
 __all__ = [
     "LOCK_FILE",
@@ -36,6 +38,7 @@ __all__ = [
     "Fetcher",
     "Finding",
     "GitFetcher",
+    "Inspected",
     "InstallLog",
     "InstallReport",
     "InstalledSkill",
@@ -47,6 +50,7 @@ __all__ = [
     "Progress",
     "ProgressEvent",
     "ProjectLock",
+    "Refusal",
     "Registry",
     "Requirements",
     "Result",
@@ -54,4 +58,6 @@ __all__ = [
     "SkillVersion",
     "SourceFetcher",
     "hear_operations",
+    "new_operation_id",
+    "read_powers",
 ]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillyard.errors import SkillyardError
-from skillyard.packages import Origin
+from skillyard.packages import Origin, Store, tree_digest
+from skillyard.registry.archive import keep_package
 from skillyard.registry.candidate import read_candidate
 from skillyard.registry.versions import CURRENT
 
@@ -37,8 +38,8 @@ class Backfilled:
         return {"versions": list(self.versions), "added": list(self.added), "problems": list(self.problems)}
 
 
-def backfill(versions: Versions, work: Work, ledger: Ledger) -> Backfilled:
-    """Write down every version on the disk."""
+def backfill(versions: Versions, work: Work, ledger: Ledger, store: Store | None = None) -> Backfilled:
+    """Write down every version on the disk; with a `store` put the packages there that it lacks."""
     seen: list[str] = []
     added: list[str] = []
     problems: list[str] = []
@@ -53,6 +54,8 @@ def backfill(versions: Versions, work: Work, ledger: Ledger) -> Backfilled:
                         _fill(skill_id, version, versions, ledger)
                         seen.append(f"{skill_id}@{version}")
                         added += [seen[-1]] if version not in known else []
+                    if store is not None:
+                        _keep_packages(skill_id, versions, ledger, store, operation.folder)
                 except (SkillyardError, OSError) as error:
                     problems.append(f"{versions.home(skill_id)}: {error}")
     return Backfilled(tuple(seen), tuple(added), tuple(problems))
@@ -62,6 +65,15 @@ def _fill(skill_id: str, version: str, versions: Versions, ledger: Ledger) -> No
     path = versions.path(skill_id, version)
     candidate = read_candidate(path, Origin("folder", str(path)), folder_name=skill_id, skill_id=skill_id)
     ledger.adopt(candidate, version, path, current=versions.current(skill_id) == version)
+
+
+def _keep_packages(skill_id: str, versions: Versions, ledger: Ledger, store: Store, scratch: Path) -> None:
+    for version in ledger.versions(skill_id):
+        folder = versions.path(skill_id, version.version)
+        kept = version.package_digest is not None and store.has(version.package_digest)
+        if not kept and folder.is_dir() and tree_digest(folder) == version.digest:
+            digest = keep_package(store, folder, scratch)
+            ledger.mark(skill_id, version.version, "store", package_digest=digest)
 
 
 def _adopt_folder(skill_id: str, versions: Versions, ledger: Ledger, scratch: Path) -> None:

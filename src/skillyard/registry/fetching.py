@@ -45,7 +45,7 @@ class SourceFetcher:
             return tried_again(lambda: other.fetch(source, into), self._sleep)
         if source.kind == "folder":
             return Fetched(_inside(Path(source.address), source.path), _origin(source), owned=False)
-        if source.kind == "archive":
+        if source.kind in ("archive", "upload"):
             return self._unpacked(Path(source.address), source, into)
         if source.kind == "git":
             from skillyard.registry.git import GitFetcher
@@ -143,7 +143,8 @@ def _fresh(into: Path) -> Path:
 
 def _origin(source: Source, **more: str) -> Origin:
     told = {"version": source.version, "notes": source.notes}
-    return Origin(source.kind, source.address, path=source.path, ref=source.ref, **(told | more))
+    address = Path(source.address).name if source.kind == "upload" else source.address
+    return Origin(source.kind, address, path=source.path, ref=source.ref, **(told | more))
 
 
 def _inside(tree: Path, path: str) -> Path:

@@ -6,6 +6,7 @@ What is on the disk decides which version serves; the ledger is brought to say t
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -176,7 +177,8 @@ class Ledger:
         """End every open log of an operation as failed; `error` is None when its process was killed."""
         code, message = _why(error)
         now = datetime.now(UTC)
-        values = {"status": "failed", "error_code": code, "error_message": message, "completed_at": now}
+        details = json.loads(json.dumps(error.details, default=str)) if isinstance(error, SkillyardError) else None
+        values = {"status": "failed", "error_code": code, "error_message": message, "details": details, "completed_at": now}
         with self.database.write() as connection:
             query = select(install_logs).where(install_logs.c.operation_id == operation_id, install_logs.c.status.in_(_OPEN))
             for row in connection.execute(query).mappings().all():

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skillyard.registry.versions import Versions
     from skillyard.registry.work import Operation, Work
 
-__all__ = ["Order", "Pipeline", "powers_in", "refuse_edits"]
+__all__ = ["Order", "Pipeline", "folder_name", "powers_in", "refuse_edits"]
 
 _PUBLISHED: Final = ("git", "address", "well-known")
 _SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill", ".git")
@@ -52,7 +52,7 @@ class Order:
     `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
     that it must have. `force` installs over local edits and yanked content, and installs the same content again. With
     `accept_signer` another signer than before is taken, or none. Without `activate` a version is put beside the one that
-    serves, as if it had been installed at the moment `installed_at`.
+    serves, as if it had been installed at the moment `installed_at`. `operation_id` was made by `new_operation_id`.
     """
 
     source: Source
@@ -65,6 +65,7 @@ class Order:
     accept_signer: bool = False
     activate: bool = True
     progress: Progress | None = None
+    operation_id: str | None = None
     installed_at: datetime | None = None
 
 
@@ -89,7 +90,7 @@ class Pipeline:
             SkillyardError: what was refused; nothing of it serves, and the log says why.
         """
         recover(self.work, self.versions, self.ledger)
-        with self.work.begin() as operation:
+        with self.work.begin(order.operation_id) as operation:
             log = self.ledger.begin(operation.id, order.operation, source=shown_source(order.source), progress=order.progress)
             with settling(operation, self.versions, self.ledger):
                 results = self._install(operation, log, order)
@@ -102,7 +103,7 @@ class Pipeline:
         with log.step("checksum", 50):
             pairs = []
             for skill in found:
-                folder = _folder_name(skill.path, order.source)
+                folder = folder_name(skill.path, order.source)
                 tree, origin = staged(skill, fetched, operation.folder, self.limits)
                 pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
             pairs = _chosen(pairs, order)
@@ -110,8 +111,8 @@ class Pipeline:
         with log.step("validate_structure", 60):
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
-                self._refuse_yanked(candidate, order)
-            candidates = [self._signed(candidate, order) for candidate in candidates]
+                self.refuse_yanked(candidate, order)
+            candidates = [self.signed(candidate, order) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
@@ -122,7 +123,12 @@ class Pipeline:
             for candidate, own in zip(candidates, logs, strict=True)
         )
 
-    def _refuse_yanked(self, candidate: Candidate, order: Order) -> None:
+    def refuse_yanked(self, candidate: Candidate, order: Order) -> None:
+        """Refuse content that was yanked, unless it is forced.
+
+        Raises:
+            VersionUnusable: it was.
+        """
         for version in self.ledger.versions(candidate.skill_id):
             if version.yanked and version.digest == candidate.digest and not order.force:
                 why = f": {version.yanked_reason}" if version.yanked_reason else ""
@@ -131,7 +137,7 @@ class Pipeline:
                     hint="install another version, or use --force",
                 )
 
-    def _signed(self, candidate: Candidate, order: Order) -> Candidate:
+    def signed(self, candidate: Candidate, order: Order) -> Candidate:
         """The candidate when its signer may publish it: whoever signed the newest version, and not something older.
 
         Content whose digest was promised needs nobody to vouch for it. What `accept_signer` lets pass is a warning.
@@ -169,13 +175,13 @@ class Pipeline:
 
     def _agreed(self, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
         """For each skill the sentences somebody agreed to."""
-        changes = [change for candidate in candidates if (change := self._change_now(candidate))]
+        changes = [change for candidate in candidates if (change := self.change_now(candidate))]
         if changes and not (order.consent is not None and order.consent(changes)):
             raise _without_consent(changes, asked=order.consent is not None)
         told = {change.skill_id: frozenset(change.widened) for change in changes}
         return {candidate.skill_id: told.get(candidate.skill_id, frozenset()) for candidate in candidates}
 
-    def _change_now(self, candidate: Candidate) -> PowerChange | None:
+    def change_now(self, candidate: Candidate) -> PowerChange | None:
         """The change against the version that serves at this moment; nobody deletes that meanwhile."""
         with self.versions.locked(candidate.skill_id):
             return self._change(candidate)
@@ -222,7 +228,7 @@ class Pipeline:
                     self.ledger.end(log, skill_id, current, "unchanged")
                     pruned = self.prune(skill_id, operation)  # what an installation that was killed did not come to
                     return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
-                self._signed(candidate, order)
+                self.signed(candidate, order)
                 change = self._change(candidate)
                 if change and not agreed.issuperset(change.widened):  # somebody else installed meanwhile
                     raise _without_consent([change], asked=False)
@@ -354,7 +360,7 @@ def _without_consent(changes: Sequence[PowerChange], *, asked: bool) -> ConsentR
     )
 
 
-def _folder_name(path: str, source: Source) -> str:
+def folder_name(path: str, source: Source) -> str:
     """The name of the folder a skill came in, which stands in for a name without Latin letters (D-4)."""
     name = (path if path != "." else source.path or source.address).rstrip("/").rpartition("/")[2]
     for suffix in _SUFFIXES:

@@ -6,6 +6,8 @@ exactly these words before it is installed.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -71,6 +73,12 @@ class PowerChange:
     before: Powers
     after: Powers
     widened: tuple[str, ...]
+
+    @property
+    def consent(self) -> str:
+        """A name for exactly this change: who agrees to it agrees to no other."""
+        text = json.dumps(self.to_dict(), sort_keys=True, default=str)
+        return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
         """The change as plain data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from skillyard.packages import Source
@@ -23,7 +24,9 @@ def without_query(address: str) -> str:
 
 
 def shown_source(source: Source) -> str:
-    """A source as a person would write it."""
+    """A source as a person would write it; of an upload, the name of the file."""
+    if source.kind == "upload":
+        return f"{PurePath(source.address).name} (uploaded)"
     return (
         without_query(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
     )

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from skillyard.errors import SkillNotFound
+from skillyard.errors import InvalidSource, SkillNotFound
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.archive import restored
 from skillyard.registry.discarding import discard, discard_all
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.registry.backfill import Backfilled
     from skillyard.registry.candidate import Scanner
+    from skillyard.registry.inspection import Inspected
     from skillyard.registry.ledger import Ledger, OpenLog
     from skillyard.registry.work import Operation as WorkOperation
 
@@ -153,6 +154,7 @@ class Registry:
         activate: bool = True,
         installed_at: datetime | None = None,
         progress: Progress | None = None,
+        operation_id: str | None = None,
     ) -> InstallReport:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
 
@@ -160,7 +162,8 @@ class Registry:
         the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
         alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`. Without
         `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is when
-        such a version was installed elsewhere: it takes its place among the others by that.
+        such a version was installed elsewhere: it takes its place among the others by that. `operation_id`, from
+        `new_operation_id`, is for who wants to follow it while it goes on.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -183,8 +186,20 @@ class Registry:
                 activate=activate,
                 installed_at=installed_at and min(installed_at, datetime.now(UTC)),
                 progress=progress,
+                operation_id=operation_id,
             )
         )
+
+    def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[Inspected, ...]:
+        """What would be installed from a source, looked at as closely as an installation does, and installed not at all.
+
+        Raises:
+            InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.
+        """
+        from skillyard.registry.inspection import inspect
+
+        found = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
+        return inspect(self._pipeline(), Order(found, tuple(skills)))
 
     def update(
         self,
@@ -194,14 +209,21 @@ class Registry:
         force: bool = False,
         accept_signer: bool = False,
         progress: Progress | None = None,
+        operation_id: str | None = None,
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
         Raises:
+            InvalidSource: it was uploaded, and comes from nowhere.
             SkillyardError: as `install`; it is not installed.
         """
         skill = self.skill(name)
         origin = self.current(skill.skill_id).origin
+        if origin.get("kind") == "upload":
+            raise InvalidSource(
+                f"{skill.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
+                hint=f"upload the new version, or `skillyard install` it: the one that is {skill.skill_id} becomes its version",
+            )
         source = source_of(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
         return self._pipeline().install(
             Order(
@@ -212,6 +234,7 @@ class Registry:
                 force=force,
                 accept_signer=accept_signer,
                 progress=progress,
+                operation_id=operation_id,
             )
         )
 
@@ -314,10 +337,10 @@ class Registry:
                 return self._pipeline().prune(skill_id, operation, keep=keep)
 
     def backfill(self) -> Backfilled:
-        """Fill the records from what is on the disk: definitions, versions, inventories and contents; safe to repeat."""
+        """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-        return backfill(self.versions_folder, self.work, self.ledger)
+        return backfill(self.versions_folder, self.work, self.ledger, self._store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 

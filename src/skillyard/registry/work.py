@@ -17,10 +17,15 @@ from typing import Final
 
 from skillyard.registry.versions import delete_tree, real_folder
 
-__all__ = ["Operation", "Work"]
+__all__ = ["Operation", "Work", "new_operation_id"]
 
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"op_[0-9a-f]{28}\.lock")
+
+
+def new_operation_id() -> str:
+    """A unique id that sorts by time."""
+    return f"op_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
 
 
 class Operation:
@@ -40,10 +45,10 @@ class Work:
         self.folder = root / ".work"
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[Operation]:
-        """A new operation; its folder is gone afterwards when it was settled."""
+    def begin(self, operation_id: str | None = None) -> Iterator[Operation]:
+        """A new operation, with an id that was made for it or another; its folder is gone afterwards when it was settled."""
         real_folder(self.folder, 0o700)
-        name = f"op_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
+        name = operation_id or new_operation_id()
         with self._gate():
             descriptor = os.open(self.folder / f"{name}.lock", _LOCK, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -8,6 +8,7 @@ one folder and leaves nothing behind. `WarmPool(k, digest)` runs jobs in sandbox
 from __future__ import annotations
 
 from skillyard.sandbox.job import Job, Limit, Probe, Result, SandboxBackend, Status, Unmet
+from skillyard.sandbox.listening import Listener, listening
 from skillyard.sandbox.network.contact import Contact
 from skillyard.sandbox.network.guarded import GuardedResponse, guarded_request
 from skillyard.sandbox.policy import Policy, effective, lowered, narrowed
@@ -21,6 +22,7 @@ __all__ = [
     "GuardedResponse",
     "Job",
     "Limit",
+    "Listener",
     "Policy",
     "Probe",
     "Result",
@@ -34,6 +36,7 @@ __all__ = [
     "effective",
     "guarded_request",
     "interpreter_for",
+    "listening",
     "lowered",
     "narrowed",
     "on_trusted_path",

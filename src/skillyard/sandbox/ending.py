@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from skillyard.sandbox.job import Status
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.listening import Ear
 
 __all__ = ["Ending", "Received"]
 
 
 class Received:
-    """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times."""
+    """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times.
 
-    __slots__ = ("_pieces", "size")
+    An `ear` hears each piece as it comes.
+    """
+
+    __slots__ = ("_pieces", "ear", "size")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
+        self.ear: Ear | None = None
         self.size = 0
 
     def add(self, piece: bytes) -> None:
         """Keep one more piece."""
         self._pieces.append(piece)
         self.size += len(piece)
+        if self.ear is not None:
+            self.ear.hear(piece)
 
     def take(self) -> bytes:
         """All of it; the pieces are let go."""
+        if self.ear is not None:
+            self.ear.end()
         whole = b"".join(self._pieces)
         self._pieces.clear()
         return whole

@@ -24,6 +24,7 @@ from skillyard.sandbox.cgroup import Cgroup, move_tree, remove_empty
 from skillyard.sandbox.ending import Ending, Received
 from skillyard.sandbox.handover import Door, receive_listener
 from skillyard.sandbox.job import Status
+from skillyard.sandbox.listening import ears
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
 from skillyard.sandbox.spawning import Command, Descriptors, Pipes, open_pipes, spawn
@@ -132,7 +133,8 @@ class Watch:
         return self._ready("job")
 
     def _hand_over(self, stdin: bytes) -> None:
-        """Give the input, and let the clock and the watchdog start."""
+        """Give the input, and let the clock and the watchdog start; whoever listens now hears this run."""
+        self.ending.stdout.ear, self.ending.stderr.ear = ears(self._policy.secret_values)
         self._write(self._stdin, stdin)
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:

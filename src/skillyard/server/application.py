@@ -14,32 +14,51 @@ from skillyard import __version__
 from skillyard.engine import flush_spans
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import definitions, discovered, health, installing, metrics, mirrored, modelcontext, runs, wellknown
+from skillyard.server import (
+    approvals,
+    definitions,
+    discovered,
+    health,
+    installing,
+    metrics,
+    mirrored,
+    modelcontext,
+    portraits,
+    runs,
+    wellknown,
+)
 from skillyard.server.guard import LocalGuard
 from skillyard.server.observing import Observer
+from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.service import Service
 from skillyard.server.stopping import Stopping
+from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
 
+GRACE_S: Final = 30  # for what is under way when the server is asked to stop
+# One module each, with its `routes`:
 _PROTOCOLS: Final = (
     health,
     metrics,
     installing,
     definitions,
+    portraits,
     discovered,
     runs,
+    approvals,
     modelcontext,
     wellknown,
     mirrored,
-)  # one module each, with its `routes`
+)
 
 
-def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True) -> FastAPI:
+def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True, grace_s: float = GRACE_S) -> FastAPI:
     """The HTTP service over a catalog and a registry, for the local user; both are let go of when it stops.
 
-    `alone` says that no other process serves the same address: what only this one knows may then be asked for again.
+    `alone` says that no other process serves the same address: what only this one knows may then be asked for again. When it is
+    asked to stop, what is under way has `grace_s` seconds.
     """
     counted, stopping = metrics.Metrics(), Stopping()
 
@@ -49,18 +68,20 @@ def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True) -> F
         async with app.state.doors.running():
             yield
             await stopping.settled()
+            await service.runs.close(stopping.left(grace_s))
         stop_counting()
         await run_in_threadpool(flush_spans)
         await run_in_threadpool(registry.close)
         await run_in_threadpool(catalog.records().close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.service = Service(catalog, registry)
+    service = app.state.service = Service(catalog, registry)
     app.state.doors = doors = modelcontext.Doors(sessions=alone)
     app.state.metrics, app.state.stopping = counted, stopping
     stopping.then(doors.stop_telling)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
+    app.include_router(page)
     answer_errors(app)
     app.add_middleware(LocalGuard)
     app.add_middleware(Observer, metrics=counted, stopping=stopping)  # before all others
@@ -80,6 +101,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):
                     del route["responses"]["422"]
+        describe_streams(found)
         for unused in ("HTTPValidationError", "ValidationError"):
             shapes.pop(unused, None)
         app.openapi_schema = found

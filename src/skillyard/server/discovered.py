@@ -12,6 +12,7 @@ from skillyard.packages import Limits
 from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
+from skillyard.server.entries import Entry, Facets, Fit, Narrowed, entry, facets, fit
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served
 from skillyard.server.shapes import Answer, Listed, listed
@@ -45,12 +46,19 @@ class Named(BaseModel):
 @routes.get("", responses=READING)
 def list_skills(
     service: Served,
+    narrowed: Narrowed,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
-) -> Listed[dict[str, Any]]:
-    """Every skill, also the broken, shadowed, disabled and denied ones, and why."""
-    found = listed(service.catalog.all(), page, limit)
-    return Listed(data=[skill.to_dict() for skill in found.data], meta=found.meta)
+) -> Listed[Entry]:
+    """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
+    found = listed(narrowed(service.catalog.all()), page, limit)
+    return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
+
+
+@routes.get("/facets", responses=READING)
+def count_facets(service: Served) -> Answer[Facets]:
+    """How many skills each value of the filters would leave."""
+    return Answer(data=facets(service.catalog.all()))
 
 
 @routes.get("/search", responses=READING)
@@ -58,9 +66,9 @@ def search(
     service: Served,
     q: Annotated[str, Query(min_length=1, max_length=2000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> Answer[list[dict[str, Any]]]:
+) -> Answer[list[Fit]]:
     """The usable skills that fit a request, the best first, each with its confidence and what matched."""
-    return Answer(data=[{**match.to_dict()} for match in service.catalog.search(q, limit)])
+    return Answer(data=[fit(match) for match in service.catalog.search(q, limit)])
 
 
 @routes.get("/file", responses=READING | WRITING | FILE, response_class=Response)

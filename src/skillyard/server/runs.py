@@ -1,25 +1,52 @@
-"""Runs over HTTP: start one and wait for it, list them, look at one with its steps."""
+"""Runs over HTTP: start one and wait or let it go on, follow it, end it, list them, look at one with its steps."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.server.callers import needs
+from skillyard.catalog import Skill
+from skillyard.engine import FINAL, Begun, RunState
+from skillyard.errors import PermissionDenied, RecordExists, RecordNotFound
+from skillyard.execution import RunError, new_run_id
+from skillyard.permissions import Approver
+from skillyard.server.callers import Asking, Caller, needs
 from skillyard.server.problems import READING, WRITING
-from skillyard.server.service import Served, nobody
-from skillyard.server.shapes import Answer
+from skillyard.server.run_events import Position, run_events
+from skillyard.server.run_shapes import RunDetail, RunEvent, RunSummary, detail, summary
+from skillyard.server.service import Served, Service, nobody
+from skillyard.server.shapes import Answer, Listed, Meta
+from skillyard.server.streams import EventStream, streaming
 
 __all__ = ["routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/runs", tags=["runs"], dependencies=[needs("skills:read")])
 
+_EXECUTE: Final = needs("runs:execute")
+_Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="the same key and request again is the same run, not a second one",
+    ),
+]
+
 
 class Order(BaseModel):
-    """What to run; with `digest` only exactly that content."""
+    """What to run; with `digest` only exactly that content.
+
+    With `wait: false` the answer comes at once, and where a rule wants somebody to be asked, the run waits for the answer.
+    `fresh` runs although a result is kept.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -27,36 +54,155 @@ class Order(BaseModel):
     parameters: dict[str, Any] = {}
     timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
     digest: str | None = Field(default=None, max_length=100)
+    fresh: bool = False
+    wait: bool = True
 
 
-@routes.post("", status_code=201, responses=WRITING, dependencies=[needs("runs:execute")])
-async def start(service: Served, body: Order) -> Answer[dict[str, Any]]:
-    """Run a skill in the sandbox and wait for the end. A script that fails is no error: `status` and `error` of the run say so.
+_ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"model": Answer[RunDetail], "description": "it goes on in the server: `wait` was false"}
+}
 
-    Where a rule wants a person to be asked, the answer is no, unless the workspace has agreed before.
+
+@routes.post("", status_code=201, responses=WRITING | _ACCEPTED, dependencies=[_EXECUTE])
+async def start(
+    service: Served, caller: Asking, body: Order, response: Response, idempotency_key: _Key = None
+) -> Answer[RunDetail]:
+    """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run say so.
+
+    Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
     """
+    run_id = _keyed(caller, idempotency_key, body) if idempotency_key else new_run_id()
+    if idempotency_key and await _known(service, run_id):
+        response.headers["Idempotency-Replayed"] = "true"
+    else:
+        try:
+            await _begun(service, caller, body, run_id)
+        except RecordExists:  # the same request came twice at one moment
+            response.headers["Idempotency-Replayed"] = "true"
+    if body.wait:
+        await service.runs.ended(run_id)
+    else:
+        response.status_code = 202
+    return Answer(data=detail(await run_in_threadpool(service.catalog.records().journal.get, run_id)))
+
+
+async def _begun(service: Service, caller: Caller, body: Order, run_id: str) -> None:
+    """Begin the run; one that is waited for raises what kept it from starting."""
     skill = await run_in_threadpool(service.catalog.get, body.skill)
-    run = await service.catalog.run(
-        skill,
-        body.parameters,
-        timeout_ms=body.timeout_ms,
-        digest=body.digest,
-        approver=nobody(),
-    )
-    return Answer(data={**run.to_dict()})
+    service.catalog.gate().check(skill)
+    approver = nobody() if body.wait else service.questions.asker(caller.name, run_id)
+    consent = _consent(service, caller, skill, body, approver)
+    digest = body.digest
+    if body.wait and consent is not None:
+        digest, consent = await consent() or digest, None
+    runner = service.catalog.executor(timeout_ms=body.timeout_ms, prewarm=0)
+    engine = service.catalog.engine().through(runner)
+    begun: Begun = await service.runs.begin(
+        engine.begin(
+            skill, body.parameters, context={"userId": service.owner(caller)}, digest=digest, fresh=body.fresh, run_id=run_id,
+            consent=consent,
+        )
+    )  # fmt: skip
+    if body.wait:
+        await service.runs.ended(run_id)
+        begun.ended.result()
+
+
+def _consent(
+    service: Service, caller: Caller, skill: Skill, body: Order, approver: Approver
+) -> Callable[[], Awaitable[str | None]] | None:
+    """What asks before the run; None where no rule wants it."""
+    if service.catalog.rules().decide(skill) != "ask":
+        return None
+    gate = service.catalog.gate(approver)
+
+    async def asked() -> str | None:
+        agreed = (await gate.consent(skill, session=service.owner(caller))).digest
+        if body.digest is not None and agreed is not None and body.digest != agreed:
+            raise PermissionDenied("the skill is not the content that the request names", hint="look at it, and ask again")
+        return agreed
+
+    return asked
+
+
+def _keyed(caller: Caller, key: str, body: Order) -> str:
+    """The id of the run that this key and request mean: 16 digits of the key, 10 of the request."""
+    whose = _digest([caller.organisation, caller.name, key])
+    return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'wait'}))[:10]}"
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+async def _known(service: Service, run_id: str) -> bool:
+    """Whether the run is there already.
+
+    Raises:
+        RecordExists: the key was used for another request.
+    """
+    try:
+        record = await run_in_threadpool(service.catalog.records().journal.get, run_id[:20])
+    except RecordNotFound:
+        return False
+    if record.id != run_id:
+        raise RecordExists("this Idempotency-Key was used for another request", hint="use a new key for each request")
+    return True
 
 
 @routes.get("", responses=READING)
 def list_runs(
     service: Served,
-    skill: Annotated[str | None, Query(max_length=300)] = None,
+    skill: Annotated[str | None, Query(max_length=300, description="an id or a name")] = None,
+    state: Annotated[list[RunState], Query(max_length=6)] = [],  # noqa: B006 # FastAPI makes a new one
+    status: Annotated[list[str], Query(max_length=10, description="how the process ended: ok, error, timeout, …")] = [],  # noqa: B006
+    since: Annotated[AwareDatetime | None, Query(description="asked for at that time or later")] = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
-) -> Answer[list[dict[str, Any]]]:
-    """The newest runs, the newest first."""
-    return Answer(data=[run.summary() for run in service.catalog.records().journal.list(skill=skill, limit=limit)])
+) -> Listed[RunSummary]:
+    """The runs, the newest first."""
+    journal = service.catalog.records().journal
+    moment = since.astimezone(UTC) if since else None
+    total = journal.count(skill=skill, states=state, statuses=status, since=moment)
+    found = journal.list(skill=skill, states=state, statuses=status, since=moment, limit=limit, offset=(page - 1) * limit)
+    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    return Listed(data=[summary(record) for record in found], meta=meta)
 
 
 @routes.get("/{run_id}", responses=READING)
-def get_run(service: Served, run_id: str) -> Answer[dict[str, Any]]:
-    """One run with its steps, logs and output."""
-    return Answer(data=service.catalog.records().journal.get(run_id).to_dict())
+def get_run(service: Served, run_id: str) -> Answer[RunDetail]:
+    """One run with its steps, logs and output; an id may be cut to 8 characters or more while it means one run."""
+    return Answer(data=detail(service.catalog.records().journal.get(run_id)))
+
+
+@routes.post("/{run_id}/cancel", responses=WRITING, dependencies=[_EXECUTE])
+async def cancel(service: Served, run_id: str) -> Answer[RunDetail]:
+    """End a run that waits or works, whichever process carries it; one that has ended stays as it is."""
+    journal = service.catalog.records().journal
+    record = await run_in_threadpool(journal.get, run_id)
+    if record.state not in FINAL:
+        if await service.catalog.engine().cancel(record.id):
+            await service.runs.ended(record.id)
+        error = RunError("CANCELLED", "the run was cancelled")
+        await run_in_threadpool(journal.stop, record.id, "cancelled", error)
+        record = await run_in_threadpool(journal.get, record.id)
+    return Answer(data=detail(record))
+
+
+@routes.get(
+    "/{run_id}/events",
+    response_class=EventStream,
+    responses=READING | streaming(RunEvent, "RunEvent", "state, asked, log, step, end"),
+)
+async def follow(
+    service: Served, run_id: str, last_event_id: Annotated[str | None, Header(max_length=100)] = None
+) -> EventStream:
+    """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
+
+    The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
+    `step` what it did (told when it ends), `end` the whole run.
+    """
+    journal = await run_in_threadpool(lambda: service.catalog.records().journal)
+    record = await run_in_threadpool(journal.get, run_id)
+    events = run_events(record.id, Position.read(last_event_id), journal, service.runs, service.questions)
+    return EventStream(events)

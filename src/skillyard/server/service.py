@@ -15,18 +15,26 @@ from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.permissions import PolicyApprover
 from skillyard.registry import InstalledSkill, Registry
+from skillyard.server.callers import Caller
 from skillyard.server.changing import Changing
+from skillyard.server.desk import RunDesk
+from skillyard.server.questions import Questions
 
 __all__ = ["Served", "Service", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The rooms below, as one application uses them; `changing` is held while the catalog is changed."""
+    """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
+
+    `runs` go on after their request was answered, `questions` wait for somebody to answer them.
+    """
 
     catalog: Catalog
     registry: Registry
     changing: Changing = field(init=False)
+    runs: RunDesk = field(default_factory=RunDesk)
+    questions: Questions = field(default_factory=Questions)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changing", Changing(self.catalog.data_directory))
@@ -35,6 +43,10 @@ class Service:
         """See what other processes that serve the same folder have changed."""
         if self.changing.elsewhere():
             await run_in_threadpool(self.changing.look, self.catalog.refresh)
+
+    def owner(self, caller: Caller) -> str:
+        """Whose memories and sessions a caller's are."""
+        return f"{caller.organisation}/{caller.name}"
 
     def refresh(self) -> dict[str, list[str]]:
         """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""

@@ -62,7 +62,7 @@ def serve(
         )
     if not 1 <= how.workers <= _MOST_PROCESSES:
         raise InvalidInput(f"{how.workers} processes", hint=f"choose 1 to {_MOST_PROCESSES}")
-    make = functools.partial(_application, open_both, alone=how.workers == 1)
+    make = functools.partial(_application, open_both, alone=how.workers == 1, grace_s=how.drain_s + how.grace_s)
     with _listen(host, port) as listening:
         shown = f"[{host}]" if ":" in host else host
         announce = functools.partial(ready, f"http://{shown}:{listening.getsockname()[1]}") if ready else lambda: None
@@ -115,10 +115,10 @@ def serve_here(
         raise SkillyardError("the server did not start", hint="its log says why")
 
 
-def _application(open_both: Opening, *, alone: bool) -> FastAPI:
+def _application(open_both: Opening, *, alone: bool, grace_s: float) -> FastAPI:
     from skillyard.server.application import create_app
 
-    return create_app(*open_both(), alone=alone)
+    return create_app(*open_both(), alone=alone, grace_s=grace_s)
 
 
 def _listen(host: str, port: int) -> socket.socket:

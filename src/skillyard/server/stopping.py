@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -19,6 +20,7 @@ class Stopping:
         self.begun = False
         self._then: list[Callable[[], object]] = []
         self._under_way = 0
+        self._at = 0.0
 
     def then(self, do: Callable[[], object]) -> None:
         """Have something done when the server begins to stop."""
@@ -27,9 +29,13 @@ class Stopping:
     def begin(self) -> None:
         """From now on the server takes leave; the second time nothing happens."""
         if not self.begun:
-            self.begun = True
+            self.begun, self._at = True, time.monotonic()
             for do in self._then:
                 do()
+
+    def left(self, seconds: float) -> float:
+        """How much is left of so many seconds since it began."""
+        return max(0.0, seconds - (time.monotonic() - self._at)) if self.begun else seconds
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:

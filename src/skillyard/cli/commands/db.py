@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.opening import configured_database
 from skillyard.cli.screen import counted
 
@@ -20,10 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `db` takes."""
     parser.add_argument(
         "action",
-        choices=("status", "upgrade", "backfill"),
+        choices=("status", "upgrade", "backfill", "copy"),
         help="status tells where the records are, and ends with 1 when their tables are not up to date; upgrade mends that; "
-        "backfill writes down installed skills that are on the disk, with their text and files",
+        "backfill writes down installed skills that are on the disk, with their text and files, and puts their packages into "
+        "the store, when one is configured; copy brings all records into another database",
     )
+    parser.add_argument("--to", metavar="URL", help="with copy: the other database; what it has already is not copied again")
+    parser.add_argument("--check", action="store_true", help="with copy: change nothing; end with 1 when something is lacking")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,12 +34,33 @@ def run(arguments: argparse.Namespace) -> int:
     from skillyard.database import Database  # half a second
 
     data, configured = configured_database(arguments)
+    if arguments.action == "copy":
+        return _copy(arguments, data, Database.open(data, configured))
     database = Database.open(data, configured, migrate=False)
     if arguments.action == "backfill":
         return _backfill(arguments)
     if arguments.action == "upgrade":
         database.upgrade()
     return _tell(arguments.screen, database)
+
+
+def _copy(arguments: argparse.Namespace, data: str, source: Database) -> int:
+    from skillyard.database import Database, compare_records, copy_records
+
+    screen: Screen = arguments.screen
+    if not arguments.to:
+        raise UsageProblem("where to is not said", hint="skillyard db copy --to postgresql://user@host/skillyard")
+    target = Database.open(data, arguments.to)
+    if target.name == source.name:
+        raise UsageProblem(f"{source.name} is the database that is copied", hint="name another one with --to")
+    tables = (compare_records if arguments.check else copy_records)(source, target)
+    lacking = sum(table.new for table in tables)
+    if screen.as_json:
+        screen.data({"from": source.name, "to": target.name, "tables": [table.to_dict() for table in tables]})
+    else:
+        rows = ((table.table, f"{table.rows:,}", f"{table.new:,}") for table in tables)
+        screen.table(rows, header=("TABLE", "ROWS", "LACKING" if arguments.check else "COPIED"))
+    return FAILURE if arguments.check and lacking else OK
 
 
 def _backfill(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import OK
 from skillyard.cli.opening import open_catalog
-from skillyard.cli.portrait import draw_portrait, take_portrait
+from skillyard.cli.portrait import draw_portrait
+from skillyard.portrait import take_portrait
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen

@@ -1,0 +1,123 @@
+"""All records from one database into another, of either kind: proven row by row, and taken up again where it was cut off.
+
+Rows that are there already stay as they are when they are the same; another row under the same key stops the copy. What is
+about processes that live now (workers, runs on their way to one) stays behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import func, select, tuple_
+
+from skillyard.database.dialects import continue_numbers, insert_if_new
+from skillyard.database.tables import METADATA, handovers, worker_pools, workers
+from skillyard.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, RowMapping, Table
+
+    from skillyard.database.connection import Database
+
+__all__ = ["CopiedTable", "compare_records", "copy_records"]
+
+_TRANSIENT: Final = (handovers, worker_pools, workers)
+_ROWS: Final = 500
+Progress = Callable[[str, int], object]
+"""Told the table, and how many of its rows were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    """One table: rows in the source, how many of them were new to the target, and how many more the target has."""
+
+    table: str
+    rows: int
+    new: int
+    extra: int
+
+    def to_dict(self) -> dict[str, object]:
+        """The table as plain data."""
+        return {"table": self.table, "rows": self.rows, "new": self.new, "extra": self.extra}
+
+
+def copy_records(source: Database, target: Database, *, progress: Progress | None = None) -> tuple[CopiedTable, ...]:
+    """Bring every record of `source` into `target`, and read each again there; nothing else may write to the two meanwhile.
+
+    Raises:
+        InvalidInput: `target` holds another row under a key of `source`; what was copied before stays.
+        DatabaseUnavailable: one of the two cannot be used.
+    """
+    done = []
+    for table in _tables():
+        rows, before = 0, _count(target, table)
+        with source.read() as reading, closing(_batches(reading, table)) as batches:
+            for batch in batches:
+                with target.write() as writing:
+                    insert_if_new(writing, table, batch)
+                with target.read() as checking:
+                    _prove(checking, table, batch, target.name)
+                rows += len(batch)
+                if progress is not None:
+                    progress(table.name, rows)
+        with target.write() as writing:
+            continue_numbers(writing, table)
+        after = _count(target, table)
+        done.append(CopiedTable(table.name, rows, after - before, after - rows))
+    return tuple(done)
+
+
+def compare_records(source: Database, target: Database) -> tuple[CopiedTable, ...]:
+    """What a copy would do: `new` counts the rows that `target` lacks.
+
+    Raises:
+        InvalidInput: `target` holds another row under a key of `source`.
+        DatabaseUnavailable: one of the two cannot be used.
+    """
+    done = []
+    for table in _tables():
+        rows = new = 0
+        with source.read() as reading, target.read() as checking, closing(_batches(reading, table)) as batches:
+            for batch in batches:
+                there = _prove(checking, table, batch, target.name, whole=False)
+                rows, new = rows + len(batch), new + len(batch) - there
+        done.append(CopiedTable(table.name, rows, new, _count(target, table) - rows + new))
+    return tuple(done)
+
+
+def _tables() -> list[Table]:
+    """Those that are copied, the ones others refer to first."""
+    return [table for table in METADATA.sorted_tables if table not in _TRANSIENT]
+
+
+def _batches(connection: Connection, table: Table) -> Generator[Sequence[RowMapping]]:
+    query = select(table).order_by(*table.primary_key).execution_options(yield_per=_ROWS)
+    with connection.execute(query).mappings() as rows:
+        yield from rows.partitions()
+
+
+def _prove(connection: Connection, table: Table, batch: Sequence[RowMapping], name: str, *, whole: bool = True) -> int:
+    """How many rows of `batch` are in the table; each that is there must be the same.
+
+    Raises:
+        InvalidInput: one is another, or with `whole` is not there.
+    """
+    keys = list(table.primary_key)
+    wanted = {tuple(row[key.name] for key in keys): dict(row) for row in batch}
+    query = select(table).where(tuple_(*keys).in_(list(wanted)))
+    found = {tuple(row[key.name] for key in keys): dict(row) for row in connection.execute(query).mappings()}
+    wrong = [key for key, row in wanted.items() if found.get(key, None if whole else row) != row]
+    if wrong:
+        shown = ", ".join(str(part) for part in wrong[0])
+        raise InvalidInput(
+            f"{name} holds another row of {table.name} under {shown[:200]}", hint="copy into a database that is empty"
+        )
+    return len(found)
+
+
+def _count(database: Database, table: Table) -> int:
+    with database.read() as connection:
+        return connection.execute(select(func.count()).select_from(table)).scalar_one()

@@ -1,0 +1,104 @@
+"""Approvals over HTTP: what the workspace agreed to, and the questions that runs wait for an answer to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from skillyard.errors import RecordNotFound
+from skillyard.permissions import ApprovalAnswer
+from skillyard.server.callers import needs
+from skillyard.server.problems import READING, WRITING
+from skillyard.server.questions import Question
+from skillyard.server.service import Served
+from skillyard.server.shapes import Answer
+
+__all__ = ["routes"]
+
+routes: Final = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], dependencies=[needs("admin")])
+
+
+class Approval(BaseModel):
+    """That a skill may be used in a workspace for as long as its content has the `digest`."""
+
+    workspace: str
+    skill_id: str
+    digest: str
+    approved_at: str
+
+
+class Revoked(BaseModel):
+    """Of which skill every approval was taken back."""
+
+    skill_id: str
+
+
+class PendingQuestion(BaseModel):
+    """The question whether a skill, with exactly this content, may be used; after `expires_at` the answer is no."""
+
+    id: str
+    title: str
+    skill_id: str
+    skill_name: str
+    description: str
+    digest: str
+    run_id: str | None
+    asked_by: str
+    asked_at: datetime
+    expires_at: datetime
+
+
+class Verdict(BaseModel):
+    """Yes this `once`, for the `session` of who asks (`always` means the same), for the `workspace`, or `reject`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    decision: Literal["once", "session", "always", "workspace", "reject"]
+    reason: str | None = Field(default=None, max_length=500)
+
+
+@routes.get("", responses=READING)
+def list_approvals(service: Served) -> Answer[list[Approval]]:
+    """What the workspace agreed to, by skill."""
+    approved = service.catalog.approvals().store.approved()
+    return Answer(data=[Approval.model_validate(one.to_dict()) for one in approved])
+
+
+@routes.delete("", responses=WRITING)
+def revoke(service: Served, skill: Annotated[str, Query(min_length=1, max_length=300)]) -> Answer[Revoked]:
+    """Take back every approval of a skill (its id as the list has it): for the workspace, and for sessions."""
+    if not service.catalog.approvals().revoke(skill):
+        raise RecordNotFound(f"nothing was approved for {skill!r}", hint="GET /api/v1/approvals lists what was")
+    return Answer(data=Revoked(skill_id=skill))
+
+
+@routes.get("/questions", responses=READING)
+async def list_questions(service: Served) -> Answer[list[PendingQuestion]]:
+    """The questions that are open, the oldest first."""
+    return Answer(data=[_shown(question) for question in service.questions.open()])
+
+
+@routes.post("/questions/{question_id}", responses=WRITING)
+async def answer_question(service: Served, question_id: str, body: Verdict) -> Answer[PendingQuestion]:
+    """Answer a question; the run that waits for it goes on, or has failed."""
+    answer = ApprovalAnswer.parse(body.decision, body.reason)
+    return Answer(data=_shown(service.questions.answer(question_id, answer)))
+
+
+def _shown(question: Question) -> PendingQuestion:
+    request = question.request
+    return PendingQuestion(
+        id=question.id,
+        title=request.title,
+        skill_id=request.skill_id,
+        skill_name=request.skill_name,
+        description=request.description,
+        digest=request.digest,
+        run_id=question.run_id,
+        asked_by=question.asked_by,
+        asked_at=question.asked_at,
+        expires_at=question.expires_at,
+    )

@@ -1,0 +1,124 @@
+"""The skills of the catalog as answers: one entry each, those that filters leave, and how many each filter would."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import Depends, Query
+from pydantic import BaseModel
+
+from skillyard.catalog import Skill, Source, Status
+from skillyard.search import Match
+
+__all__ = ["Entry", "Facets", "Finding", "Fit", "Narrowed", "entry", "facets", "fit"]
+
+
+class Finding(BaseModel):
+    """What was found in a SKILL.md, where, and how to mend it."""
+
+    rule: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    file: str
+    line: int
+    fix: str | None
+
+
+class Entry(BaseModel):
+    """One skill of the catalog: the shape of `skillyard list --json`, and what a list of skills shows beside it."""
+
+    id: str
+    name: str
+    description: str
+    source: Source
+    directory: str
+    status: Status
+    reason: str | None
+    diagnostics: list[Finding]
+    display_name: str | None
+    version: str | None
+    kind: str
+    tags: list[str]
+    has_entry: bool
+    model_invocable: bool
+
+
+class Fit(BaseModel):
+    """A skill that fits a request: how sure that is (0 to 1), and the words of each field that it shares with the request."""
+
+    id: str
+    name: str
+    confidence: float
+    matched: list[str]
+    duplicates: list[str] = []
+    skill: Entry
+
+
+class Facets(BaseModel):
+    """How many skills there are of each source and status, and the hundred most frequent tags."""
+
+    source: dict[str, int]
+    status: dict[str, int]
+    tag: dict[str, int]
+
+
+def entry(skill: Skill) -> Entry:
+    """The skill as an answer."""
+    return Entry.model_validate(
+        {
+            **skill.to_dict(),
+            "display_name": skill.display_name,
+            "version": skill.version,
+            "kind": skill.kind,
+            "tags": list(skill.tags),
+            "has_entry": skill.has_entry,
+            "model_invocable": skill.model_invocable,
+        }
+    )
+
+
+def fit(match: Match) -> Fit:
+    """The match as an answer."""
+    return Fit.model_validate({**match.to_dict(), "skill": entry(match.skill)})
+
+
+def facets(skills: Iterable[Skill]) -> Facets:
+    """Count the skills."""
+    listed = list(skills)
+    tags = Counter(tag for skill in listed for tag in skill.tags)
+    return Facets(
+        source=dict(Counter(skill.source for skill in listed)),
+        status=dict(Counter(skill.status for skill in listed)),
+        tag=dict(tags.most_common(100)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Narrowed:
+    """Which skills a list shall hold; `text` is part of an id, a name or a description."""
+
+    source: Annotated[Source | None, Query()] = None
+    status: Annotated[Status | None, Query()] = None
+    tag: Annotated[str | None, Query(max_length=200)] = None
+    text: Annotated[str, Query(max_length=200)] = ""
+
+    def __call__(self, skills: Sequence[Skill]) -> Sequence[Skill]:
+        """Those of the skills that are meant, in their order."""
+        if self.source is None and self.status is None and self.tag is None and not self.text:
+            return skills
+        return [skill for skill in skills if self._holds(skill)]
+
+    def _holds(self, skill: Skill) -> bool:
+        wanted = self.text.casefold().strip()
+        return (
+            self.source in (None, skill.source)
+            and self.status in (None, skill.status)
+            and (self.tag is None or self.tag in skill.tags)
+            and (not wanted or wanted in f"{skill.id}\n{skill.name}\n{skill.description}".casefold())
+        )
+
+
+Narrowed = Annotated[_Narrowed, Depends()]

@@ -1,0 +1,173 @@
+"""One skill looked at closely: everything about it, what a scanner says, and what other clients make of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from skillyard.catalog import Skill, Status
+from skillyard.portrait import take_portrait
+from skillyard.server.callers import needs
+from skillyard.server.entries import Entry, entry
+from skillyard.server.problems import READING, WRITING
+from skillyard.server.service import Served, Service
+from skillyard.server.shapes import Answer
+
+__all__ = ["routes"]
+
+routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"], dependencies=[needs("skills:read")])
+
+_Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
+
+
+class RootOf(BaseModel):
+    """The folder that a skill was found below."""
+
+    path: str
+    source: str
+    status: str
+    reason: str | None = None
+
+
+class FileOf(BaseModel):
+    """One file of a skill; `size` in bytes."""
+
+    name: str
+    type: Literal["markdown", "script", "template", "other"]
+    size: int
+
+
+class Namesake(BaseModel):
+    """Another skill of the same name."""
+
+    id: str
+    status: Status
+    directory: str
+
+
+class RulingOf(BaseModel):
+    """What the rules say about a skill, and the pattern of the one that decides."""
+
+    decision: Literal["allow", "ask", "deny"]
+    pattern: str | None
+
+
+class RunOf(BaseModel):
+    """Whether a skill can run, by which script, and one sentence about it."""
+
+    possible: bool
+    entry: str | None
+    story: str
+
+
+class PowersOf(BaseModel):
+    """What a skill may do; `tools` is null when it does not limit itself to any."""
+
+    scripts: list[str]
+    hosts: list[str]
+    environment: list[str]
+    tools: list[str] | None
+    packages: list[str]
+    servers: list[str]
+    hidden: list[str]
+    filesystem: str
+    timeout_ms: int
+    memory_mb: int
+
+
+class PortraitOf(Entry):
+    """Everything about one skill."""
+
+    path: str
+    root: RootOf
+    allowed_tools: list[str]
+    front_matter: dict[str, Any]
+    input_schema: dict[str, Any] | None
+    files: list[FileOf]
+    inventory: dict[str, Any]
+    digest: str
+    namesakes: list[Namesake]
+    permission: RulingOf
+    run: RunOf
+    powers: PowersOf | None
+
+
+class HarmFound(BaseModel):
+    """One finding of the scanner; `allowed` is why the operator suppressed it, `claimed` what the skill says in its defence."""
+
+    rule: str
+    severity: Literal["high", "medium", "low", "info"]
+    message: str
+    why: str
+    file: str
+    line: int
+    column: int
+    evidence: str
+    fix: str
+    allowed: str | None
+    expired: str | None
+    claimed: str | None
+
+
+class NotScanned(BaseModel):
+    """A file that was not read, and why."""
+
+    file: str
+    reason: str
+
+
+class ScanOf(BaseModel):
+    """What the scanner found, the gravest first: advice, nothing is blocked or allowed by it."""
+
+    worst: Literal["high", "medium", "low", "info"] | None
+    findings: list[HarmFound]
+    files: list[str]
+    skipped: list[NotScanned]
+
+
+class LoadingBy(BaseModel):
+    """What one client makes of a skill: the name and description it shows, problems that keep it out, and notes."""
+
+    client: Literal["claude", "codex", "gemini", "opencode", "api"]
+    loads: bool
+    name: str
+    description: str
+    problems: list[str]
+    notes: list[str]
+
+
+@routes.get("/skill", responses=READING)
+def look_at(service: Served, skill: _Name) -> Answer[PortraitOf]:
+    """Everything about one skill, whatever its status: what its header says, its files, what it may do, whether it can run."""
+    portrait = take_portrait(service.catalog, service.catalog.get(skill))
+    powers, schema = portrait.powers, portrait.input_schema
+    told = portrait.to_dict() | entry(portrait.skill).model_dump()
+    told |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
+    return Answer(data=PortraitOf.model_validate(told))
+
+
+@routes.get("/scan", responses=READING | WRITING)
+def scan(service: Served, skill: _Name) -> Answer[ScanOf]:
+    """Look for harm in the files of a skill now; nothing of it is run."""
+    from skillyard.scanner import scan_skill
+
+    found = _readable(service, skill)
+    report = scan_skill(found.directory, suppressions=service.catalog.suppressions())
+    return Answer(data=ScanOf.model_validate(report.to_dict()))
+
+
+@routes.get("/clients", responses=READING | WRITING)
+def loading(service: Served, skill: _Name) -> Answer[list[LoadingBy]]:
+    """Which clients load a skill, under which name and description, and why one does not."""
+    from skillyard.interop import check_clients
+
+    found = _readable(service, skill)
+    return Answer(data=[LoadingBy.model_validate(client.to_dict()) for client in check_clients(found.directory)])
+
+
+def _readable(service: Service, name: str) -> Skill:
+    found = service.catalog.get(name)
+    service.admit(found)
+    return found

@@ -1,0 +1,42 @@
+"""`skillyard db copy`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillyard.cli import main
+
+
+def test_records_move_and_the_command_says_what_is_lacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SKILLYARD_DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "tidy"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies up. Use when asked to.\n---\nDo it.\n")
+    assert main(["install", str(folder)]) == 0
+    there = f"sqlite:///{tmp_path}/other.db"
+    assert main(["db", "copy", "--to", there, "--check"]) == 1
+    assert main(["db", "copy", "--to", there]) == 0
+    assert main(["db", "copy", "--to", there, "--check"]) == 0
+    capsys.readouterr()
+    assert main(["--json", "db", "copy", "--to", there]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"table": "skill_versions", "rows": 1, "new": 0, "extra": 0} in told["tables"]
+
+
+def test_copying_nowhere_or_onto_itself_is_a_mistake_of_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SKILLYARD_DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["db", "copy"]) == 2
+    assert main(["db", "copy", "--to", f"sqlite:///{tmp_path}/home/skillyard.db"]) == 2
+    assert main(["db", "copy", "--to", "mysql://x/y"]) == 1
+    assert "PostgreSQL" in capsys.readouterr().err

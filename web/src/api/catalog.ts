@@ -1,0 +1,39 @@
+/** Questions about the skills that can be seen. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { answer, api, whole } from "./client";
+import type { components, paths } from "./schema";
+
+export type Entry = components["schemas"]["Entry"];
+export type Fit = components["schemas"]["Fit"];
+export type Narrowing = Omit<NonNullable<paths["/api/v1/catalog"]["get"]["parameters"]["query"]>, "page" | "limit">;
+
+/** How many skills one page of the list holds. */
+export const CATALOG_PAGE = 100;
+
+export const catalogQuery = (narrowing: Narrowing) =>
+  infiniteQueryOptions({
+    queryKey: ["catalog", "list", narrowing],
+    queryFn: ({ signal, pageParam }) =>
+      whole(api.GET("/api/v1/catalog", { params: { query: { ...narrowing, page: pageParam, limit: CATALOG_PAGE } }, signal })),
+    initialPageParam: 1,
+    getNextPageParam: ({ meta }) => (meta.page < meta.totalPages ? meta.page + 1 : undefined),
+    placeholderData: keepPreviousData,
+  });
+
+export const facetsQuery = () =>
+  queryOptions({
+    queryKey: ["catalog", "facets"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/facets", { signal })),
+  });
+
+/** The usable skills that fit what somebody wants, the best first. */
+export const searchQuery = (q: string, limit: number) =>
+  queryOptions({
+    queryKey: ["catalog", "search", q, limit],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/search", { params: { query: { q, limit } }, signal })),
+    placeholderData: keepPreviousData,
+  });
+
+/** Look at the folders again. */
+export const refreshCatalog = () => answer(api.POST("/api/v1/catalog/refresh"));

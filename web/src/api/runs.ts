@@ -1,0 +1,97 @@
+/** Questions about runs, and one run as it goes on. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useReducer } from "react";
+
+import { answer, api, whole } from "./client";
+import { isOver, type RunState } from "./runStates";
+import type { components } from "./schema";
+
+export type RunSummary = components["schemas"]["RunSummary"];
+export type RunDetail = components["schemas"]["RunDetail"];
+export type RunStep = components["schemas"]["RunStep"];
+export type RunAsked = components["schemas"]["RunAsked"];
+type RunEvent = components["schemas"]["RunEvent"];
+
+export interface RunNarrowing {
+  skill?: string | undefined;
+  state?: RunState | undefined;
+}
+
+export const runsQuery = ({ skill, state }: RunNarrowing, limit = 50) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", "list", skill, state, limit],
+    queryFn: ({ signal, pageParam }) =>
+      whole(
+        api.GET("/api/v1/runs", {
+          params: { query: { ...(skill ? { skill } : {}), ...(state ? { state: [state] } : {}), page: pageParam, limit } },
+          signal,
+        }),
+      ),
+    initialPageParam: 1,
+    getNextPageParam: ({ meta }) => (meta.page < meta.totalPages ? meta.page + 1 : undefined),
+    placeholderData: keepPreviousData,
+    // Runs begin and end elsewhere too: at a terminal, in an agent.
+    refetchInterval: ({ state: { data } }) =>
+      data?.pages.some((page) => page.data.some((run) => !isOver(run.state))) ? 1_500 : 10_000,
+  });
+
+export const runQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["runs", "one", id],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run_id}", { params: { path: { run_id: id } }, signal })),
+    refetchInterval: ({ state: { data } }) => (data && !isOver(data.state) ? 4_000 : false), // where no events come through
+  });
+
+export const cancelRun = (id: string) => answer(api.POST("/api/v1/runs/{run_id}/cancel", { params: { path: { run_id: id } } }));
+
+/** What a run that goes on has told since the page looks. */
+export interface Heard {
+  state: RunState | undefined;
+  stdout: string;
+  stderr: string;
+  steps: readonly RunStep[];
+  asked: RunAsked | undefined;
+}
+
+const NOTHING: Heard = { state: undefined, stdout: "", stderr: "", steps: [], asked: undefined };
+
+function hear(before: Heard, told: RunEvent | "again"): Heard {
+  if (told === "again") return NOTHING;
+  switch (told.event) {
+    case "state":
+      return { ...before, state: told.state, asked: told.state === "running" ? undefined : before.asked };
+    case "log":
+      return { ...before, [told.stream]: before[told.stream] + told.text };
+    case "step":
+      return { ...before, steps: [...before.steps, told.step] };
+    case "asked":
+      return { ...before, asked: told };
+    case "end":
+      return { ...before, state: told.run.state, asked: undefined };
+  }
+}
+
+/** One run, and what it tells while it goes on. */
+export function useRun(id: string) {
+  const query = useQuery(runQuery(id));
+  const cache = useQueryClient();
+  const [heard, tell] = useReducer(hear, NOTHING);
+  const goesOn = query.data !== undefined && !isOver(query.data.state);
+  useEffect(() => {
+    if (!goesOn) return;
+    tell("again");
+    const source = new EventSource(`/api/v1/runs/${encodeURIComponent(id)}/events`);
+    const take = ({ data }: MessageEvent<string>) => {
+      const told = JSON.parse(data) as RunEvent;
+      tell(told);
+      if (told.event === "end") {
+        source.close();
+        cache.setQueryData(runQuery(id).queryKey, told.run);
+        void cache.invalidateQueries({ queryKey: ["runs", "list"] });
+      }
+    };
+    for (const name of ["state", "log", "step", "asked", "end"]) source.addEventListener(name, take);
+    return () => source.close();
+  }, [goesOn, id, cache]);
+  return { query, heard };
+}

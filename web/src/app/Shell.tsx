@@ -1,0 +1,107 @@
+/** The frame around every page: where one can go, what can be found, how it looks. */
+import { ActionIcon, AppShell, Box, Burger, Group, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconMoon, IconSun } from "@tabler/icons-react";
+import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { useEffect } from "react";
+
+import { language, speak, useText } from "@/i18n";
+
+import { FindButton } from "./FindButton";
+import { Mark } from "./Mark";
+import { NAVIGATION } from "./navigation";
+import classes from "./Shell.module.css";
+import { SignInPlace } from "./SignInPlace";
+import { shell } from "./words";
+
+export function Shell() {
+  const t = useText(shell);
+  const [opened, { toggle, close }] = useDisclosure(false);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useEffect(close, [path, close]);
+  return (
+    <AppShell
+      header={{ height: 52 }}
+      navbar={{ width: 216, breakpoint: "sm", collapsed: { mobile: !opened } }}
+      classNames={{ main: classes.main, header: classes.header, navbar: classes.navbar }}
+      transitionDuration={120}
+    >
+      <a href="#content" className={classes.skip}>
+        {t.skip}
+      </a>
+      <AppShell.Header>
+        <Group h="100%" px="md" gap="sm" wrap="nowrap">
+          <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t.menu} />
+          <Link to="/skills" className={classes.brand}>
+            <Mark />
+            <Text component="span" fw={650} visibleFrom="xs">
+              {t.title}
+            </Text>
+          </Link>
+          <Box flex={1} />
+          <FindButton />
+          <LanguageButton />
+          <SchemeButton />
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar aria-label={t.navigation}>
+        <AppShell.Section grow className={classes.places} px="xs" py="sm">
+          {NAVIGATION.map(({ group, places }) => (
+            <Box key={group} mb="md">
+              <Text size="xs" c="dimmed" fw={600} px="sm" mb={4}>
+                {t.groups[group]}
+              </Text>
+              {places.map(({ id, to, icon: Icon }) => (
+                <NavLink
+                  key={id}
+                  component={Link}
+                  to={to}
+                  label={t.pages[id]}
+                  leftSection={<Icon size={18} stroke={1.6} />}
+                  active={path === to || path.startsWith(`${to}/`)}
+                  className={classes.place}
+                />
+              ))}
+            </Box>
+          ))}
+        </AppShell.Section>
+      </AppShell.Navbar>
+      <AppShell.Main id="content" tabIndex={-1}>
+        <Outlet />
+      </AppShell.Main>
+      <SignInPlace />
+    </AppShell>
+  );
+}
+
+function LanguageButton() {
+  const t = useText(shell);
+  return (
+    <Tooltip label={t.languageLabel}>
+      <ActionIcon
+        size="lg"
+        lang={language() === "en" ? "zh-CN" : "en"}
+        aria-label={t.languageLabel}
+        onClick={() => speak(language() === "en" ? "zh" : "en")}
+      >
+        <Text component="span" size="sm" fw={600}>
+          {language() === "en" ? "中" : "EN"}
+        </Text>
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+function SchemeButton() {
+  const t = useText(shell);
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme("light");
+  const label = scheme === "dark" ? t.light : t.dark;
+  return (
+    <Tooltip label={label}>
+      <ActionIcon size="lg" aria-label={label} onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}>
+        {scheme === "dark" ? <IconSun size={18} stroke={1.6} /> : <IconMoon size={18} stroke={1.6} />}
+      </ActionIcon>
+    </Tooltip>
+  );
+}

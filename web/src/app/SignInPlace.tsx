@@ -1,0 +1,11 @@
+/** Loads the sign-in dialog when the server first wants a key. */
+import { lazy, Suspense } from "react";
+
+import { useWantedKey } from "@/api/session";
+
+const SignIn = lazy(() => import("./SignIn"));
+
+export function SignInPlace() {
+  const wanted = useWantedKey();
+  return <Suspense>{wanted && <SignIn />}</Suspense>;
+}

@@ -1,0 +1,22 @@
+/** The pages in the list at the side and in the palette; a page stands here as soon as it exists. */
+import { IconBooks, IconHistory, IconPackageImport, type Icon } from "@tabler/icons-react";
+import type { LinkProps } from "@tanstack/react-router";
+
+import type { shell } from "./words";
+
+export interface Place {
+  id: keyof (typeof shell)["en"]["pages"];
+  to: NonNullable<LinkProps["to"]>;
+  icon: Icon;
+}
+
+export const NAVIGATION: readonly { group: keyof (typeof shell)["en"]["groups"]; places: readonly Place[] }[] = [
+  {
+    group: "use",
+    places: [
+      { id: "skills", to: "/skills", icon: IconBooks },
+      { id: "install", to: "/install", icon: IconPackageImport },
+      { id: "runs", to: "/runs", icon: IconHistory },
+    ],
+  },
+];

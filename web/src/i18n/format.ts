@@ -1,0 +1,68 @@
+/** Numbers, sizes and times as people of each language write them. */
+import { type Language, useLanguage } from "./index";
+
+const LOCALES: Record<Language, string> = { en: "en-GB", zh: "zh-CN" };
+const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
+  ["year", 31_536_000],
+  ["month", 2_592_000],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+];
+
+export interface Format {
+  /** 12,345 */
+  number(value: number): string;
+  /** 12.3 KB (a kilobyte is 1024 bytes) */
+  bytes(value: number): string;
+  /** 21 Nov 2026, 08:00 */
+  time(value: string | number | Date): string;
+  /** 3 hours ago */
+  ago(value: string | number | Date): string;
+  /** 1.2 s, from milliseconds */
+  duration(milliseconds: number): string;
+  /** 93 % from 0.93 */
+  share(value: number): string;
+}
+
+function made(language: Language): Format {
+  const locale = LOCALES[language];
+  const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+  const time = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+  const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  const share = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 });
+  const valid = (value: string | number | Date) => {
+    const date = new Date(value);
+    return Number.isNaN(date.getTime()) ? undefined : date;
+  };
+  return {
+    number: (value) => number.format(value),
+    bytes: (value) => {
+      if (value < 1024) return `${number.format(value)} B`;
+      return value < 1024 ** 2 ? `${number.format(value / 1024)} KB` : `${number.format(value / 1024 ** 2)} MB`;
+    },
+    time: (value) => {
+      const date = valid(value);
+      return date ? time.format(date) : String(value);
+    },
+    ago: (value) => {
+      const date = valid(value);
+      if (!date) return String(value);
+      const seconds = (date.getTime() - Date.now()) / 1000;
+      const [unit, length] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
+      return ago.format(Math.round(seconds / length), unit);
+    },
+    duration: (milliseconds) => {
+      if (milliseconds < 1000) return `${number.format(Math.round(milliseconds))} ms`;
+      if (milliseconds < 60_000) return `${number.format(milliseconds / 1000)} s`;
+      return `${number.format(Math.floor(milliseconds / 60_000))} min ${number.format(Math.round((milliseconds % 60_000) / 1000))} s`;
+    },
+    share: (value) => share.format(value),
+  };
+}
+
+const FORMATS: Record<Language, Format> = { en: made("en"), zh: made("zh") };
+
+export function useFormat(): Format {
+  return FORMATS[useLanguage()];
+}

@@ -1,0 +1,203 @@
+/** The skills: all of them, or those that fit what somebody wants. */
+import { ActionIcon, Button, CloseButton, Group, Stack, Text, TextInput, Title, Tooltip } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { IconBooks, IconMoodEmpty, IconPackageImport, IconRefresh, IconSearch } from "@tabler/icons-react";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { catalogQuery, facetsQuery, type Narrowing, refreshCatalog, searchQuery } from "@/api/catalog";
+import type { CatalogSearch } from "@/app/routes";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { EmptyState } from "@/parts/EmptyState";
+import { Loaded } from "@/parts/Loaded";
+import { notify, notifyProblem } from "@/parts/notify";
+import { Page } from "@/parts/Page";
+
+import { Filters } from "./Filters";
+import { ListSkeleton, SkillList } from "./SkillList";
+import { catalog } from "./words";
+
+const route = getRouteApi("/skills");
+
+export function CatalogPage() {
+  const t = useText(catalog);
+  const chosen = route.useSearch();
+  const navigate = route.useNavigate();
+  const choose = (change: Partial<CatalogSearch>) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  return (
+    <Page
+      title={t.title}
+      lead={t.lead}
+      actions={
+        <>
+          <RefreshButton />
+          <Button component={Link} to="/install" leftSection={<IconPackageImport size={16} />}>
+            {t.install}
+          </Button>
+        </>
+      }
+    >
+      <Stack gap="sm">
+        <SearchField value={chosen.q ?? ""} ask={(q) => choose({ q: q || undefined })} />
+        <Filters chosen={chosen} choose={choose} />
+        {chosen.q ? <Fitting chosen={chosen} q={chosen.q} /> : <Everything chosen={chosen} />}
+      </Stack>
+    </Page>
+  );
+}
+
+function SearchField({ value, ask }: { value: string; ask: (q: string) => void }) {
+  const t = useText(catalog);
+  const [typed, setTyped] = useState(value);
+  const later = useDebouncedCallback(ask, 150);
+  const set = (text: string) => {
+    setTyped(text);
+    later(text.trim());
+  };
+  return (
+    <TextInput
+      type="search"
+      size="md"
+      aria-label={t.search}
+      placeholder={t.search}
+      leftSection={<IconSearch size={18} />}
+      rightSection={typed ? <CloseButton aria-label={t.clear} onClick={() => set("")} /> : undefined}
+      value={typed}
+      onChange={(event) => set(event.currentTarget.value)}
+      maxLength={2000}
+    />
+  );
+}
+
+function RefreshButton() {
+  const t = useText(catalog);
+  const cache = useQueryClient();
+  const looking = useMutation({
+    mutationFn: refreshCatalog,
+    onSuccess: async ({ added, changed, removed }) => {
+      await cache.invalidateQueries({ queryKey: ["catalog"] });
+      notify({ message: t.refreshed(added?.length ?? 0, changed?.length ?? 0, removed?.length ?? 0) });
+    },
+    onError: notifyProblem,
+  });
+  return (
+    <Tooltip label={t.refresh}>
+      <ActionIcon size={36} variant="default" aria-label={t.refresh} loading={looking.isPending} onClick={() => looking.mutate()}>
+        <IconRefresh size={18} stroke={1.6} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+/** The filters as the server knows them; what no filter knows narrows nothing. */
+function narrowing({ source, state, tag }: CatalogSearch): Narrowing {
+  return {
+    ...(source ? { source: source as NonNullable<Narrowing["source"]> } : {}),
+    ...(state ? { status: state as NonNullable<Narrowing["status"]> } : {}),
+    ...(tag ? { tag } : {}),
+  };
+}
+
+function Everything({ chosen }: { chosen: CatalogSearch }) {
+  const t = useText(catalog);
+  const format = useFormat();
+  const list = useInfiniteQuery(catalogQuery(narrowing(chosen)));
+  const counts = useQuery(facetsQuery()).data;
+  const all = Object.values(counts?.source ?? {}).reduce((sum, count) => sum + count, 0);
+  const narrowed = chosen.source ?? chosen.state ?? chosen.tag;
+  return (
+    <Loaded query={list} skeleton={<Counted text=" " skeleton />}>
+      {({ pages }) => {
+        const skills = pages.flatMap(({ data }) => data).map((skill) => ({ skill }));
+        const total = pages.at(-1)?.meta.total ?? 0;
+        if (total === 0) return narrowed ? <NoMatch /> : <NoSkills />;
+        return (
+          <>
+            <Counted text={t.count(format.number(total), format.number(Math.max(all, total)))} />
+            <SkillList
+              label={t.list}
+              skills={skills}
+              total={total}
+              more={() => {
+                if (list.hasNextPage && !list.isFetching) void list.fetchNextPage();
+              }}
+            />
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Fitting({ chosen, q }: { chosen: CatalogSearch; q: string }) {
+  const t = useText(catalog);
+  const format = useFormat();
+  const found = useQuery(searchQuery(q, 100));
+  // What is named so and not offered: somebody who looks for it wants to know why.
+  const named = useInfiniteQuery({ ...catalogQuery({ ...narrowing(chosen), text: q }), select: ({ pages }) => pages[0]?.data ?? [] });
+  const unseen = (named.data ?? []).filter(({ status }) => status !== "ok").slice(0, 20);
+  return (
+    <Loaded query={found} skeleton={<Counted text=" " skeleton />}>
+      {(fits) => {
+        const kept = fits.filter(
+          ({ skill }) =>
+            (!chosen.source || skill.source === chosen.source) &&
+            (!chosen.state || skill.status === chosen.state) &&
+            (!chosen.tag || skill.tags.includes(chosen.tag)),
+        );
+        return (
+          <>
+            {kept.length > 0 ? (
+              <>
+                <Counted text={t.fits(format.number(kept.length))} />
+                <SkillList key="fits" label={t.list} skills={kept.map((fit) => ({ skill: fit.skill, fit }))} total={kept.length} />
+              </>
+            ) : (
+              <NoMatch />
+            )}
+            {unseen.length > 0 && (
+              <>
+                <Title order={2} size="h3" mt="lg">
+                  {t.alsoNamed}
+                </Title>
+                <SkillList key="unseen" label={t.alsoNamed} skills={unseen.map((skill) => ({ skill }))} total={unseen.length} />
+              </>
+            )}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Counted({ text, skeleton = false }: { text: string; skeleton?: boolean }) {
+  return (
+    <>
+      <Text size="sm" c="dimmed" aria-live="polite" mih={22}>
+        {text}
+      </Text>
+      {skeleton && <ListSkeleton />}
+    </>
+  );
+}
+
+function NoSkills() {
+  const t = useText(catalog);
+  return (
+    <EmptyState icon={IconBooks} title={t.empty} hint={t.emptyHint}>
+      <Group>
+        <Button component={Link} to="/install" variant="light">
+          {t.install}
+        </Button>
+        <RefreshButton />
+      </Group>
+    </EmptyState>
+  );
+}
+
+function NoMatch() {
+  const t = useText(catalog);
+  return <EmptyState icon={IconMoodEmpty} title={t.noMatch} hint={t.noMatchHint} />;
+}

@@ -1,0 +1,117 @@
+/** One skill in the list: what it is, where it is from, why it fits, why it is not offered. */
+import { Badge, Box, Group, Highlight, Text, Tooltip } from "@mantine/core";
+import { IconAlertTriangle, IconPlayerPlay, IconUser } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
+
+import type { Entry, Fit } from "@/api/catalog";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { StateBadge } from "@/parts/StateBadge";
+
+import classes from "./SkillRow.module.css";
+import { catalog } from "./words";
+
+/** Every row is so high, in pixels, whatever a skill says of itself. */
+export const ROW = { plain: 92, fitting: 124 } as const;
+
+export function SkillRow({ skill, fit }: { skill: Entry; fit?: Fit | undefined }) {
+  const t = useText(catalog);
+  const matched = fit?.matched.map(reason) ?? [];
+  const quiet = skill.status !== "ok";
+  return (
+    <Link to="/skills/$id" params={{ id: skill.id }} className={classes.row} style={{ height: fit ? ROW.fitting : ROW.plain }}>
+      <Box className={classes.head}>
+        <Text component="span" fw={600} truncate className={classes.name} c={quiet ? "dimmed" : undefined}>
+          <bdi>{skill.display_name ? `${skill.display_name} · ${skill.name}` : skill.name}</bdi>
+        </Text>
+        {skill.version && (
+          <Text component="span" size="xs" c="dimmed" ff="monospace" className={classes.version} truncate>
+            <bdi>{skill.version}</bdi>
+          </Text>
+        )}
+        <Box flex={1} />
+        {fit && <Confidence value={fit.confidence} />}
+        <Marks skill={skill} />
+      </Box>
+      <Text size="sm" c="dimmed" lineClamp={quiet && skill.reason ? 1 : 2} className={classes.text}>
+        {matched.length > 0 ? (
+          <Highlight component="span" inherit highlight={matched.map(({ written }) => written)} className={classes.marked}>
+            {skill.description || t.noDescription}
+          </Highlight>
+        ) : (
+          <bdi>{skill.description || t.noDescription}</bdi>
+        )}
+      </Text>
+      {quiet && skill.reason && (
+        <Text size="sm" className={classes.reason} truncate title={skill.reason}>
+          <bdi>{skill.reason}</bdi>
+        </Text>
+      )}
+      {fit && (
+        <Group gap={6} wrap="nowrap" className={classes.reasons}>
+          <Text size="xs" c="dimmed" component="span" visibleFrom="xs" className={classes.because}>
+            {t.because}
+          </Text>
+          {matched.map(({ field, written }) => (
+            <Badge key={`${field}:${written}`} size="sm" variant="default" className={classes.word}>
+              <span className={classes.field}>{t.fields[field]}</span> <bdi>{written}</bdi>
+            </Badge>
+          ))}
+        </Group>
+      )}
+    </Link>
+  );
+}
+
+const FIELDS = ["name", "phrase", "keyword", "description", "text"] as const;
+
+function reason(matched: string): { field: (typeof FIELDS)[number]; written: string } {
+  const field = FIELDS.find((one) => matched.startsWith(`${one}:`)) ?? "text";
+  return { field, written: matched.slice(matched.indexOf(":") + 1) };
+}
+
+function Confidence({ value }: { value: number }) {
+  const format = useFormat();
+  return (
+    <Text component="span" size="xs" c="dimmed" className={classes.fit}>
+      <span className={classes.bar} aria-hidden>
+        <span style={{ width: `${Math.round(value * 100)}%` }} />
+      </span>
+      {format.share(value)}
+    </Text>
+  );
+}
+
+function Marks({ skill }: { skill: Entry }) {
+  const t = useText(catalog);
+  const serious = skill.diagnostics.filter(({ severity }) => severity !== "info");
+  return (
+    <Group gap={6} wrap="nowrap" className={classes.marks}>
+      {serious.length > 0 && (
+        <Tooltip label={serious.map(({ message }) => message).join(" · ")}>
+          <Badge color="yellow" leftSection={<IconAlertTriangle size={13} />} visibleFrom="sm">
+            {t.findings(serious.length)}
+          </Badge>
+        </Tooltip>
+      )}
+      {!skill.model_invocable && (
+        <Tooltip label={t.hiddenWhy}>
+          <Badge color="gray" leftSection={<IconUser size={13} />} visibleFrom="sm">
+            {t.hidden}
+          </Badge>
+        </Tooltip>
+      )}
+      {skill.has_entry && (
+        <Badge color="blue" leftSection={<IconPlayerPlay size={12} />} visibleFrom="md">
+          {t.runs}
+        </Badge>
+      )}
+      <Tooltip label={t.sourceWhy[skill.source]}>
+        <Badge color="gray" visibleFrom="xs">
+          {t.sources[skill.source]}
+        </Badge>
+      </Tooltip>
+      {skill.status !== "ok" && <StateBadge status={skill.status} />}
+    </Group>
+  );
+}

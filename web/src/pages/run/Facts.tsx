@@ -1,0 +1,44 @@
+/** When a run was, and what carried it. */
+import { Code, Group, Text } from "@mantine/core";
+
+import type { RunDetail } from "@/api/runs";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { CopyIcon } from "@/parts/CopyIcon";
+import { type Fact, FactList } from "@/parts/FactList";
+import { visible } from "@/parts/foreign";
+import { Section } from "@/parts/Section";
+
+import { runs } from "../runs/words";
+
+export function Facts({ run }: { run: RunDetail }) {
+  const t = useText(runs);
+  const format = useFormat();
+  const facts: Fact[] = [
+    [t.facts.id, <Copied key="id" text={run.run_id} />],
+    [t.facts.asked, format.time(run.created_at)],
+    [t.facts.took, run.duration_ms === null ? null : format.duration(run.duration_ms)],
+    [t.facts.kind, run.ran_as && run.ran_as !== run.kind ? `${run.kind} → ${run.ran_as}` : run.kind],
+    [t.facts.entry, run.entry && <Code>{visible(run.entry)}</Code>],
+    [t.facts.interpreter, run.interpreter && visible(run.interpreter)],
+    [t.facts.isolation, run.isolation],
+    [t.facts.digest, run.digest && <Copied key="digest" text={run.digest} short />],
+    [t.facts.expires, run.expires_at && format.time(run.expires_at)],
+  ];
+  return (
+    <Section title={t.run}>
+      <FactList facts={facts} />
+    </Section>
+  );
+}
+
+function Copied({ text, short = false }: { text: string; short?: boolean }) {
+  return (
+    <Group gap={4} wrap="nowrap">
+      <Text size="sm" ff="monospace" truncate>
+        {short ? `${text.slice(0, 19)}…` : text}
+      </Text>
+      <CopyIcon value={text} />
+    </Group>
+  );
+}

@@ -1,0 +1,129 @@
+/** What stands beside a run: what it wanted remembered, what it was held to, and whom it asked. */
+import { Badge, Box, Group, Stack, Table, Text } from "@mantine/core";
+import { IconCheck, IconX } from "@tabler/icons-react";
+
+import type { RunDetail } from "@/api/runs";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { visible } from "@/parts/foreign";
+import { Empty, Section } from "@/parts/Section";
+
+import { runs } from "../runs/words";
+
+export function MemoryWrites({ writes }: { writes: RunDetail["memory_writes"] }) {
+  const t = useText(runs);
+  const format = useFormat();
+  return (
+    <Section title={t.memory}>
+      {writes.length === 0 && <Empty>{t.noMemory}</Empty>}
+      <Stack gap="sm">
+        {writes.map((write, index) => (
+          <Box key={index}>
+            <Text size="sm" style={{ overflowWrap: "anywhere" }}>
+              <bdi>{visible(write.content)}</bdi>
+            </Text>
+            <Group gap="xs" mt={4}>
+              <Badge color={write.saved ? "pine" : write.saved === false ? "red" : "gray"}>
+                {write.saved ? t.saved : write.saved === false ? t.notSaved : t.pending}
+              </Badge>
+              <Text size="xs" c="dimmed">
+                <bdi>{`${visible(write.ownerType)} ${visible(write.ownerId)} · ${visible(write.type)}`}</bdi> · {t.importance}{" "}
+                {format.number(write.importance)}
+              </Text>
+            </Group>
+            {write.reason && (
+              <Text size="xs" c="dimmed" mt={2}>
+                <bdi>{visible(write.reason)}</bdi>
+              </Text>
+            )}
+          </Box>
+        ))}
+      </Stack>
+    </Section>
+  );
+}
+
+export function Limits({ limits }: { limits: RunDetail["limits"] }) {
+  const t = useText(runs);
+  return (
+    <Section title={t.limits} lead={t.limitsWhy}>
+      {limits.length === 0 ? (
+        <Empty>{t.noLimits}</Empty>
+      ) : (
+        <Table.ScrollContainer minWidth={420}>
+          <Table verticalSpacing={5} fz="sm">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>{t.limit}</Table.Th>
+                <Table.Th>{t.value}</Table.Th>
+                <Table.Th>{t.by}</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {limits.map((limit) => (
+                <Table.Tr key={limit.name}>
+                  <Table.Td>{limit.name}</Table.Td>
+                  <Table.Td>
+                    <bdi>{visible(typeof limit.value === "string" ? limit.value : JSON.stringify(limit.value))}</bdi>
+                  </Table.Td>
+                  <Table.Td>
+                    <Badge
+                      color={limit.enforced ? "pine" : "yellow"}
+                      leftSection={limit.enforced ? <IconCheck size={12} /> : <IconX size={12} />}
+                      title={limit.enforced ? t.enforced : t.notEnforced}
+                    >
+                      {limit.enforced ? limit.by : t.notEnforced}
+                    </Badge>
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </Section>
+  );
+}
+
+export function Contacts({ contacts }: { contacts: RunDetail["contacts"] }) {
+  const t = useText(runs);
+  const format = useFormat();
+  return (
+    <Section title={t.contacts}>
+      {contacts.length === 0 ? (
+        <Empty>{t.noContacts}</Empty>
+      ) : (
+        <Table.ScrollContainer minWidth={420}>
+          <Table verticalSpacing={5} fz="sm">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>{t.host}</Table.Th>
+                <Table.Th>{t.verdict}</Table.Th>
+                <Table.Th ta="right">{t.requests}</Table.Th>
+                <Table.Th ta="right">{t.traffic}</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {contacts.map((contact, index) => (
+                <Table.Tr key={index}>
+                  <Table.Td>
+                    <bdi>{`${visible(contact.host)}:${contact.port}`}</bdi>
+                  </Table.Td>
+                  <Table.Td>
+                    <Badge color={contact.verdict === "allowed" ? "pine" : "red"} title={contact.reason}>
+                      {contact.verdict}
+                    </Badge>
+                  </Table.Td>
+                  <Table.Td ta="right">{format.number(contact.requests)}</Table.Td>
+                  <Table.Td ta="right">
+                    {format.bytes(contact.sent_bytes)} / {format.bytes(contact.received_bytes)}
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </Section>
+  );
+}

@@ -1,0 +1,149 @@
+/** One run, while it goes on and afterwards: what it was given, its steps, what it printed, and what it came to. */
+import { Alert, Button, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle, IconBan, IconHelpCircle, IconInfoCircle } from "@tabler/icons-react";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+
+import { cancelRun, type Heard, type RunDetail, runQuery, useRun } from "@/api/runs";
+import { isOver } from "@/api/runStates";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { ErrorState } from "@/parts/ErrorState";
+import { visible } from "@/parts/foreign";
+import { Loaded } from "@/parts/Loaded";
+import { Page } from "@/parts/Page";
+import { Empty, Section } from "@/parts/Section";
+import { Value } from "@/parts/Value";
+
+import { RunStateBadge } from "../runs/RunStateBadge";
+import { runs } from "../runs/words";
+import { Facts } from "./Facts";
+import { Logs } from "./Logs";
+import { Output } from "./Output";
+import { Contacts, Limits, MemoryWrites } from "./Records";
+import { together, Waterfall } from "./Waterfall";
+
+const route = getRouteApi("/runs/$id");
+
+export function RunPage() {
+  const t = useText(runs);
+  const { id } = route.useParams();
+  const { query, heard } = useRun(id);
+  const run = query.data;
+  return (
+    <Page
+      title={run?.skill_name ?? t.run}
+      lead={run ? <Lead run={run} /> : id}
+      marks={run && <RunStateBadge state={heard.state && !isOver(run.state) ? heard.state : run.state} />}
+      actions={run && <Actions run={run} />}
+    >
+      <Loaded query={query} skeleton={<RunSkeleton />}>
+        {(run) => <Told run={run} heard={heard} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Lead({ run }: { run: RunDetail }) {
+  const format = useFormat();
+  return (
+    <>
+      {format.time(run.created_at)}
+      {run.duration_ms !== null && ` · ${format.duration(run.duration_ms)}`}
+    </>
+  );
+}
+
+function Actions({ run }: { run: RunDetail }) {
+  const t = useText(runs);
+  const cache = useQueryClient();
+  const ending = useMutation({
+    mutationFn: () => cancelRun(run.run_id),
+    onSuccess: (ended) => cache.setQueryData(runQuery(run.run_id).queryKey, ended),
+  });
+  return (
+    <>
+      <Button variant="default" component={Link} to="/skills/$id" params={{ id: run.skill } as never}>
+        {t.open}
+      </Button>
+      {!isOver(run.state) && (
+        <Button color="red" variant="light" leftSection={<IconBan size={16} />} loading={ending.isPending} onClick={() => ending.mutate()}>
+          {t.cancel}
+        </Button>
+      )}
+    </>
+  );
+}
+
+function Told({ run, heard }: { run: RunDetail; heard: Heard }) {
+  const t = useText(runs);
+  const format = useFormat();
+  const live = !isOver(run.state);
+  const steps = live ? heard.steps : run.steps;
+  return (
+    <Stack gap="md">
+      {heard.asked && live && <Question asked={heard.asked} />}
+      {run.error && (
+        <Alert color={run.state === "failed" ? "red" : "gray"} icon={<IconAlertTriangle size={20} />} title={<code>{run.error.code}</code>} role="alert">
+          <Text size="sm" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
+            <bdi>{visible(run.error.message ?? "")}</bdi>
+          </Text>
+        </Alert>
+      )}
+      {(run.warnings.length > 0 || run.message) && (
+        <Alert color="gray" icon={<IconInfoCircle size={20} />}>
+          {[...(run.message ? [run.message] : []), ...run.warnings].map((warning, index) => (
+            <Text key={index} size="sm">
+              <bdi>{visible(warning)}</bdi>
+            </Text>
+          ))}
+        </Alert>
+      )}
+      <Output run={run} />
+      <Section title={t.steps} lead={steps.length > 0 && t.stepsTogether(format.duration(together(steps)))}>
+        {steps.length > 0 ? <Waterfall steps={steps} /> : <Empty>{t.noSteps}</Empty>}
+      </Section>
+      <Logs stdout={live ? heard.stdout : run.stdout} stderr={live ? heard.stderr : run.stderr} live={live} />
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+        <Stack gap="md">
+          <Section title={t.input}>
+            {Object.keys(run.parameters).length > 0 ? <Value value={run.parameters} /> : <Empty>{t.noInput}</Empty>}
+          </Section>
+          <MemoryWrites writes={run.memory_writes} />
+          <Contacts contacts={run.contacts} />
+        </Stack>
+        <Stack gap="md">
+          <Facts run={run} />
+          <Limits limits={run.limits} />
+        </Stack>
+      </SimpleGrid>
+    </Stack>
+  );
+}
+
+function Question({ asked }: { asked: NonNullable<Heard["asked"]> }) {
+  const t = useText(runs);
+  const format = useFormat();
+  return (
+    <Alert color="blue" icon={<IconHelpCircle size={20} />} title={t.asks} role="status">
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">
+          <bdi>{visible(asked.title)}</bdi> {t.asksUntil(format.ago(asked.expires_at))}
+        </Text>
+        <Button component={Link} to="/approvals" size="xs">
+          {t.answer}
+        </Button>
+      </Stack>
+    </Alert>
+  );
+}
+
+function RunSkeleton() {
+  return (
+    <Stack gap="md" aria-hidden>
+      <Skeleton h={180} />
+      <Skeleton h={140} />
+      <Skeleton h={120} />
+    </Stack>
+  );
+}

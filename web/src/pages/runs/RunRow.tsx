@@ -1,0 +1,62 @@
+/** One run in the list. */
+import { Badge, Box, Skeleton, Text, Tooltip } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+
+import type { RunSummary } from "@/api/runs";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { visible } from "@/parts/foreign";
+
+import classes from "./RunRow.module.css";
+import { RunStateBadge } from "./RunStateBadge";
+import { runs } from "./words";
+
+/** How high a row is, in pixels. */
+export const ROW = 58;
+
+export function RunRow({ run }: { run: RunSummary }) {
+  const t = useText(runs);
+  const format = useFormat();
+  return (
+    <Link to="/runs/$id" params={{ id: run.run_id }} className={classes.row}>
+      <Box className={classes.state}>
+        <RunStateBadge state={run.state} />
+      </Box>
+      <Box className={classes.what}>
+        <Text fw={600} size="sm" truncate>
+          <bdi>{run.skill_name}</bdi>
+        </Text>
+        <Text size="xs" c="dimmed" truncate className={classes.remark ?? ""}>
+          <bdi>{run.error ? visible(run.error.message ?? run.error.code) : run.run_id}</bdi>
+        </Text>
+      </Box>
+      {run.cache_hit && (
+        <Tooltip label={t.keptWhy}>
+          <Badge color="gray" visibleFrom="sm">
+            {t.kept}
+          </Badge>
+        </Tooltip>
+      )}
+      <Text size="sm" c="dimmed" className={classes.took ?? ""} visibleFrom="xs">
+        {run.duration_ms === null ? "" : format.duration(run.duration_ms)}
+      </Text>
+      <Tooltip label={format.time(run.created_at)}>
+        <Text size="sm" c="dimmed" className={classes.when ?? ""}>
+          {format.ago(run.created_at)}
+        </Text>
+      </Tooltip>
+    </Link>
+  );
+}
+
+export function RunPlace() {
+  return (
+    <Box className={classes.row}>
+      <Skeleton h={18} w={96} className={classes.state ?? ""} />
+      <Box className={classes.what}>
+        <Skeleton h={12} w="30%" mb={8} />
+        <Skeleton h={10} w="44%" />
+      </Box>
+    </Box>
+  );
+}

@@ -1,0 +1,112 @@
+/** Every run there was, and those that go on. */
+import { Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { IconHistory, IconMoodEmpty, IconSearch } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { runsQuery } from "@/api/runs";
+import { RUN_STATES, type RunState } from "@/api/runStates";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { EmptyState } from "@/parts/EmptyState";
+import { Loaded } from "@/parts/Loaded";
+import { LongList, LongListSkeleton } from "@/parts/LongList";
+import { Page } from "@/parts/Page";
+
+import { ROW, RunPlace, RunRow } from "./RunRow";
+import { runs } from "./words";
+
+const route = getRouteApi("/runs");
+
+export function RunsPage() {
+  const t = useText(runs);
+  const format = useFormat();
+  const chosen = route.useSearch();
+  const query = useInfiniteQuery(runsQuery(chosen));
+  const narrowed = chosen.skill !== undefined || chosen.state !== undefined;
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <Stack gap="sm">
+        <Narrow />
+        <Loaded query={query} skeleton={<LongListSkeleton high={ROW} place={<RunPlace />} />}>
+          {({ pages }) => {
+            const items = pages.flatMap(({ data }) => data);
+            const total = pages.at(-1)?.meta.total ?? 0;
+            if (!total) return narrowed ? <NoMatch /> : <Nothing />;
+            return (
+              <>
+                <Text size="sm" c="dimmed" role="status">
+                  {t.count(format.number(total))}
+                </Text>
+                <LongList
+                  label={t.list}
+                  items={items}
+                  total={total}
+                  high={ROW}
+                  row={(run) => <RunRow run={run} />}
+                  place={<RunPlace />}
+                  more={query.hasNextPage && !query.isFetching ? query.fetchNextPage : undefined}
+                />
+              </>
+            );
+          }}
+        </Loaded>
+      </Stack>
+    </Page>
+  );
+}
+
+function Narrow() {
+  const t = useText(runs);
+  const { skill, state } = route.useSearch();
+  const navigate = route.useNavigate();
+  const [typed, setTyped] = useState(skill ?? "");
+  const narrow = useDebouncedCallback(
+    (skill: string) => void navigate({ search: (before) => ({ ...before, skill: skill.trim() || undefined }), replace: true }),
+    250,
+  );
+  return (
+    <Group gap="sm">
+      <TextInput
+        aria-label={t.skill}
+        placeholder={t.skillHint}
+        leftSection={<IconSearch size={16} />}
+        value={typed}
+        onChange={({ currentTarget: { value } }) => {
+          setTyped(value);
+          narrow(value);
+        }}
+        flex="1 1 200px"
+      />
+      <Select
+        aria-label={t.state}
+        placeholder={`${t.state}: ${t.any}`}
+        data={RUN_STATES.map((value) => ({ value, label: t.states[value] }))}
+        value={state ?? null}
+        onChange={(value) =>
+          void navigate({ search: (before) => ({ ...before, state: (value ?? undefined) as RunState | undefined }), replace: true })
+        }
+        clearable
+        w={180}
+      />
+    </Group>
+  );
+}
+
+function Nothing() {
+  const t = useText(runs);
+  return (
+    <EmptyState icon={IconHistory} title={t.empty} hint={t.emptyHint}>
+      <Button component={Link} to="/skills" variant="light">
+        {t.toSkills}
+      </Button>
+    </EmptyState>
+  );
+}
+
+function NoMatch() {
+  const t = useText(runs);
+  return <EmptyState icon={IconMoodEmpty} title={t.noMatch} hint={t.noMatchHint} />;
+}

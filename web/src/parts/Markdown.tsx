@@ -1,0 +1,80 @@
+/** Text of a skill, drawn inert: no HTML of its own, links that tell nothing of this page, pictures only out of the skill. */
+import { Anchor, Text } from "@mantine/core";
+import ReactMarkdown, { type Components, type UrlTransform } from "react-markdown";
+import remarkGfm from "remark-gfm";
+
+import classes from "./Markdown.module.css";
+
+interface Props {
+  children: string;
+  /** The address of a picture that the skill holds; without one a picture is its text. */
+  picture?: ((path: string) => string) | undefined;
+  /** Open another file of the skill. */
+  open?: ((path: string) => void) | undefined;
+}
+
+const OUTSIDE = /^(https?|mailto):/i;
+const SCHEME = /^[a-z][a-z0-9+.-]*:|^\/\/|^#/i;
+
+/** Addresses with another scheme than these three lead nowhere. */
+const address: UrlTransform = (url) => (OUTSIDE.test(url) || !SCHEME.test(url) || url.startsWith("#") ? url : "");
+
+/** A path inside the skill, as it is written in its Markdown; nothing for one that leaves it. */
+function inside(path: string): string | undefined {
+  if (!path || SCHEME.test(path) || path.startsWith("/")) return undefined;
+  const parts: string[] = [];
+  for (const part of path.replace(/[?#].*$/, "").split("/")) {
+    if (part === "..") {
+      if (parts.pop() === undefined) return undefined;
+    } else if (part && part !== ".") parts.push(part);
+  }
+  try {
+    return decodeURIComponent(parts.join("/")) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export default function Markdown({ children, picture, open }: Props) {
+  const components: Components = {
+    a: ({ href, children }) => {
+      if (href && OUTSIDE.test(href))
+        return (
+          <Anchor href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={href}>
+            {children}
+          </Anchor>
+        );
+      const path = href ? inside(href) : undefined;
+      if (path && open)
+        return (
+          <Anchor component="button" type="button" onClick={() => open(path)} inherit>
+            {children}
+          </Anchor>
+        );
+      return <span>{children}</span>;
+    },
+    img: ({ src, alt }) => {
+      const path = typeof src === "string" ? inside(src) : undefined;
+      if (path && picture) return <img src={picture(path)} alt={alt ?? ""} loading="lazy" />;
+      return (
+        <Text component="span" c="dimmed" fs="italic" inherit>
+          [{alt ?? path ?? ""}]
+        </Text>
+      );
+    },
+    table: ({ children }) => (
+      <div className={classes.wide} role="region" tabIndex={0} aria-label="table">
+        <table>{children}</table>
+      </div>
+    ),
+    pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,
+    input: ({ checked }) => <input type="checkbox" checked={checked ?? false} readOnly disabled />,
+  };
+  return (
+    <div className={classes.text}>
+      <ReactMarkdown remarkPlugins={[remarkGfm]} skipHtml urlTransform={address} components={components}>
+        {children}
+      </ReactMarkdown>
+    </div>
+  );
+}

@@ -1,0 +1,7 @@
+import "@mantine/notifications/styles.css";
+
+import { Notifications } from "@mantine/notifications";
+
+export default function Notices() {
+  return <Notifications position="bottom-right" />;
+}

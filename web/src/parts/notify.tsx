@@ -1,0 +1,33 @@
+/** Short notices at the corner of the window; what draws them is loaded with the first. */
+import type { NotificationData } from "@mantine/notifications";
+import { lazy, Suspense, useSyncExternalStore } from "react";
+
+import { asProblem } from "@/api/problem";
+
+const Notices = lazy(() => import("./Notices"));
+const listeners = new Set<() => void>();
+let wanted = false;
+
+/** Say that something was done. */
+export function notify(notice: NotificationData): void {
+  wanted = true;
+  for (const listener of listeners) listener();
+  void import("@mantine/notifications").then(({ notifications }) => notifications.show(notice));
+}
+
+/** Say why something was not done, and the way out when there is one. */
+export function notifyProblem(error: unknown): void {
+  const { message, hint, code } = asProblem(error);
+  notify({ color: "red", title: message || code, message: hint ?? "", autoClose: 10_000 });
+}
+
+export function NoticePlace() {
+  const shown = useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => wanted,
+  );
+  return <Suspense>{shown && <Notices />}</Suspense>;
+}

@@ -1,0 +1,33 @@
+/** How the page is built: into the Python package, in parts that load when a page needs them. */
+import { fileURLToPath } from "node:url";
+
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** Where `npm run dev` finds a server: start one with `skillyard serve`. */
+const server = process.env.SKILLYARD_SERVER ?? "http://127.0.0.1:8787";
+
+export default defineConfig({
+  plugins: [react()],
+  html: { cspNonce: "__NONCE__" }, // the server writes a new one into each document: styles that are made while the page runs carry it
+  resolve: { alias: { "@": here("./src") } },
+  build: {
+    outDir: here("../src/skillyard/server/static"),
+    emptyOutDir: true,
+    target: "es2022",
+    assetsInlineLimit: 0, // no data: addresses, so that the page's policy need not allow them for scripts and fonts
+    reportCompressedSize: false,
+  },
+  server: {
+    proxy: Object.fromEntries(
+      ["/api", "/openapi.json", "/healthz", "/readyz", "/.well-known"].map((path) => [
+        path,
+        // The server answers only its own page: the requests of this one are passed on as if they came from it.
+        { target: server, changeOrigin: true, headers: { origin: server } },
+      ]),
+    ),
+  },
+  test: { environment: "jsdom", include: ["tests/**/*.test.{ts,tsx}"] },
+});
