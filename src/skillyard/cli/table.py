@@ -59,6 +59,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "worker": Command("worker", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
         "workers": Command("workers", GROUPS[2], "who works for which pool, and what waits"),
         "db": Command("db", GROUPS[3], "where the records are; bring their tables, or what they say of the disk, up to date"),
+        "backup": Command("backup", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
+        "restore": Command("restore", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
         "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),
     }
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.connection import Database
-from skillyard.database.copying import CopiedTable, compare_records, copy_records
+from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
 from skillyard.database.dialects import announce, insert_or_update, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
@@ -38,10 +38,12 @@ __all__ = [
     "copy_records",
     "database_url",
     "handovers",
+    "has_records",
     "insert_or_update",
     "install_logs",
     "memories",
     "memory_tags",
+    "replace_records",
     "runs",
     "shown_url",
     "skill_definitions",
