@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
+    from skillyard.agents import AgentBook
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
     from skillyard.engine import PoolEngine, Records, Worker
@@ -377,13 +378,23 @@ class Catalog(room.Catalog):
                     self.gate().check(skill)
                     return skill
             except SkillNotFound:
-                if again:
+                if again and self.configuration.package_store is None:
                     raise
-        raise DigestMismatch(
-            f"this worker has other content of {skill_id} than was asked for",
-            hint="install the same version where the worker runs",
-            expected=digest,
-        )
+        stored = self._from_store(skill_id, digest)
+        if stored is None:
+            raise DigestMismatch(
+                f"this worker has other content of {skill_id} than was asked for",
+                hint="install the same version where the worker runs, or let it use the same store of packages",
+                expected=digest,
+            )
+        self.gate().check(stored)
+        return stored
+
+    def _from_store(self, skill_id: str, digest: str) -> Skill | None:
+        """The skill with that content from the configured store, when some server has installed it."""
+        from skillyard.registry.package_cache import stored_skill
+
+        return stored_skill(self.registry(), skill_id, digest)
 
     def records(self) -> Records:
         """The runs and memories of this home, opened when first used."""
@@ -412,6 +423,13 @@ class Catalog(room.Catalog):
         from skillyard.execution import Executor
 
         return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
+
+    def agents(self) -> AgentBook:
+        """The agents that were defined for this home, kept with the runs."""
+        from skillyard.agents import AgentBook
+
+        records = self.records()
+        return AgentBook(lambda: records.database)
 
     def memory(self) -> SqlMemoryService:
         """The memories of this home, kept with the runs."""

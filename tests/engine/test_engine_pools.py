@@ -407,3 +407,30 @@ async def test_an_unrecorded_run_never_goes_to_a_pool(make: Make) -> None:
         run = await catalog.run("pooled", record=False)
     assert run.kind == "direct"
     assert any("not recorded" in warning for warning in run.warnings)
+
+
+async def test_a_worker_takes_a_skill_that_it_never_installed_from_the_store(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "pooled"
+    (source / "scripts").mkdir(parents=True)
+    header = HEADER.format(name="pooled", kind="distributed", pool="gpu")
+    (source / "SKILL.md").write_text(f"---\n{header}---\nDo it.\n")
+    (source / "scripts/execute.py").write_text(ECHO)
+    monkeypatch.setenv("SKILLYARD_STORE", str(tmp_path / "store"))
+
+    def at(home: str) -> Catalog:
+        monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / home))
+        return Catalog.discover(cwd=tmp_path, home=tmp_path / home, cache=False)
+
+    elsewhere = at("worker")
+    server = at("server")
+    registry = server.registry()
+    registry.install(str(source))
+    registry.close()
+    server.refresh()
+    async with working(elsewhere):
+        run = await server.run("pooled", {"n": 1})
+    assert (run.output, run.warnings) == ({"n": 1}, ("done",))
+    for catalog in (elsewhere, server):
+        catalog.records().close()

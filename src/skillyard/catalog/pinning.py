@@ -23,8 +23,12 @@ def pinned(skill: Skill) -> Iterator[Skill]:
 
     A skill that was not installed is given back as it is.
     """
-    if skill.source != "installed" or not skill.directory.endswith(_CURRENT):
+    if skill.source != "installed":
         yield skill
+        return
+    if not skill.directory.endswith(_CURRENT):
+        with _held_as_it_is(skill.directory):
+            yield skill
         return
     descriptor, name = _held(skill.directory)
     try:
@@ -33,6 +37,19 @@ def pinned(skill: Skill) -> Iterator[Skill]:
     finally:
         if descriptor is not None:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _held_as_it_is(folder: str) -> Iterator[None]:
+    """Keep a folder from being deleted; one that is about to be deleted is not waited for."""
+    import fcntl
+
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, _FOLDER)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
 
 
 def _held(link: str) -> tuple[int | None, str | None]:

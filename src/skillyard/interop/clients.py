@@ -70,8 +70,8 @@ class _Skill:
         return value.strip() if isinstance(value, str) else ""
 
 
-def check_clients(folder: str | Path, clients: tuple[Client, ...] = CLIENTS) -> tuple[Loading, ...]:
-    """What each of the clients makes of the skill in `folder`.
+def check_clients(folder: str | Path, clients: tuple[Client, ...] = CLIENTS, *, name: str | None = None) -> tuple[Loading, ...]:
+    """What each of the clients makes of the skill in `folder`, when that is called `name` (absent: as it is called now).
 
     Raises:
         InvalidInput: there is no SKILL.md in it.
@@ -83,7 +83,7 @@ def check_clients(folder: str | Path, clients: tuple[Client, ...] = CLIENTS) -> 
     except OSError as error:
         raise InvalidInput(f"{place}/SKILL.md cannot be read: {error.strerror}", hint="name the folder of a skill") from None
     front = read_front_matter(data)
-    name = place.resolve().name
+    name = name or place.resolve().name
     skill = _Skill(name, front.texts, front.exact, parse_document(data, directory_name=name))
     return tuple(_RULES[client](skill) for client in clients)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skillyard.prompt.costs import entry_costs
 from skillyard.prompt.disclosure import Stage, describe_skill, disclosure_stage
 from skillyard.prompt.forms import Style
 from skillyard.prompt.index import append_index, build_index
@@ -21,5 +22,6 @@ __all__ = [
     "count_tokens",
     "describe_skill",
     "disclosure_stage",
+    "entry_costs",
     "write_index",
 ]

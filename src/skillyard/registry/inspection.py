@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from skillyard.errors import SkillyardError
@@ -103,7 +102,7 @@ def _inspected(pipeline: Pipeline, candidate: Candidate, folder: str, order: Ord
     installed = next((known for known in pipeline.ledger.versions(candidate.skill_id) if known.current), None)
     before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
     before = before if before is not None and before.is_dir() else None
-    named = candidate.tree.rename(_beside(candidate, folder))
+    tree = candidate.tree
     return Inspected(
         skill_id=candidate.skill_id,
         name=candidate.name,
@@ -113,19 +112,19 @@ def _inspected(pipeline: Pipeline, candidate: Candidate, folder: str, order: Ord
         size_bytes=candidate.size,
         front_matter=document.front_matter,
         skill_md=document.text,
-        files=list_files(named.as_posix()),
+        files=list_files(tree.as_posix()),
         inventory=candidate.inventory,
         powers=candidate.powers,
         diagnostics=document.diagnostics,
         refusals=refusals,
-        findings=tuple(finding.to_dict() for finding in pipeline.scanner(named)) if pipeline.scanner else (),
-        clients=check_clients(named),
+        findings=tuple(finding.to_dict() for finding in pipeline.scanner(tree)) if pipeline.scanner else (),
+        clients=check_clients(tree, name=folder or candidate.skill_id),
         unmet=pipeline.unmet(candidate.skill_id, candidate.requirements),
         warnings=candidate.warnings,
         signer=candidate.signer,
         installed=installed,
         powers_before=powers_in(before) if before else None,
-        difference=compare_trees(before, named) if before else None,
+        difference=compare_trees(before, tree) if before else None,
         change=pipeline.change_now(candidate),
     )
 
@@ -149,10 +148,3 @@ def _judged(pipeline: Pipeline, candidate: Candidate, folder: str, order: Order)
 def _not_yanked(pipeline: Pipeline, candidate: Candidate, order: Order) -> Candidate:
     pipeline.refuse_yanked(candidate, order)
     return candidate
-
-
-def _beside(candidate: Candidate, folder: str) -> Path:
-    """A place whose last part is the name of the folder that it came in: clients compare it with the skill's name."""
-    place = candidate.tree.with_name(f"{candidate.tree.name}-named") / (folder if folder.strip(".") else candidate.skill_id)
-    place.parent.mkdir()
-    return place

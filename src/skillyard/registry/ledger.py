@@ -108,6 +108,15 @@ class Ledger:
         )
         return tuple(map(version_of, self._rows(query)))
 
+    def package_of(self, skill_id: str, digest: str) -> str | None:
+        """The package in the store that has this content of a skill."""
+        table = skill_versions.c
+        query = select(table.package_digest).where(
+            table.skill_id == skill_id, table.digest == digest, table.package_digest.is_not(None)
+        )
+        rows = self._rows(query)
+        return rows[0]["package_digest"] if rows else None
+
     def version_names(self, skill_id: str) -> set[str]:
         """Every name of a version that was ever given."""
         return {row["version"] for row in self._rows(select(skill_versions).where(skill_versions.c.skill_id == skill_id))}

@@ -103,6 +103,14 @@ class InstalledSkill:
     file_inventory: Mapping[str, object] | None = None
     skill_md_hash: str | None = None
     skill_md_content: str | None = field(default=None, repr=False)
+    trigger_keywords: tuple[str, ...] = ()
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    author: str | None = None
+    license: str | None = None
+    homepage_url: str | None = None
+    documentation_url: str | None = None
+    icon_url: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
@@ -116,6 +124,14 @@ class InstalledSkill:
             "isActive": self.active,
             "fileInventory": self.file_inventory,
             "skillMdHash": self.skill_md_hash,
+            "triggerKeywords": list(self.trigger_keywords),
+            "category": self.category,
+            "tags": list(self.tags),
+            "author": self.author,
+            "license": self.license,
+            "homepageUrl": self.homepage_url,
+            "documentationUrl": self.documentation_url,
+            "iconUrl": self.icon_url,
             "createdAt": self.created_at and self.created_at.isoformat(),
             "updatedAt": self.updated_at and self.updated_at.isoformat(),
         }

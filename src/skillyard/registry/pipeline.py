@@ -357,6 +357,7 @@ def _without_consent(changes: Sequence[PowerChange], *, asked: bool) -> ConsentR
         f"{names} would be allowed more than before" + ("" if asked else f": {said}"),
         hint="nothing was changed; if you agree, call it again with --yes",
         changes=[change.to_dict() for change in changes],
+        consent=",".join(change.consent for change in changes),
     )
 
 

@@ -77,7 +77,8 @@ class PowerChange:
     @property
     def consent(self) -> str:
         """A name for exactly this change: who agrees to it agrees to no other."""
-        text = json.dumps(self.to_dict(), sort_keys=True, default=str)
+        told = (self.skill_id, self.widened, self.before.to_dict(), self.after.to_dict())
+        text = json.dumps(told, sort_keys=True, default=str)
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
@@ -88,6 +89,7 @@ class PowerChange:
             "widened": list(self.widened),
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
+            "consent": self.consent,
         }
 
 

@@ -80,7 +80,7 @@ class Registry:
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
         self._servers = frozenset(servers)
-        self._store = store
+        self.store = store
         self.keep = keep
         self._actor = actor
         self._lock = threading.Lock()
@@ -278,7 +278,7 @@ class Registry:
         ):
             before = self.versions_folder.current(skill_id)
             known = self.versions(skill_id)
-            target = returning(known, version, before, stored=self._store is not None, force=force)
+            target = returning(known, version, before, stored=self.store is not None, force=force)
             if target.removed:
                 with log.step("restore", 50):
                     self._restore(target, operation)
@@ -340,7 +340,7 @@ class Registry:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-        return backfill(self.versions_folder, self.work, self.ledger, self._store)
+        return backfill(self.versions_folder, self.work, self.ledger, self.store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 
@@ -384,6 +384,14 @@ class Registry:
         there = set(self.versions_folder.names(skill_id))
         return tuple(replace(version, removed=version.version not in there) for version in self.ledger.versions(skill_id))
 
+    def version(self, name: str, version: str) -> SkillVersion:
+        """The version with that install version, or the newest that declares it.
+
+        Raises:
+            SkillNotFound, VersionNotFound: there is no such skill or version.
+        """
+        return named_version(self.versions(name), version)
+
     def current(self, name: str) -> SkillVersion:
         """The version that serves.
 
@@ -397,6 +405,10 @@ class Registry:
         """What was done to a skill, or to all, the newest first."""
         skill_id = None if name is None else self.skill(name, installed=False).skill_id
         return self.ledger.history(skill_id, limit=limit)
+
+    def operation(self, operation_id: str) -> tuple[InstallLog, ...]:
+        """The logs of one operation, one for each skill it is about; none when there never was such an operation."""
+        return self.ledger.history(operation_id=operation_id, limit=1000)
 
     def trouble(self) -> Iterator[tuple[str, str]]:
         """What is wrong with installed skills: withdrawn versions, requirements not met here, and those that go in a circle."""
@@ -421,7 +433,7 @@ class Registry:
             self._unmet,
             self._scanner,
             keep=self.keep,
-            store=self._store,
+            store=self.store,
         )
 
     def _unmet(self, skill_id: str, requirements: Requirements) -> tuple[str, ...]:
@@ -462,13 +474,13 @@ class Registry:
 
     def _restore(self, version: SkillVersion, operation: WorkOperation) -> None:
         """Bring the files of a version back from the store."""
-        if self._store is not None:
-            tree = restored(self._store, version, operation.folder)
+        if self.store is not None:
+            tree = restored(self.store, version, operation.folder)
             self.versions_folder.place(tree, version.skill_id, version.version)
             self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
 
     def _version(self, name: str, version: str | None) -> SkillVersion:
-        return self.current(name) if version is None else named_version(self.versions(name), version)
+        return self.current(name) if version is None else self.version(name, version)
 
 
 def source_of(origin: Origin) -> Source:

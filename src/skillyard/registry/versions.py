@@ -19,7 +19,7 @@ from typing import Final
 
 from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
 
-__all__ = ["Versions", "delete_tree", "real_folder"]
+__all__ = ["Versions", "close_tree", "delete_tree", "real_folder"]
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -111,7 +111,7 @@ class Versions:
         real_folder(target.parent, 0o755)
         if target.exists():
             raise VersionUnusable(f"{skill_id} {version} is there already", hint="install again")
-        _close(tree)
+        close_tree(tree)
         tree.rename(target)
         target.chmod(0o555)
         _sync(target.parent)
@@ -189,7 +189,7 @@ def delete_tree(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def _close(tree: Path) -> None:
+def close_tree(tree: Path) -> None:
     """Take the right to write from everything in the tree; the top folder follows when it is in place."""
     for folder, names, files in os.walk(tree):
         for name in (*files, *names):

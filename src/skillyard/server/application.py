@@ -12,9 +12,11 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
 from skillyard.engine import flush_spans
+from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    agents,
     approvals,
     definitions,
     discovered,
@@ -23,8 +25,10 @@ from skillyard.server import (
     metrics,
     mirrored,
     modelcontext,
+    operations,
     portraits,
     runs,
+    versions,
     wellknown,
 )
 from skillyard.server.guard import LocalGuard
@@ -42,13 +46,16 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 _PROTOCOLS: Final = (
     health,
     metrics,
-    installing,
     definitions,
+    versions,
+    operations,
+    installing,
     portraits,
     discovered,
     runs,
     approvals,
     modelcontext,
+    agents,
     wellknown,
     mirrored,
 )
@@ -64,11 +71,13 @@ def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True, grac
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
+            await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
         async with app.state.doors.running():
             yield
             await stopping.settled()
-            await service.runs.close(stopping.left(grace_s))
+            await service.close(stopping.left(grace_s))
         stop_counting()
         await run_in_threadpool(flush_spans)
         await run_in_threadpool(registry.close)

@@ -10,25 +10,30 @@ from fastapi import Request, Response
 
 from skillyard.catalog import FileContent
 
-__all__ = ["file_answer"]
+__all__ = ["bytes_answer", "file_answer"]
 
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 def file_answer(request: Request, content: FileContent) -> Response:
     """The bytes of a file; nothing in it is shown as a page: text is plain, the rest only what its bytes are."""
-    etag = f'"sha256:{hashlib.sha256(content.data).hexdigest()}"'
+    media = "text/plain; charset=utf-8" if content.text is not None else content.media_type
+    return bytes_answer(request, content.data, media)
+
+
+def bytes_answer(request: Request, data: bytes, media: str) -> Response:
+    """Some bytes of a media type, named by their digest."""
+    etag = f'"sha256:{hashlib.sha256(data).hexdigest()}"'
     headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Accept-Ranges": "bytes"}
     if _matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
-    media = "text/plain; charset=utf-8" if content.text is not None else content.media_type
-    data, span = content.data, _span(request, etag, content.size)
+    span = _span(request, etag, len(data))
     if span is None:
         return Response(data, headers=headers, media_type=media)
     begin, end = span
     if begin >= end:
-        return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{content.size}"})
-    headers["Content-Range"] = f"bytes {begin}-{end - 1}/{content.size}"
+        return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{len(data)}"})
+    headers["Content-Range"] = f"bytes {begin}-{end - 1}/{len(data)}"
     return Response(data[begin:end], 206, headers, media)
 
 

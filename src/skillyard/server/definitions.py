@@ -14,25 +14,26 @@ from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
+from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_shape
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Definition, Listed, listed
+from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, listed
 
-__all__ = ["FILE", "definition", "routes"]
+__all__ = ["FILE", "Folder", "definition", "routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["skill definitions"], dependencies=[needs("skills:read")])
 
+_WRITE: Final = needs("skills:write")
 _Page = Annotated[int, Query(ge=1, le=1_000_000)]
 _Limit = Annotated[int, Query(ge=1, le=200)]
 
 
-class Rollback(BaseModel):
-    """Which version shall serve; without one the newest usable one before the current."""
+class Edit(BaseModel):
+    """What of an installed skill can be changed: whether it serves. All else its SKILL.md says."""
 
     model_config = ConfigDict(extra="forbid")
 
-    version: str | None = None
-    force: bool = False
+    isActive: bool  # noqa: N815 # document 003 spells it so
 
 
 class Preview(BaseModel):
@@ -40,11 +41,13 @@ class Preview(BaseModel):
 
     skillId: str  # noqa: N815
     skillMdContent: str  # noqa: N815
-    fileInventory: dict[str, Any]  # noqa: N815
+    fileInventory: FileInventory  # noqa: N815
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class Folder:
+    """The folder of an installed version."""
+
     directory: str
 
 
@@ -77,12 +80,23 @@ def get_definition(service: Served, id: str) -> Answer[Definition]:  # noqa: A00
     return Answer(data=definition(service.registry.skill(id, installed=False)))
 
 
-@routes.delete("/{id}", responses=WRITING, dependencies=[needs("skills:write")])
-def uninstall(service: Served, id: str) -> Answer[dict[str, Any]]:  # noqa: A002
+@routes.put("/{id}", responses=WRITING, dependencies=[_WRITE])
+def edit(service: Served, id: str, body: Edit) -> Answer[Definition]:  # noqa: A002
+    """Let a skill serve, or serve no more: its versions stay, and it comes back with the newest one that is usable."""
+    skill = service.registry.skill(id, installed=False)
+    if skill.active != body.isActive:
+        change = service.registry.rollback if body.isActive else service.registry.uninstall
+        change(skill.skill_id)
+        service.refresh()
+    return Answer(data=definition(service.registry.skill(skill.skill_id, installed=False)))
+
+
+@routes.delete("/{id}", responses=WRITING, dependencies=[_WRITE])
+def uninstall(service: Served, id: str) -> Answer[InstallResult]:  # noqa: A002
     """Let a skill serve no more; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
     service.refresh()
-    return Answer(data=result.to_dict())
+    return Answer(data=result_shape(result))
 
 
 @routes.get("/{id}/preview", responses=READING)
@@ -90,8 +104,8 @@ def preview(service: Served, id: str) -> Answer[Preview]:  # noqa: A002
     """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
     skill = service.registry.skill(id)
     service.admit_installed(skill)
-    inventory = dict(skill.file_inventory or {})
-    return Answer(data=Preview(skillId=skill.skill_id, skillMdContent=skill.skill_md_content or "", fileInventory=inventory))
+    shape = {"skillId": skill.skill_id, "skillMdContent": skill.skill_md_content or "", "fileInventory": skill.file_inventory}
+    return Answer(data=Preview.model_validate(shape))
 
 
 FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -108,26 +122,12 @@ def read_one_file(service: Served, request: Request, id: str, path: str) -> Resp
     return file_answer(request, read_file(_folder(service, id), path, limit=Limits().file))
 
 
-def _folder(service: Service, name: str) -> _Folder:
+def _folder(service: Service, name: str) -> Folder:
     skill = service.registry.skill(name)
     service.admit_installed(skill)
     if skill.current_version is None:
         raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
-    return _Folder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
-
-
-@routes.get("/{id}/versions", responses=READING)
-def list_versions(service: Served, id: str, page: _Page = 1, limit: _Limit = 20) -> Listed[dict[str, Any]]:  # noqa: A002
-    """Every version of a skill, the newest first."""
-    return listed([version.to_dict() for version in service.registry.versions(id)], page, limit)
-
-
-@routes.post("/{id}/rollback", responses=WRITING, dependencies=[needs("skills:write")])
-def rollback(service: Served, id: str, body: Rollback) -> Answer[dict[str, Any]]:  # noqa: A002
-    """Let an earlier version serve; an uninstalled skill comes back this way too."""
-    result = service.registry.rollback(id, body.version, force=body.force)
-    service.refresh()
-    return Answer(data=result.to_dict())
+    return Folder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
 
 
 @routes.get("/{id}/install-logs", responses=READING)
@@ -135,6 +135,6 @@ def list_logs(
     service: Served,
     id: str,  # noqa: A002
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Answer[list[dict[str, Any]]]:
+) -> Answer[list[InstallLogDetail]]:
     """What was done to a skill, the newest first, each with its steps."""
-    return Answer(data=[log.to_dict() for log in service.registry.history(id, limit=limit)])
+    return Answer(data=[log_detail(log) for log in service.registry.history(id, limit=limit)])

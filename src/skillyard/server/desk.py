@@ -67,6 +67,11 @@ class RunDesk:
         begun.ended.add_done_callback(lambda task: self._over(begun.run_id, task))
         return begun
 
+    @property
+    def busy(self) -> bool:
+        """Whether one goes on."""
+        return bool(self._kept)
+
     def live(self, run_id: str) -> LiveRun | None:
         """The run, when it goes on in this process."""
         return self._live.get(run_id)

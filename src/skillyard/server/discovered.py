@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,6 +33,14 @@ class NewSkill(BaseModel):
     name: str = Field(max_length=64)
     description: str = Field(max_length=1024)
     instructions: str = Field(default="", max_length=1_000_000)
+
+
+class CatalogChanges(BaseModel):
+    """The ids of the skills that are new, others than before, and gone."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
 
 
 class Named(BaseModel):
@@ -91,18 +99,18 @@ def folder(service: Served, skill: _Name) -> Answer[str]:
 
 
 @routes.post("/refresh", responses=WRITING, dependencies=[_WRITE])
-def refresh(service: Served) -> Answer[dict[str, list[str]]]:
+def refresh(service: Served) -> Answer[CatalogChanges]:
     """Look at the folders again, and tell what is different."""
-    return Answer(data=service.refresh())
+    return Answer(data=CatalogChanges.model_validate(service.refresh()))
 
 
 @routes.post("", status_code=201, responses=WRITING, dependencies=[_WRITE])
-def create(service: Served, body: NewSkill) -> Answer[dict[str, Any]]:
+def create(service: Served, body: NewSkill) -> Answer[Entry]:
     """Make a new skill of the user."""
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
     with service.changing:
-        return Answer(data=service.catalog.create(body.name, body.description, body.instructions).to_dict())
+        return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
 
 
 @routes.delete("", responses=WRITING, dependencies=[_WRITE])
@@ -114,7 +122,7 @@ def delete(service: Served, skill: _Name) -> Answer[None]:
 
 
 @routes.post("/toggle", responses=WRITING, dependencies=[_WRITE])
-def toggle(service: Served, body: Named) -> Answer[dict[str, Any]]:
+def toggle(service: Served, body: Named) -> Answer[Entry]:
     """Switch a skill on when it is off, and off when it is on."""
     with service.changing:
-        return Answer(data=service.catalog.toggle(body.skill).to_dict())
+        return Answer(data=entry(service.catalog.toggle(body.skill)))

@@ -2,117 +2,225 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import ConsentRequired, InvalidSource
+from skillyard.errors import InvalidInput, InvalidSource
 from skillyard.packages import Source, resolve
-from skillyard.registry import InstallReport, PowerChange
+from skillyard.registry import InstallReport, PowerChange, new_operation_id
 from skillyard.server.callers import needs
 from skillyard.server.definitions import definition
+from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_shape
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Definition
-from skillyard.server.uploads import UPLOAD, uploaded
+from skillyard.server.shapes import Answer
+from skillyard.server.uploads import UPLOAD, is_upload, uploaded
 
 __all__ = ["routes"]
 
-routes: Final = APIRouter(prefix="/api/v1/skill-definitions", tags=["installing"], dependencies=[needs("skills:write")])
+_PREFIX: Final = "/api/v1/skill-definitions"
+routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[needs("skills:write")])
 
+_HTTPS: Final = re.compile(r"(?:git\+)?https://", re.IGNORECASE)
+_HTTP: Final = re.compile(r"(?:git\+)?https?://", re.IGNORECASE)
+_LARGEST: Final = 64 * 1024  # bytes of a request that is no upload
 _Consent = Annotated[
-    str | None, Query(description="the `consent` of the refusal that said what the skill would be allowed", max_length=100)
+    str | None,
+    Query(
+        description="the `consent` of each change that is agreed to, as an inspection or a refusal tells it, joined by commas",
+        max_length=8000,
+    ),
 ]
-
-
-class Installed(BaseModel):
-    """What an install came to: the skills as they are now, and what became of each."""
-
-    definitions: list[Definition]
-    results: list[dict[str, Any]]
+_Force = Annotated[bool, Query(description="also over versions that were changed by hand, and content that was yanked")]
+_Signer = Annotated[bool, Query(description="also when somebody else signed it than before, or nobody")]
+_Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
+_ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
+}
 
 
 class Address(BaseModel):
-    """Where to fetch from: the https address of an archive or of a SKILL.md."""
+    """Where to fetch from: the https address of an archive, a SKILL.md, a manifest, a catalog or a git repository.
+
+    `skills` are those wanted of a source with several; all when empty.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    address: str = Field(max_length=2000)
+    address: str = Field(min_length=1, max_length=2000)
     skills: list[str] = Field(default=[], max_length=100)
 
 
 class Agreement:
-    """Consent over two requests: the first is refused and names what it is about, the second must name the same."""
+    """Consent over two requests: the first is refused, or only looked, and names each change; the second names the same."""
 
     def __init__(self, given: str | None) -> None:
-        self._given = given
-        self.wanted: str | None = None
+        self._given = frozenset((given or "").split(","))
 
     def __call__(self, changes: Sequence[PowerChange]) -> bool:
         """Whether exactly these changes were agreed to."""
-        text = json.dumps([change.to_dict() for change in changes], sort_keys=True, default=str)
-        self.wanted = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-        return self._given == self.wanted
+        return self._given.issuperset(change.consent for change in changes)
 
 
-@routes.post("/upload-create", status_code=201, responses=WRITING, openapi_extra=UPLOAD)
-async def upload_create(service: Served, request: Request, consent: _Consent = None, force: bool = False) -> Answer[Installed]:
-    """Install every skill of an uploaded archive."""
-    async with uploaded(request) as archive:
-        source = Source("archive", str(archive))
-        return await run_in_threadpool(_install, service, source, consent=consent, force=force)
+class _Wish(BaseModel):
+    """How an install is meant."""
+
+    consent: str | None
+    force: bool
+    accept_signer: bool
+    wait: bool
 
 
-@routes.post("/{id}/upload-install", status_code=201, responses=WRITING, openapi_extra=UPLOAD)
+def _wish(consent: _Consent = None, force: _Force = False, accept_signer: _Signer = False, wait: _Wait = True) -> _Wish:
+    return _Wish(consent=consent, force=force, accept_signer=accept_signer, wait=wait)
+
+
+_Wished = Annotated[_Wish, Depends(_wish)]
+_EITHER: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            **UPLOAD["requestBody"]["content"],
+            "application/json": {"schema": {"$ref": "#/components/schemas/Address"}},
+        },
+    }
+}
+
+
+@routes.post("/inspect", responses=WRITING, openapi_extra=_EITHER)
+async def inspect(service: Served, request: Request) -> Answer[list[InspectedSkill]]:
+    """Look at an archive or at what an address names, as closely as an install does; nothing is installed.
+
+    Tells of each skill its front matter, files, findings, the clients that can load it, what it may do, what is different from
+    the version that serves, what would refuse it, and the `consent` that its install needs.
+    """
+    async with contextlib.AsyncExitStack() as held:
+        if is_upload(request):
+            source, skills = Source("upload", str(await held.enter_async_context(uploaded(request, service.registry)))), []
+        else:
+            body = await _address(request)
+            source, skills = await run_in_threadpool(_source, service, body), body.skills
+        found = await run_in_threadpool(service.registry.inspect, source, skills=skills)
+        return Answer(data=[inspected(skill) for skill in found])
+
+
+@routes.post("/upload-create", status_code=201, responses=WRITING | _ACCEPTED, openapi_extra=UPLOAD)
+async def upload_create(
+    service: Served,
+    request: Request,
+    response: Response,
+    wish: _Wished,
+    skills: Annotated[list[str], Query(max_length=100, description="only these of the archive")] = [],  # noqa: B006
+) -> Answer[Installed] | Answer[OperationStarted]:
+    """Install every skill of an uploaded archive, or those that are named."""
+    async with contextlib.AsyncExitStack() as held:
+        archive = await held.enter_async_context(uploaded(request, service.registry))
+        install = partial(service.registry.install, Source("upload", str(archive)), skills=skills)
+        return await _carried(service, response, wish, install, held)
+
+
+@routes.post("/{id}/upload-install", status_code=201, responses=WRITING | _ACCEPTED, openapi_extra=UPLOAD)
 async def upload_install(
     service: Served,
     request: Request,
+    response: Response,
     id: str,  # noqa: A002 # the path of document 003
-    consent: _Consent = None,
-    force: bool = False,
-) -> Answer[Installed]:
+    wish: _Wished,
+) -> Answer[Installed] | Answer[OperationStarted]:
     """Install another version of one skill from an uploaded archive; what else the archive holds is left alone."""
     skill = await run_in_threadpool(service.registry.skill, id, installed=False)
-    async with uploaded(request) as archive:
-        source = Source("archive", str(archive))
-        return await run_in_threadpool(_install, service, source, only=(skill.skill_id,), consent=consent, force=force)
+    async with contextlib.AsyncExitStack() as held:
+        archive = await held.enter_async_context(uploaded(request, service.registry))
+        install = partial(service.registry.install, Source("upload", str(archive)), only=(skill.skill_id,))
+        return await _carried(service, response, wish, install, held)
 
 
-@routes.post("/install/address", status_code=201, responses=WRITING)
-def install_address(service: Served, body: Address, consent: _Consent = None, force: bool = False) -> Answer[Installed]:
-    """Install from an https address; addresses of this machine and of private networks are not asked."""
-    if not body.address.lower().startswith("https://"):
-        raise InvalidSource("only https addresses are fetched for a request", hint="upload an archive instead")
-    source = resolve(body.address)
-    if source.kind != "address":
-        raise InvalidSource("repositories are not fetched for a request", hint="name the address of an archive, or upload one")
-    return _install(service, source, skills=body.skills, consent=consent, force=force)
+@routes.post("/install/address", status_code=201, responses=WRITING | _ACCEPTED)
+async def install_address(
+    service: Served, response: Response, body: Address, wish: _Wished
+) -> Answer[Installed] | Answer[OperationStarted]:
+    """Install from an https address: an archive, a SKILL.md, a manifest, a catalog, a site's index, or a git repository.
+
+    Addresses of this machine and of private networks are not asked.
+    """
+    source = await run_in_threadpool(_source, service, body)
+    install = partial(service.registry.install, source, skills=body.skills)
+    return await _carried(service, response, wish, install, contextlib.AsyncExitStack())
 
 
-def _install(
-    service: Service,
-    source: Source,
-    *,
-    skills: Sequence[str] = (),
-    only: Sequence[str] = (),
-    consent: str | None,
-    force: bool,
-) -> Answer[Installed]:
-    agreement = Agreement(consent)
+@routes.post("/{id}/update", status_code=201, responses=WRITING | _ACCEPTED)
+async def update(
+    service: Served,
+    response: Response,
+    id: str,  # noqa: A002 # as above
+    wish: _Wished,
+) -> Answer[Installed] | Answer[OperationStarted]:
+    """Fetch a skill again from where it came from, and install what is there when it is something else."""
+    skill = await run_in_threadpool(service.registry.skill, id)
+    install = partial(service.registry.update, skill.skill_id)
+    return await _carried(service, response, wish, install, contextlib.AsyncExitStack())
+
+
+async def _address(request: Request) -> Address:
+    """The JSON of a request that is no upload."""
+    if int(request.headers.get("content-length") or 0) > _LARGEST:
+        raise InvalidInput("the request is too large", hint="send an address, or an archive as multipart/form-data")
     try:
-        report = service.registry.install(source, skills=skills, only=only, consent=agreement, force=force)
-    except ConsentRequired as error:
-        error.details["consent"] = agreement.wanted
-        raise
+        return Address.model_validate_json(await request.body())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise InvalidInput(f"{where or 'body'}: {fault['msg']}", hint="/openapi.json describes every request") from None
+
+
+def _source(service: Service, body: Address) -> Source:
+    """What an address names; never anything of this machine, and nothing that would be asked with its user's keys."""
+    allowed = _HTTP if service.catalog.configuration.private_hosts else _HTTPS
+    if not allowed.match(body.address.strip()):
+        raise InvalidSource("only https addresses are fetched for a request", hint="upload an archive instead")
+    return resolve(body.address, names=tuple(body.skills))
+
+
+async def _carried(
+    service: Service,
+    response: Response,
+    wish: _Wish,
+    install: Callable[..., InstallReport],
+    held: contextlib.AsyncExitStack,
+) -> Answer[Installed] | Answer[OperationStarted]:
+    """Carry an install out now, or let it go on with what it needs `held`."""
+    operation_id = new_operation_id()
+    work = partial(
+        _install,
+        service,
+        partial(
+            install,
+            consent=Agreement(wish.consent),
+            force=wish.force,
+            accept_signer=wish.accept_signer,
+            operation_id=operation_id,
+        ),
+    )
+    if wish.wait:
+        async with held:
+            return Answer(data=await run_in_threadpool(work))
+    service.installs.begin(operation_id, work, held.pop_all())
+    response.status_code = 202
+    return Answer(data=OperationStarted(operation_id=operation_id, events=f"{_PREFIX}/operations/{operation_id}/events"))
+
+
+def _install(service: Service, install: Callable[[], InstallReport]) -> Installed:
+    report = install()
     service.refresh()
-    return Answer(data=_told(service, report))
-
-
-def _told(service: Service, report: InstallReport) -> Installed:
-    definitions = [definition(service.registry.skill(result.skill_id)) for result in report.results]
-    return Installed(definitions=definitions, results=[result.to_dict() for result in report.results])
+    return Installed(
+        operation_id=report.operation_id,
+        definitions=[definition(service.registry.skill(result.skill_id)) for result in report.results],
+        results=[result_shape(result) for result in report.results],
+    )

@@ -18,6 +18,7 @@ from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.callers import Caller
 from skillyard.server.changing import Changing
 from skillyard.server.desk import RunDesk
+from skillyard.server.installs import InstallDesk
 from skillyard.server.questions import Questions
 
 __all__ = ["Served", "Service", "nobody"]
@@ -27,7 +28,7 @@ __all__ = ["Served", "Service", "nobody"]
 class Service:
     """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
 
-    `runs` go on after their request was answered, `questions` wait for somebody to answer them.
+    `runs` and `installs` go on after their request was answered, `questions` wait for somebody to answer them.
     """
 
     catalog: Catalog
@@ -35,6 +36,17 @@ class Service:
     changing: Changing = field(init=False)
     runs: RunDesk = field(default_factory=RunDesk)
     questions: Questions = field(default_factory=Questions)
+    installs: InstallDesk = field(default_factory=InstallDesk)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something goes on that was asked for by a request that is answered."""
+        return self.runs.busy or self.installs.busy
+
+    async def close(self, grace_s: float) -> None:
+        """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        await self.installs.close()
+        await self.runs.close(grace_s)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changing", Changing(self.catalog.data_directory))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
-__all__ = ["Answer", "Definition", "Listed", "Meta", "listed"]
+__all__ = ["Answer", "Definition", "FileInventory", "Listed", "Meta", "listed"]
 
 _Data = TypeVar("_Data")
 
@@ -34,6 +34,19 @@ class Listed(Answer[list[_Data]], Generic[_Data]):
     meta: Meta
 
 
+class FileInventory(BaseModel):
+    """The files of a skill, counted and classed, as document 003 writes them."""
+
+    hasSkillMd: bool  # noqa: N815
+    hasScripts: bool  # noqa: N815
+    hasReferences: bool  # noqa: N815
+    scriptFiles: list[str]  # noqa: N815
+    referenceFiles: list[str]  # noqa: N815
+    templateFiles: list[str]  # noqa: N815
+    totalFiles: int  # noqa: N815
+    totalSizeBytes: int  # noqa: N815
+
+
 class Definition(BaseModel):
     """An installed skill in the words of document 003; `id` is the `skillId`."""
 
@@ -43,8 +56,16 @@ class Definition(BaseModel):
     description: str
     currentVersion: str | None  # noqa: N815
     isActive: bool  # noqa: N815
-    fileInventory: dict[str, Any] | None  # noqa: N815
+    fileInventory: FileInventory | None  # noqa: N815
     skillMdHash: str | None = None  # noqa: N815
+    triggerKeywords: list[str] = []  # noqa: N815
+    category: str | None = None
+    tags: list[str] = []
+    author: str | None = None
+    license: str | None = None
+    homepageUrl: str | None = None  # noqa: N815
+    documentationUrl: str | None = None  # noqa: N815
+    iconUrl: str | None = None  # noqa: N815
     createdAt: str | None = None  # noqa: N815
     updatedAt: str | None = None  # noqa: N815
 

@@ -1,10 +1,13 @@
-"""An uploaded archive: counted while it streams in, kept on the disk until it is installed, and gone after that."""
+"""An uploaded archive: counted while it streams in, kept beside the installed skills until it is installed, then gone.
+
+It lies in the folder of an operation that holds a lock as long as its process lives, so that what a killed server leaves is
+deleted at the next start.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,22 +18,27 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from skillyard.errors import ArchiveTooLarge, InvalidInput
+from skillyard.errors import ArchiveRefused, ArchiveTooLarge, InvalidInput
 from skillyard.packages import Limits
+from skillyard.packages.names import safe_name
 from skillyard.paths import slug
 
 if TYPE_CHECKING:
     from starlette.types import Message
 
-__all__ = ["UPLOAD", "uploaded"]
+    from skillyard.registry import Registry
+
+__all__ = ["UPLOAD", "is_upload", "uploaded"]
 
 _FORM: Final = 64 * 1024  # what the form itself may take beside the archive, in bytes
 _SUFFIXES: Final = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
+_NAME: Final = 120  # characters of a name that is kept
+_MULTIPART: Final = "multipart/form-data"
 UPLOAD: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "content": {
-            "multipart/form-data": {
+            _MULTIPART: {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
@@ -42,17 +50,24 @@ UPLOAD: Final[dict[str, Any]] = {
 }
 
 
+def is_upload(request: Request) -> bool:
+    """Whether the request brings a form with a file, and no JSON."""
+    return request.headers.get("content-type", "").lower().startswith(_MULTIPART)
+
+
 @contextlib.asynccontextmanager
-async def uploaded(request: Request, limit: int = Limits().archive) -> AsyncIterator[Path]:
-    """The one archive of a multipart request as a file, for as long as the block lasts.
+async def uploaded(request: Request, registry: Registry, limit: int = Limits().archive) -> AsyncIterator[Path]:
+    """The one archive of a multipart request as a file, under its own name, for as long as the block lasts.
 
     Raises:
         ArchiveTooLarge: more than `limit` bytes came, or are announced; the rest is not read.
         InvalidInput: there is not exactly one file, or its name is no archive's.
     """
-    with tempfile.TemporaryDirectory(prefix="skillyard-upload-") as folder:
+    with contextlib.ExitStack() as held:
+        operation = await run_in_threadpool(held.enter_context, registry.work.begin())
+        operation.settled = True  # it opens no log: what is left is only to be deleted
         async with _form(request, limit) as file:
-            target = Path(folder) / _storage_name(file.filename or "")
+            target = operation.folder / _storage_name(file.filename or "")
             await run_in_threadpool(_write, file, target)
         if target.stat().st_size > limit:
             raise _too_large(limit)
@@ -96,15 +111,18 @@ def _counted(request: Request, limit: int) -> Any:
 
 def _write(file: UploadFile, target: Path) -> None:
     file.file.seek(0)
-    with target.open("wb") as stream:
+    with target.open("xb") as stream:
         shutil.copyfileobj(file.file, stream)
 
 
 def _storage_name(name: str) -> str:
-    """A name of ours for the file: a skill without a Latin name takes its id from it."""
+    """The name it is kept and remembered under: its own where that is safe on every machine, else one of ours."""
     found = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), None)
     if found is None:
         raise InvalidInput("the file is no archive by its name", hint=f"send one of {', '.join(_SUFFIXES)}")
+    if "/" not in name and len(name) <= _NAME and len(name) > len(found):
+        with contextlib.suppress(ArchiveRefused):
+            return safe_name(name, Limits())
     return slug(name[: -len(found)][-80:], "upload") + found
 
 

@@ -53,7 +53,8 @@ function made(language: Language): Format {
       return ago.format(Math.round(seconds / length), unit);
     },
     duration: (milliseconds) => {
-      if (milliseconds < 1000) return `${number.format(Math.round(milliseconds))} ms`;
+      if (milliseconds > 0 && milliseconds < 0.1) return "< 0.1 ms";
+      if (milliseconds < 1000) return `${number.format(milliseconds < 10 ? milliseconds : Math.round(milliseconds))} ms`;
       if (milliseconds < 60_000) return `${number.format(milliseconds / 1000)} s`;
       return `${number.format(Math.floor(milliseconds / 60_000))} min ${number.format(Math.round((milliseconds % 60_000) / 1000))} s`;
     },

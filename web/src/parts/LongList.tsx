@@ -23,7 +23,7 @@ export function LongList<T>({ label, items, total, high, row, place, more }: Pro
   const list = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   useLayoutEffect(() => setTop(list.current?.offsetTop ?? 0), []);
-  // eslint-disable-next-line react-hooks/incompatible-library -- the list is drawn again whenever it moves, as it must be
+   
   const rows = useWindowVirtualizer({ count: total, estimateSize: () => high, overscan: 8, scrollMargin: top });
   const shown = rows.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;

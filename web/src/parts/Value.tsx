@@ -25,15 +25,16 @@ function tableOf(value: readonly unknown[]): { columns: string[]; rows: Shape[] 
   const rows = value.filter(isShape);
   if (!rows.length || rows.length < value.length) return undefined;
   const columns = [...new Set(rows.slice(0, ROWS).flatMap((row) => Object.keys(row)))];
-  return columns.length <= COLUMNS && rows.slice(0, ROWS).every((row) => Object.values(row).every(isFlat)) ? { columns, rows } : undefined;
+  const fits = columns.length > 0 && columns.length <= COLUMNS && rows.slice(0, ROWS).every((row) => Object.values(row).every(isFlat));
+  return fits ? { columns, rows } : undefined;
 }
 
 /** The picture that a value is, as an address: its own data, or what tools write (`type: image`). */
 export function pictureOf(value: unknown): string | undefined {
   if (typeof value === "string") return PICTURE.test(value) ? value : undefined;
-  if (!isShape(value) || value["type"] !== "image" || typeof value["data"] !== "string") return undefined;
-  const kind = value["mimeType"] ?? value["media_type"];
-  return typeof kind === "string" ? pictureOf(`data:${kind};base64,${value["data"]}`) : undefined;
+  if (!isShape(value) || value.type !== "image" || typeof value.data !== "string") return undefined;
+  const kind = value.mimeType ?? value.media_type;
+  return typeof kind === "string" ? pictureOf(`data:${kind};base64,${value.data}`) : undefined;
 }
 
 export function Value({ value, depth = 0 }: { value: unknown; depth?: number }) {
@@ -48,7 +49,7 @@ export function Value({ value, depth = 0 }: { value: unknown; depth?: number }) 
       </Text>
     );
   if (typeof value === "string") return <Words text={value} />;
-  if (typeof value === "number" || typeof value === "boolean") return <Code>{String(value)}</Code>;
+  if (typeof value === "number" || typeof value === "boolean") return <span className={classes.fact}>{String(value)}</span>;
   if (depth >= DEEPEST) return <Json value={value} />;
   if (Array.isArray(value)) return <Items items={value} depth={depth} />;
   return isShape(value) ? <Parts shape={value} depth={depth} /> : <Json value={value} />;
@@ -103,17 +104,19 @@ function Items({ items, depth }: { items: readonly unknown[]; depth: number }) {
   );
 }
 
-function Grid({ columns, rows }: { columns: string[]; rows: Shape[] }) {
+/** A table; with `names` each row begins with its own. */
+function Grid({ columns, rows, names }: { columns: string[]; rows: Shape[]; names?: string[] }) {
   const c = useText(common);
   const format = useFormat();
   const [count, setCount] = useState(ROWS);
   const numeric = new Set(columns.filter((name) => rows.every((row) => row[name] === undefined || typeof row[name] === "number")));
   return (
     <>
-      <Table.ScrollContainer minWidth={Math.min(columns.length * 110, 900)} className={classes.grid ?? ""}>
+      <Table.ScrollContainer type="native" minWidth={Math.min(columns.length * 80, 900)} className={classes.grid ?? ""}>
         <Table verticalSpacing={5} fz="sm">
           <Table.Thead>
             <Table.Tr>
+              {names && <Table.Td />}
               {columns.map((name) => (
                 <Table.Th key={name} ta={numeric.has(name) ? "right" : "left"}>
                   <bdi>{visible(name)}</bdi>
@@ -124,6 +127,11 @@ function Grid({ columns, rows }: { columns: string[]; rows: Shape[] }) {
           <Table.Tbody>
             {rows.slice(0, count).map((row, index) => (
               <Table.Tr key={index}>
+                {names && (
+                  <Table.Th scope="row">
+                    <bdi>{visible(names[index] ?? "")}</bdi>
+                  </Table.Th>
+                )}
                 {columns.map((name) => (
                   <Table.Td key={name} className={numeric.has(name) ? (classes.number ?? "") : ""}>
                     <bdi>{cell(row[name])}</bdi>
@@ -154,6 +162,8 @@ function Parts({ shape, depth }: { shape: Shape; depth: number }) {
         {w.emptyObject}
       </Text>
     );
+  const table = entries.length > 1 && tableOf(Object.values(shape));
+  if (table) return <Grid {...table} names={Object.keys(shape)} />;
   return (
     <dl className={classes.parts}>
       {entries.slice(0, 100).map(([name, part]) => (

@@ -1,9 +1,9 @@
 /** Text that somebody else wrote, made safe to read: what would paint, move or hide letters is taken out or shown. */
 
 // Escape sequences of terminals (ECMA-48): colours and cursor moves, titles and links, and single ones.
-// eslint-disable-next-line no-control-regex -- they are what is looked for
+ 
 const ESCAPES = /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|\u001B[\]PX^_][\s\S]*?(?:\u0007|\u001B\\|\u009C|$)|\u001B[ -/]*[0-~]?/g;
-// eslint-disable-next-line no-control-regex -- the same
+ 
 const CONTROLS = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]/g;
 const HIDDEN = /[\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF]|[\u{E0000}-\u{E007F}]/gu;
 

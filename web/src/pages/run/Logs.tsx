@@ -6,7 +6,7 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
 import { plain, visible } from "@/parts/foreign";
-import { Empty, Section } from "@/parts/Section";
+import { Section } from "@/parts/Section";
 
 import { runs } from "../runs/words";
 import classes from "./Logs.module.css";
@@ -22,24 +22,23 @@ export function Logs({ stdout, stderr, live }: { stdout: string; stderr: string;
   return (
     <Section
       title={t.logs}
+      empty={!any && t.noLogs}
       actions={
-        any && (
-          <Group gap="xs">
-            <SegmentedControl
-              size="xs"
-              value={stream}
-              onChange={(value) => setChosen(value as Stream)}
-              data={[
-                { value: "stdout", label: <Label name={t.stdout} text={stdout} /> },
-                { value: "stderr", label: <Label name={t.stderr} text={stderr} /> },
-              ]}
-            />
-            <CopyIcon value={plain(stream === "stdout" ? stdout : stderr)} />
-          </Group>
-        )
+        <Group gap="xs">
+          <SegmentedControl
+            size="xs"
+            value={stream}
+            onChange={(value) => setChosen(value)}
+            data={[
+              { value: "stdout", label: <Label name={t.stdout} text={stdout} /> },
+              { value: "stderr", label: <Label name={t.stderr} text={stderr} /> },
+            ]}
+          />
+          <CopyIcon value={plain(stream === "stdout" ? stdout : stderr)} />
+        </Group>
       }
     >
-      {text ? <Lines text={text} live={live} label={stream === "stdout" ? t.stdout : t.stderr} /> : <Empty>{t.noLogs}</Empty>}
+      <Lines text={text || t.noLogs} live={live} label={stream === "stdout" ? t.stdout : t.stderr} />
     </Section>
   );
 }

@@ -6,7 +6,7 @@ import type { RunDetail } from "@/api/runs";
 import { isOver } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { CopyIcon } from "@/parts/CopyIcon";
-import { Empty, Section } from "@/parts/Section";
+import { Section } from "@/parts/Section";
 import { Json, Value } from "@/parts/Value";
 
 import { runs } from "../runs/words";
@@ -14,28 +14,26 @@ import { runs } from "../runs/words";
 export function Output({ run }: { run: RunDetail }) {
   const t = useText(runs);
   const [source, setSource] = useState(false);
-  const missing = run.output === null || run.output === undefined;
+  if (run.output === null || run.output === undefined) return <Section title={t.output} empty={isOver(run.state) ? t.noOutput : t.waitOutput} />;
   return (
     <Section
       title={t.output}
       actions={
-        !missing && (
-          <Group gap="xs">
-            <SegmentedControl
-              size="xs"
-              value={source ? "source" : "drawn"}
-              onChange={(value) => setSource(value === "source")}
-              data={[
-                { value: "drawn", label: t.drawn },
-                { value: "source", label: t.source },
-              ]}
-            />
-            <CopyIcon value={typeof run.output === "string" ? run.output : JSON.stringify(run.output, null, 2)} />
-          </Group>
-        )
+        <Group gap="xs">
+          <SegmentedControl
+            size="xs"
+            value={source ? "source" : "drawn"}
+            onChange={(value) => setSource(value === "source")}
+            data={[
+              { value: "drawn", label: t.drawn },
+              { value: "source", label: t.source },
+            ]}
+          />
+          <CopyIcon value={typeof run.output === "string" ? run.output : JSON.stringify(run.output, null, 2)} />
+        </Group>
       }
     >
-      {missing ? <Empty>{isOver(run.state) ? t.noOutput : t.waitOutput}</Empty> : source ? <Json value={run.output} /> : <Value value={run.output} />}
+      {source ? <Json value={run.output} /> : <Value value={run.output} />}
     </Section>
   );
 }

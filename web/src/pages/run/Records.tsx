@@ -6,7 +6,7 @@ import type { RunDetail } from "@/api/runs";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
-import { Empty, Section } from "@/parts/Section";
+import { Section } from "@/parts/Section";
 
 import { runs } from "../runs/words";
 
@@ -14,8 +14,7 @@ export function MemoryWrites({ writes }: { writes: RunDetail["memory_writes"] })
   const t = useText(runs);
   const format = useFormat();
   return (
-    <Section title={t.memory}>
-      {writes.length === 0 && <Empty>{t.noMemory}</Empty>}
+    <Section title={t.memory} empty={!writes.length && t.noMemory}>
       <Stack gap="sm">
         {writes.map((write, index) => (
           <Box key={index}>
@@ -46,11 +45,8 @@ export function MemoryWrites({ writes }: { writes: RunDetail["memory_writes"] })
 export function Limits({ limits }: { limits: RunDetail["limits"] }) {
   const t = useText(runs);
   return (
-    <Section title={t.limits} lead={t.limitsWhy}>
-      {limits.length === 0 ? (
-        <Empty>{t.noLimits}</Empty>
-      ) : (
-        <Table.ScrollContainer minWidth={420}>
+    <Section title={t.limits} lead={t.limitsWhy} empty={!limits.length && t.noLimits}>
+        <Table.ScrollContainer minWidth={380} type="native">
           <Table verticalSpacing={5} fz="sm">
             <Table.Thead>
               <Table.Tr>
@@ -67,20 +63,20 @@ export function Limits({ limits }: { limits: RunDetail["limits"] }) {
                     <bdi>{visible(typeof limit.value === "string" ? limit.value : JSON.stringify(limit.value))}</bdi>
                   </Table.Td>
                   <Table.Td>
-                    <Badge
-                      color={limit.enforced ? "pine" : "yellow"}
-                      leftSection={limit.enforced ? <IconCheck size={12} /> : <IconX size={12} />}
-                      title={limit.enforced ? t.enforced : t.notEnforced}
-                    >
-                      {limit.enforced ? limit.by : t.notEnforced}
-                    </Badge>
+                    <Group gap={6} wrap="nowrap" align="flex-start">
+                      {limit.enforced ? (
+                        <IconCheck size={15} color="var(--mantine-primary-color-filled)" aria-label={t.enforced} role="img" />
+                      ) : (
+                        <IconX size={15} color="var(--mantine-color-red-filled)" aria-hidden />
+                      )}
+                      <span>{limit.enforced ? limit.by : t.notEnforced}</span>
+                    </Group>
                   </Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
           </Table>
         </Table.ScrollContainer>
-      )}
     </Section>
   );
 }
@@ -89,11 +85,8 @@ export function Contacts({ contacts }: { contacts: RunDetail["contacts"] }) {
   const t = useText(runs);
   const format = useFormat();
   return (
-    <Section title={t.contacts}>
-      {contacts.length === 0 ? (
-        <Empty>{t.noContacts}</Empty>
-      ) : (
-        <Table.ScrollContainer minWidth={420}>
+    <Section title={t.contacts} empty={!contacts.length && t.noContacts}>
+        <Table.ScrollContainer minWidth={380} type="native">
           <Table verticalSpacing={5} fz="sm">
             <Table.Thead>
               <Table.Tr>
@@ -123,7 +116,6 @@ export function Contacts({ contacts }: { contacts: RunDetail["contacts"] }) {
             </Table.Tbody>
           </Table>
         </Table.ScrollContainer>
-      )}
     </Section>
   );
 }

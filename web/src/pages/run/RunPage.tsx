@@ -8,11 +8,10 @@ import { cancelRun, type Heard, type RunDetail, runQuery, useRun } from "@/api/r
 import { isOver } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
-import { Empty, Section } from "@/parts/Section";
+import { Section } from "@/parts/Section";
 import { Value } from "@/parts/Value";
 
 import { RunStateBadge } from "../runs/RunStateBadge";
@@ -100,14 +99,14 @@ function Told({ run, heard }: { run: RunDetail; heard: Heard }) {
         </Alert>
       )}
       <Output run={run} />
-      <Section title={t.steps} lead={steps.length > 0 && t.stepsTogether(format.duration(together(steps)))}>
-        {steps.length > 0 ? <Waterfall steps={steps} /> : <Empty>{t.noSteps}</Empty>}
+      <Section title={t.steps} lead={t.stepsTogether(format.duration(together(steps)))} empty={!steps.length && t.noSteps}>
+        <Waterfall steps={steps} />
       </Section>
       <Logs stdout={live ? heard.stdout : run.stdout} stderr={live ? heard.stderr : run.stderr} live={live} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
         <Stack gap="md">
-          <Section title={t.input}>
-            {Object.keys(run.parameters).length > 0 ? <Value value={run.parameters} /> : <Empty>{t.noInput}</Empty>}
+          <Section title={t.input} empty={!Object.keys(run.parameters).length && t.noInput}>
+            <Value value={run.parameters} />
           </Section>
           <MemoryWrites writes={run.memory_writes} />
           <Contacts contacts={run.contacts} />

@@ -86,7 +86,7 @@ function Narrow() {
         data={RUN_STATES.map((value) => ({ value, label: t.states[value] }))}
         value={state ?? null}
         onChange={(value) =>
-          void navigate({ search: (before) => ({ ...before, state: (value ?? undefined) as RunState | undefined }), replace: true })
+          void navigate({ search: (before) => ({ ...before, state: (value ?? undefined) }), replace: true })
         }
         clearable
         w={180}

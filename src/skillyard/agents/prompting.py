@@ -1,0 +1,129 @@
+"""The exact system prompt of an agent, and what each of its skills costs in it (document 003, chapter 5).
+
+Stage 1 is the index, in every message. Stage 2 is a SKILL.md, when the model reads it; `skill_md_tokens` is what that costs.
+Stage 3 is what the model then does by the skill's instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from skillyard.agents.model import AgentDraft
+from skillyard.agents.skills import limited, means
+from skillyard.prompt import Index, Style, append_index, count_tokens, entry_costs, write_index
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Catalog, Skill
+
+__all__ = ["AgentPrompt", "SkillShare", "write_agent_prompt"]
+
+_BUDGET: Final = 2000
+_DOCUMENT: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SkillShare:
+    """One skill in the prompt of an agent: how it is `shown`, why it is not, and its `tokens` there.
+
+    `skill_md_tokens` is what its SKILL.md costs when the model reads it.
+    """
+
+    id: str
+    name: str
+    description: str
+    shown: Literal["whole", "shortened", "omitted", "missing"]
+    reason: str | None
+    tokens: int
+    skill_md_tokens: int
+
+    def to_dict(self) -> dict[str, object]:
+        """The share as plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPrompt:
+    """The whole `text` and its `tokens`: those of the agent's own prompt, and those of the index with the words around it."""
+
+    text: str
+    tokens: int
+    own_tokens: int
+    index_tokens: int
+    style: Style
+    budget: int | None
+    skills: tuple[SkillShare, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The prompt as plain data."""
+        return asdict(self) | {"skills": [share.to_dict() for share in self.skills]}
+
+
+def write_agent_prompt(
+    agent: AgentDraft, catalog: Catalog, *, style: Style | None = None, request: str | None = None
+) -> AgentPrompt:
+    """What the model of this agent is told before the first message; with a `request` the index is ranked for it.
+
+    Without a `style` it is `compact`, and `direct` for an agent without tools.
+
+    Raises:
+        InvalidInput: unknown style.
+    """
+    seen = limited(catalog, agent)
+    settings = agent.settings
+    index = write_index(
+        seen,
+        style=style or ("compact" if settings.get("tools", True) else "direct"),
+        budget=settings.get("index_tokens", _BUDGET),
+        request=request,
+        pinned=settings.get("pinned") or (),
+    )
+    text = append_index(agent.system_prompt, index)
+    return AgentPrompt(
+        text=text,
+        tokens=count_tokens(text),
+        own_tokens=count_tokens(agent.system_prompt),
+        index_tokens=index.tokens,
+        style=index.style,
+        budget=index.budget,
+        skills=tuple(_shares(agent, seen, index)),
+    )
+
+
+def _shares(agent: AgentDraft, seen: Catalog, index: Index) -> Iterator[SkillShare]:
+    """Every skill of the agent in its order; of an agent that has all, those that are listed, then the omitted ones."""
+    costs = entry_costs(seen.all(), index)
+    reasons = {omission.id: omission.reason for omission in index.omitted}
+    known = seen.all()
+    if not agent.skills:
+        by_id = {skill.id: skill for skill in known}
+        for skill_id in (*costs, *reasons):
+            if by_id[skill_id].status == "ok":
+                yield _share(by_id[skill_id], index, costs, reasons)
+        return
+    for chosen in agent.skills:
+        found = [skill for skill in known if means(chosen, skill)]
+        best = next((skill for skill in found if skill.status == "ok"), found[0] if found else None)
+        if best is None:
+            yield SkillShare(chosen.skill_id, chosen.skill_id, "", "missing", "there is no such skill", 0, 0)
+        else:
+            yield _share(best, index, costs, reasons)
+
+
+def _share(skill: Skill, index: Index, costs: dict[str, int], reasons: dict[str, str]) -> SkillShare:
+    shown: Literal["whole", "shortened", "omitted"] = "omitted"
+    if skill.id in costs:
+        shown = "whole" if skill.id in index.kept else "shortened"
+    return SkillShare(
+        skill.id, skill.name, skill.description, shown, reasons.get(skill.id), costs.get(skill.id, 0), _skill_md_tokens(skill)
+    )
+
+
+def _skill_md_tokens(skill: Skill) -> int:
+    from skillyard.errors import SkillyardError
+
+    try:
+        return count_tokens(skill.read_file("SKILL.md", limit=_DOCUMENT).text or "")
+    except (SkillyardError, OSError):
+        return 0

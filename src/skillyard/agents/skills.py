@@ -1,0 +1,43 @@
+"""Between the skills of an agent and those of the catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from skillyard.agents.model import AgentDraft, AgentSkill
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Catalog, Skill
+
+__all__ = ["choose_skill", "limited", "means"]
+
+_INSTALLED: Final = "installed:"
+
+
+def choose_skill(catalog: Catalog, name: str, *, version_lock: str | None = None, auto_update: bool = True) -> AgentSkill:
+    """The skill of the catalog with that id or name, as an agent has it.
+
+    Raises:
+        SkillNotFound, AmbiguousSkill: there is none, or more than one.
+    """
+    return AgentSkill(catalog.get(name).id.removeprefix(_INSTALLED), version_lock, auto_update)
+
+
+def means(chosen: AgentSkill, skill: Skill) -> bool:
+    """Whether a skill of the catalog is the one an agent has."""
+    wanted = chosen.skill_id.casefold()
+    return wanted in (skill.id.casefold(), skill.id.removeprefix(_INSTALLED).casefold(), skill.name.casefold())
+
+
+def limited(catalog: Catalog, agent: AgentDraft) -> Catalog:
+    """The catalog with only the skills that the agent has, and without those that its own rules deny."""
+    from skillyard.permissions import Rules, visible
+
+    wanted = frozenset(chosen.skill_id.casefold() for chosen in agent.skills)
+
+    def overlay(skill: Skill) -> tuple[Literal["denied"], str] | None:
+        names = {skill.id.casefold(), skill.id.removeprefix(_INSTALLED).casefold(), skill.name.casefold()}
+        return None if skill.status != "ok" or not wanted or wanted & names else ("denied", "this agent does not have it")
+
+    rules = Rules(agent.settings.get("permissions") or {}, match=catalog.configuration.permission_match)
+    return visible(catalog.with_statuses(overlay), rules)

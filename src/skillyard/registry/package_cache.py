@@ -1,0 +1,155 @@
+"""Skills of the store on a machine that never installed them: fetched by digest, proven, read-only, and bounded in size.
+
+A worker runs exactly the content that it is asked for. Where no skill on its disk has that content, the package is taken from
+the store and kept here; what was not used for longest goes first, and what is in use stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import DigestMismatch
+from skillyard.packages import Limits, Store, extract, tree_digest
+from skillyard.packages.store import hex_part
+from skillyard.registry.versions import close_tree, delete_tree, real_folder
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.registry.registry import Registry
+
+__all__ = ["PackageCache", "stored_skill"]
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_YOUNG_S: Final = 60.0  # what was asked for that recently is about to be used
+
+
+class PackageCache:
+    """Unpacked packages of `store` below the folder `root`, together at most `limit` bytes as long as that is possible."""
+
+    def __init__(self, root: Path, store: Store, *, limit: int = 2 << 30) -> None:
+        self.root = root
+        self._store = store
+        self._limit = limit
+
+    def folder(self, digest: str, package: str, name: str) -> Path:
+        """The folder with the content that `digest` names, unpacked from `package` when it is not there; it is called `name`.
+
+        Raises:
+            PackageMissing, StoreFailed: the store does not give it.
+            DigestMismatch: the package holds something else.
+            ArchiveRefused: it breaks a rule of archives.
+        """
+        place = self.root / hex_part(digest)
+        found = place / name
+        if not _is_whole(found, digest):
+            real_folder(self.root, 0o700)
+            with self._locked(digest):
+                if not _is_whole(found, digest):  # nobody was faster
+                    self._fetch(digest, package, place, name)
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(place)
+        return found
+
+    def _fetch(self, digest: str, package: str, place: Path, name: str) -> None:
+        data = self._store.get(package)
+        self._make_room(3 * len(data))
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=self.root, ignore_cleanup_errors=True) as scratch:
+            archive = Path(scratch, "package.zip")
+            archive.write_bytes(data)
+            tree = extract(archive, scratch, Limits()).tree
+            if tree_digest(tree) != digest:
+                raise DigestMismatch(f"the package {package} holds other content than was asked for", expected=digest)
+            made = Path(scratch, "made")
+            made.mkdir(0o700)
+            close_tree(Path(tree))
+            Path(tree).rename(made / name)
+            (made / name).chmod(0o555)
+            if place.exists():  # damaged
+                place.rename(Path(scratch, "damaged"))
+            made.rename(place)
+            delete_tree(Path(scratch, "damaged"))
+
+    @contextlib.contextmanager
+    def _locked(self, digest: str) -> Iterator[None]:
+        """Let nobody else fetch the same content meanwhile."""
+        descriptor = os.open(self.root / f".lock-{hex_part(digest)[:2]}", _LOCK, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _make_room(self, wanted: int) -> None:
+        """Delete what was used longest ago until so many bytes fit; never what is in use or was asked for a moment ago."""
+        entries = sorted((entry for entry in self.root.iterdir() if entry.name[0] != "."), key=_last_used)
+        sizes = {entry: _size(entry) for entry in entries}
+        total = sum(sizes.values()) + wanted
+        for entry in entries:
+            if total <= self._limit or _last_used(entry) > time.time() - _YOUNG_S:
+                return
+            if not self._is_in_use(entry):
+                grave = self.root / f".gone-{os.urandom(6).hex()}"
+                with contextlib.suppress(FileNotFoundError):
+                    entry.rename(grave)
+                    delete_tree(grave)
+                    total -= sizes[entry]
+
+    def _is_in_use(self, place: Path) -> bool:
+        """Whether somebody holds a skill in it."""
+        for folder in place.iterdir() if place.is_dir() else ():
+            try:
+                descriptor = os.open(folder, _FOLDER)
+            except OSError:
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(descriptor)
+        return False
+
+
+def stored_skill(registry: Registry, skill_id: str, digest: str) -> Skill | None:
+    """The installed skill `skill_id` with exactly that content, from the store; None when the store never got it.
+
+    Raises:
+        PackageMissing, StoreFailed, DigestMismatch: the store does not give it any more.
+    """
+    from skillyard.catalog.single import read_installed
+
+    store, name = registry.store, skill_id.removeprefix("installed:")
+    try:
+        package = registry.ledger.package_of(name, digest) if store is not None else None
+    finally:
+        registry.close()
+    if store is None or package is None:
+        return None
+    cache = PackageCache(registry.root.parent / "cache" / "skills", store)
+    return read_installed(cache.folder(digest, package, name), skill_id)
+
+
+def _is_whole(folder: Path, digest: str) -> bool:
+    return folder.is_dir() and tree_digest(folder) == digest
+
+
+def _last_used(entry: Path) -> float:
+    with contextlib.suppress(FileNotFoundError):
+        return entry.stat().st_mtime
+    return 0.0
+
+
+def _size(entry: Path) -> int:
+    return sum(
+        os.lstat(os.path.join(above, name)).st_size  # noqa: PTH118 # thousands of files
+        for above, _, names in os.walk(entry)
+        for name in names
+    )

@@ -1,0 +1,81 @@
+"""Agents are kept under a name, with their skills in order, in every database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard.agents import AgentBook, AgentDraft, AgentSkill
+from skillyard.engine import Records
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
+
+
+@pytest.fixture
+def book(database_address: str, tmp_path: Path) -> Iterator[AgentBook]:
+    """An empty book, once in each database."""
+    records = Records(str(tmp_path), database_address)
+    yield AgentBook(lambda: records.database)
+    records.close()
+
+
+SKILLS = (AgentSkill("pdf", "^1.2.0", auto_update=False), AgentSkill("project:notes"))
+
+
+def test_an_agent_is_kept_as_it_was_written_with_its_skills_in_order(book: AgentBook) -> None:
+    made = book.create(AgentDraft("Clerk", "Fills in forms.", "Be exact.", "openai:gpt-5", {"index_tokens": 500}, SKILLS))
+    assert book.get("Clerk") == book.get(made.id) == made
+    assert (made.skills, made.settings, made.system_prompt) == (SKILLS, {"index_tokens": 500}, "Be exact.")
+    assert [skill["position"] for skill in made.to_dict()["skills"]] == [0, 1]  # type: ignore[attr-defined, index] # plain
+
+
+def test_an_update_replaces_all_and_a_name_is_given_once(book: AgentBook) -> None:
+    first, second = book.create(AgentDraft("a", skills=SKILLS)), book.create(AgentDraft("b"))
+    changed = book.update("a", AgentDraft("c", skills=SKILLS[::-1]))
+    assert (changed.id, changed.name, changed.skills) == (first.id, "c", SKILLS[::-1])
+    assert changed.updated_at >= first.updated_at
+    with pytest.raises(RecordExists):
+        book.update("c", AgentDraft("b"))
+    with pytest.raises(RecordExists):
+        book.create(AgentDraft("c"))
+    assert [agent.name for agent in book.list()] == [second.name, "c"]
+
+
+def test_a_deleted_agent_is_gone_with_its_skills(book: AgentBook) -> None:
+    book.create(AgentDraft("a", skills=SKILLS))
+    assert book.delete("a").skills == SKILLS
+    assert book.list() == ()
+    for forgotten in (lambda: book.get("a"), lambda: book.delete("a"), lambda: book.update("a", AgentDraft("a"))):
+        with pytest.raises(RecordNotFound):
+            forgotten()
+
+
+def test_a_lock_of_an_agent_keeps_a_version_from_being_pruned(tmp_path: Path) -> None:
+    from skillyard.registry import Registry
+
+    registry = Registry(str(tmp_path / "data"), keep=1)
+    folder = tmp_path / "pdf"
+    folder.mkdir()
+    for number in (1, 2, 3):
+        (folder / "SKILL.md").write_text(f"---\nname: pdf\ndescription: x\nversion: {number}.0.0\n---\n{number}\n", "utf-8")
+        registry.install(str(folder))
+        if number == 1:
+            AgentBook(lambda: registry.ledger.database).create(AgentDraft("a", skills=(AgentSkill("pdf", "1.0.0"),)))
+    there = {version.declared_version for version in registry.versions("pdf") if not version.removed}
+    registry.close()
+    assert there == {"1.0.0", "3.0.0"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"name": ""}, {"name": " a"}, {"name": "a\nb"}, {"name": "x" * 101}, {"name": "a", "system_prompt": "x" * 200_001},
+        {"name": "a", "settings": {"colour": 1}}, {"name": "a", "settings": {"index_tokens": True}},
+        {"name": "a", "settings": {"index_tokens": -1}}, {"name": "a", "skills": (AgentSkill("x"), AgentSkill("x"))},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        AgentDraft(**values)

@@ -1,0 +1,92 @@
+"""The exact prompt of an agent: its own words, the index of its skills, and what each costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard import Catalog
+from skillyard.agents import AgentDraft, AgentSkill, choose_skill, write_agent_prompt
+from skillyard.errors import InvalidInput, SkillNotFound
+from skillyard.prompt import count_tokens
+
+Make = Callable[..., Catalog]
+
+
+@pytest.fixture
+def catalog(skills_root: Path, make_skill: Any) -> Make:
+    """Give a function that makes a catalog of skills with those names."""
+
+    def make(*names: str, description: str = "Does {name} things. Use for {name}.") -> Catalog:
+        for name in names:
+            make_skill(skills_root, name, front_matter=f"name: {name}\ndescription: {description.format(name=name)}\n")
+        return Catalog.discover(roots=[skills_root], cache=False)
+
+    return make
+
+
+@pytest.mark.row("003-8")
+def test_the_prompt_is_the_agents_words_and_the_index_of_its_skills_only(catalog: Make) -> None:
+    draft = AgentDraft("a", system_prompt="Be kind.", skills=(AgentSkill("config:pdf"),))
+    prompt = write_agent_prompt(draft, catalog("pdf", "docx"), style="xml-index")
+    assert prompt.text.startswith('Be kind.\n\n---\n\n<available_skills>\n  <skill name="pdf"')
+    assert "docx" not in prompt.text
+    assert prompt.text.endswith("脚本位于技能目录的 scripts/ 下。")
+    assert prompt.tokens == count_tokens(prompt.text)
+    (share,) = prompt.skills
+    assert (share.id, share.shown) == ("config:pdf", "whole")
+    entry = prompt.text[prompt.text.index("  <skill") : prompt.text.index("</available_skills>")]
+    assert share.tokens == count_tokens(entry)
+    assert share.skill_md_tokens > 0
+
+
+@pytest.mark.row("003-8", "003-18")
+def test_ten_skills_cost_what_the_document_allows(catalog: Make) -> None:
+    made = catalog(*(f"skill-{number}" for number in range(10)), description="A description of {name}. " * 12)
+    prompt = write_agent_prompt(AgentDraft("a"), made, style="xml-index")
+    assert prompt.index_tokens < 2000
+    assert all(share.tokens <= 100 for share in prompt.skills)
+    assert sum(share.tokens for share in prompt.skills) <= prompt.index_tokens
+
+
+def test_every_skill_of_the_agent_is_accounted_for_in_its_order(catalog: Make) -> None:
+    made = catalog("alpha", "beta", "gamma")
+    draft = AgentDraft(
+        "a", settings={"permissions": {"beta": "deny"}, "index_tokens": 100},
+        skills=(AgentSkill("config:gamma"), AgentSkill("config:beta"), AgentSkill("gone"), AgentSkill("alpha")),
+    )  # fmt: skip
+    shares = write_agent_prompt(draft, made).skills
+    assert [share.name for share in shares] == ["gamma", "beta", "gone", "alpha"]
+    assert shares[2].shown == "missing"
+    assert (shares[1].shown, shares[1].tokens) == ("omitted", 0)
+    assert "denies" in (shares[1].reason or "")
+
+
+def test_a_budget_that_is_too_small_says_what_was_left_out(catalog: Make) -> None:
+    draft = AgentDraft("a", settings={"index_tokens": 0})
+    prompt = write_agent_prompt(draft, catalog("alpha"))
+    assert (prompt.text, prompt.index_tokens) == ("", 0)
+    assert [share.shown for share in prompt.skills] == ["omitted"]
+
+
+def test_an_agent_without_tools_is_told_the_instructions(catalog: Make) -> None:
+    prompt = write_agent_prompt(AgentDraft("a", settings={"tools": False}), catalog("alpha"))
+    assert prompt.style == "direct"
+    assert "### Skill: alpha" in prompt.text
+
+
+def test_a_request_ranks_the_index(catalog: Make) -> None:
+    prompt = write_agent_prompt(AgentDraft("a"), catalog("alpha", "beta"), request="some beta things")
+    assert prompt.skills[0].name == "beta"
+
+
+def test_a_skill_is_chosen_by_name_and_kept_by_id(catalog: Make) -> None:
+    made = catalog("alpha")
+    assert choose_skill(made, "alpha", version_lock="^1") == AgentSkill("config:alpha", "^1")
+    with pytest.raises(SkillNotFound):
+        choose_skill(made, "beta")
+    with pytest.raises(InvalidInput):
+        write_agent_prompt(AgentDraft("a"), made, style="poem")  # type: ignore[arg-type] # on purpose

@@ -1,0 +1,54 @@
+"""Agents over HTTP, and their prompt as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.testclient import TestClient
+
+AGENTS = "/api/v1/agents"
+Pack = Callable[..., bytes]
+
+
+def _install(client: TestClient, data: bytes) -> None:
+    sent = client.post("/api/v1/skill-definitions/upload-create", files={"file": ("a.zip", data)})
+    assert sent.status_code == 201, sent.text
+
+
+def test_an_agent_is_defined_changed_shown_and_forgotten(client: TestClient, pack: Pack) -> None:
+    _install(client, pack())
+    made = client.post(
+        AGENTS, json={"name": "Clerk", "system_prompt": "Be exact.", "skills": [{"skill": "tidy", "version_lock": "^1"}]}
+    )
+    assert made.status_code == 201, made.text
+    agent = made.json()["data"]
+    assert agent["skills"] == [{"skill_id": "tidy", "position": 0, "version_lock": "^1", "auto_update": True}]
+    assert client.get(f"{AGENTS}/Clerk").json()["data"] == client.get(f"{AGENTS}/{agent['id']}").json()["data"] == agent
+    assert client.get(AGENTS).json()["data"] == [agent]
+    changed = client.put(f"{AGENTS}/Clerk", json={"name": "Clerk", "settings": {"index_tokens": 300}}).json()["data"]
+    assert (changed["skills"], changed["settings"]["index_tokens"], changed["system_prompt"]) == ([], 300, "")
+    assert client.post(AGENTS, json={"name": "Clerk"}).json()["code"] == "record_exists"
+    assert client.delete(f"{AGENTS}/Clerk").status_code == 200
+    assert client.get(f"{AGENTS}/Clerk").json()["code"] == "record_not_found"
+
+
+def test_the_prompt_of_an_agent_is_the_one_of_its_draft(client: TestClient, pack: Pack) -> None:
+    _install(client, pack())
+    body = {"name": "Clerk", "system_prompt": "Be exact.", "skills": [{"skill": "tidy"}]}
+    client.post(AGENTS, json=body)
+    kept = client.get(f"{AGENTS}/Clerk/prompt", params={"style": "xml-index"}).json()["data"]
+    draft = client.post(f"{AGENTS}/prompt-preview", json={**body, "style": "xml-index"}).json()["data"]
+    assert kept == draft
+    assert kept["text"].startswith("Be exact.")
+    assert kept["skills"][0]["tokens"] > 0
+    assert client.post(f"{AGENTS}/prompt-preview", json={**body, "style": "poem"}).status_code == 400
+
+
+def test_a_skill_must_be_there_when_it_is_chosen_and_may_go_afterwards(client: TestClient, pack: Pack) -> None:
+    _install(client, pack())
+    body = {"name": "Clerk", "skills": [{"skill": "tidy"}]}
+    client.post(AGENTS, json=body)
+    client.delete("/api/v1/skill-definitions/tidy")
+    assert client.put(f"{AGENTS}/Clerk", json=body).status_code == 200
+    assert client.get(f"{AGENTS}/Clerk/prompt").json()["data"]["skills"][0]["shown"] == "missing"
+    assert client.post(AGENTS, json={**body, "name": "Other"}).json()["code"] == "skill_not_found"
