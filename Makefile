@@ -62,7 +62,7 @@ rows: setup ## which requirement rows have a test
 	@$(BIN)/python scripts/rows.py
 
 bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
-	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py benchmarks/server.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
 
 lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

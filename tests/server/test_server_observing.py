@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +44,6 @@ def written() -> Iterator[Callable[[LogFormat], io.StringIO]]:
     root.setLevel(before[1])
     for name, level in before[2].items():
         logging.getLogger(name).setLevel(level)
-    structlog.reset_defaults()
 
 
 def sample(client: TestClient, name: str) -> float:
@@ -130,8 +128,7 @@ def test_no_text_of_anybody_begins_a_line_or_reaches_the_terminal(form: LogForma
     finally:
         root.handlers[:] = before[0]
         root.setLevel(before[1])
-        structlog.reset_defaults()
-    lines = stream.getvalue().split("\n")
+        lines = stream.getvalue().split("\n")
     assert lines.pop() == ""
     kinds = {unicodedata.category(character) for line in lines for character in line if character != "\t"}
     assert not kinds & {"Cc", "Zl", "Zp", "Cs"}

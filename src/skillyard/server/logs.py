@@ -21,7 +21,7 @@ __all__ = ["LogFormat", "configure_logs", "event"]
 LogFormat = Literal["text", "json"]
 _ORDER: Final = ("method", "route", "status", "ms", "caller", "request_id")
 _QUIET: Final = ("mcp", "httpx2", "httpcore2", "urllib3", "alembic", "watchfiles", "sse_starlette", "uvicorn.access", "asyncio")
-_events: Final = structlog.stdlib.get_logger("skillyard.server")
+_events: Final = logging.getLogger("skillyard.server")
 
 
 def configure_logs(form: LogFormat, stream: TextIO | None = None) -> None:
@@ -38,16 +38,11 @@ def configure_logs(form: LogFormat, stream: TextIO | None = None) -> None:
     root.setLevel(logging.INFO)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, *_FIRST, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=False,
-    )
 
 
 def event(name: str, **values: object) -> None:
-    """Write an event of the server with its values."""
-    _events.info(name, **values)
+    """Write an event of the server with its values; where no log is configured, nothing is written."""
+    _events.info(name, extra=values)
 
 
 def _clean(_logger: object, _method: str, values: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from skillyard.server.callers import Caller
 from skillyard.server.changing import Changing
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
+from skillyard.server.prepared import PreparedPages
 from skillyard.server.questions import Questions
 
 __all__ = ["Served", "Service", "nobody"]
@@ -37,6 +38,7 @@ class Service:
     runs: RunDesk = field(default_factory=RunDesk)
     questions: Questions = field(default_factory=Questions)
     installs: InstallDesk = field(default_factory=InstallDesk)
+    pages: PreparedPages = field(default_factory=PreparedPages)
 
     @property
     def busy(self) -> bool:
