@@ -2,10 +2,9 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 SKILLS := examples/skills
-CLIENTS := tests/clients
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system clients page run demo web test check format docs rows bench lock clean
+.PHONY: help setup system page clients run demo web test check format docs screenshots rows bench lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,17 +24,17 @@ page: $(BIN)/.ready # built when its sources changed; without it all but the pag
 system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
 	@sh scripts/system.sh
 
+clients: tests/clients/node_modules/.ready ## put the programs of other people in place that tests run against the server
+
+tests/clients/node_modules/.ready: tests/clients/package-lock.json $(BIN)/.ready
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix tests/clients ci --no-audit --no-fund --loglevel error
+	@touch $@
+
 run: setup ## serve the example skills with their page until Ctrl-C; SECONDS=5 ends by itself, PORT=, SKILLS=folder
 	@exec $(BIN)/python scripts/run.py $(SKILLS) --seconds=$(SECONDS) --port=$(PORT)
 
 demo: setup ## the main job in the terminal: find, check, tell, read, run
 	@SKILLYARD=$(BIN)/skillyard sh scripts/demo.sh $(SKILLS)
-
-clients: $(CLIENTS)/node_modules/.ready ## install the programs of others that tests run against a live server
-
-$(CLIENTS)/node_modules/.ready: $(CLIENTS)/package-lock.json | setup
-	cd $(CLIENTS) && PATH="$(abspath $(BIN)):$$PATH" npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
-	@touch $@
 
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
@@ -58,15 +57,18 @@ docs: setup ## write the generated parts of docs/ again, then run every block in
 	$(BIN)/python scripts/draw_session.py
 	$(BIN)/python -m pytest tests/house/test_docs.py
 
+screenshots: setup system ## take the pictures of the page in docs/images again
+	$(BIN)/python scripts/take_screenshots.py
+
 rows: setup ## which requirement rows have a test
 	@$(BIN)/python scripts/rows.py
 
 bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
-	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py benchmarks/server.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
 
 lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --upgrade --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
 
 clean: ## remove what the commands above made
-	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules $(CLIENTS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

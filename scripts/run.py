@@ -39,9 +39,8 @@ def main() -> int:
     return 0 if server.returncode in (0, -signal.SIGINT, 128 + signal.SIGINT) else server.returncode
 
 
-def start(skills: str, port: int, *options: str) -> subprocess.Popen[str]:
+def start(skills: str, port: int, *options: str, home: Path = ROOT / ".skillyard") -> subprocess.Popen[str]:
     """A server over the skills of a folder, and over what is installed; its first line says where."""
-    home = ROOT / ".skillyard"
     project = home / "project"
     project.mkdir(parents=True, exist_ok=True)
     paths = json.dumps([str(Path(skills).resolve())])

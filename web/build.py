@@ -145,14 +145,20 @@ def install(web: Path, node: Node) -> None:
 
 
 def _run(node: Node, command: list[str], folder: Path) -> None:
-    environment = os.environ | {"PATH": f"{node.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "NODE_ENV": ""}
+    environment = os.environ | {
+        "PATH": f"{node.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "NODE_ENV": "",
+        "NO_COLOR": "1",
+    }
     done = subprocess.run(  # noqa: S603
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-40:])
         words = " ".join(Path(word).name if os.sep in word else word.strip().splitlines()[0] for word in command[:4])
-        raise BuildFailed(f"{words} failed in {folder}\n{said}", hint="npm needs its registry; see docs/web.md")
+        fetching = "ci" in command
+        hint = "npm asks its registry for what package-lock.json names" if fetching else "make web shows it while you mend it"
+        raise BuildFailed(f"{words} failed in {folder}\n{said}", hint=hint)
 
 
 def main() -> int:

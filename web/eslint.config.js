@@ -24,6 +24,7 @@ export default ts.config(
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
       "@typescript-eslint/only-throw-error": "off", // the router navigates by throwing
       "@typescript-eslint/consistent-type-definitions": "off",
+      "react-hooks/incompatible-library": "off", // no compiler memoizes here
       // What scrolls must be reachable by keyboard.
       "jsx-a11y/no-noninteractive-tabindex": "off",
     },

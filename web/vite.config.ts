@@ -19,6 +19,17 @@ export default defineConfig({
     target: "es2022",
     assetsInlineLimit: 0, // no data: addresses, so that the page's policy need not allow them for scripts and fonts
     reportCompressedSize: false,
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          minSize: 12_000,
+          groups: [
+            // What every page needs changes seldom, and is smaller in one piece.
+            { name: "frame", test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](history|react-router|router-core|store|react-store|query-core|react-query)|clsx|openapi-fetch|get-nonce)[\\/]/, priority: 3 },
+          ],
+        },
+      },
+    },
   },
   server: {
     proxy: Object.fromEntries(

@@ -16,6 +16,8 @@
     ├── DeleteRefused                   delete_refused            403
     ├── PermissionDenied                permission_denied         403
     │   └── ApprovalRejected            approval_rejected         403
+    ├── SignInRequired                  sign_in_required          401   no key, or one that does not hold
+    ├── TooManyRequests                 too_many_requests         429   carries `retry_after`, in seconds
     ├── FileProblem                     file_problem              400   a file inside a skill
     │   ├── PathRefused                 path_refused              403   leaves the skill, or a denied name
     │   ├── FileMissing                 file_not_found            404   carries `candidates`
@@ -103,6 +105,7 @@ __all__ = [
     "RuntimeUnavailable",
     "SandboxUnavailable",
     "ServerStopping",
+    "SignInRequired",
     "SignatureInvalid",
     "SignerChanged",
     "SkillExists",
@@ -112,6 +115,7 @@ __all__ = [
     "SpecialNotAllowed",
     "StoreFailed",
     "TooManyFiles",
+    "TooManyRequests",
     "UnreachableRule",
     "UnsafePath",
     "VersionNotFound",
@@ -225,6 +229,20 @@ class ApprovalRejected(PermissionDenied):
     """Someone was asked and said no, or nobody could be asked."""
 
     code = "approval_rejected"
+
+
+class SignInRequired(SkillyardError):
+    """The server does not know who asks: there is no key, or it is unknown, expired or revoked."""
+
+    code = "sign_in_required"
+    status = 401
+
+
+class TooManyRequests(SkillyardError):
+    """Somebody asks faster than the server lets them; `details["retry_after"]` is how many seconds to wait."""
+
+    code = "too_many_requests"
+    status = 429
 
 
 class FileProblem(SkillyardError):

@@ -66,10 +66,12 @@ def test_every_skill_of_the_agent_is_accounted_for_in_its_order(catalog: Make) -
 
 
 def test_a_budget_that_is_too_small_says_what_was_left_out(catalog: Make) -> None:
-    draft = AgentDraft("a", settings={"index_tokens": 0})
-    prompt = write_agent_prompt(draft, catalog("alpha"))
-    assert (prompt.text, prompt.index_tokens) == ("", 0)
+    made = catalog("alpha", "beta")
+    prompt = write_agent_prompt(AgentDraft("a", settings={"index_tokens": 0}, skills=(AgentSkill("alpha"),)), made)
+    assert (prompt.text, prompt.index_tokens, prompt.more) == ("", 0, 1)
     assert [share.shown for share in prompt.skills] == ["omitted"]
+    every = write_agent_prompt(AgentDraft("a", settings={"index_tokens": 0}), made)
+    assert (every.skills, every.more) == ((), 2)
 
 
 def test_an_agent_without_tools_is_told_the_instructions(catalog: Make) -> None:

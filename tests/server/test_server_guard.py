@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from hypothesis import example, given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from skillyard import Catalog
 from skillyard.errors import PermissionDenied
 from skillyard.packages import Limits
 from skillyard.registry import Registry
-from skillyard.server import serve
+from skillyard.server import Admission, serve
+from skillyard.server.admission import LOOPBACK, host_name
 
 
 @pytest.mark.parametrize(
@@ -88,3 +92,18 @@ def test_an_upload_is_cut_off_as_soon_as_it_is_too_large(app: FastAPI, announced
     asyncio.run(app(scope, receive, send))  # type: ignore[arg-type] # plain messages
     assert sent[0]["status"] == 413
     assert asked <= (0 if announced else (limit >> 20) + 3)
+
+
+_NEARLY = r"[a-z.]{0,9}@?(127\.0\.0\.1|localhost|evil\.example|\[::1\])[:/?#@.\\]{0,3}[0-9a-z.]{0,9}"
+
+
+@given(st.text(max_size=30) | st.from_regex(_NEARLY))
+@example("evil[::1]")
+@example("@localhost:0")
+def test_only_a_host_that_is_a_name_of_the_server_with_or_without_a_port_is_one(host: str) -> None:
+    good = re.fullmatch(r"(?i:127\.0\.0\.1|localhost|\[::1\])(:[0-9]{0,5})?", host, re.ASCII)
+    if Admission().answers_to(host):
+        assert good
+        assert host_name(host) in LOOPBACK
+    elif good:
+        assert int(host.rpartition(":")[2]) > 65_535

@@ -27,10 +27,9 @@ from fastmcp.skills import SkillsClientExtension
 from mcp import Client, MCPError, types
 
 from skillyard import Catalog
+from skillyard.access import Keys
 from skillyard.registry import Registry
-from skillyard.server import create_app
-from skillyard.server.callers import Caller, _caller
-from skillyard.server.service import Service, _service
+from skillyard.server import Admission, create_app
 
 CLIENTS = Path(__file__).parents[1] / "clients"
 SUITE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -258,68 +257,67 @@ def test_what_is_no_message_is_refused_and_the_server_goes_on(address: str) -> N
 
 
 @pytest.fixture
-def callers(make_app: Callable[[], FastAPI], home: Path, tmp_path: Path, make_skill: Any) -> Iterator[str]:
-    """MCP for callers that a header names, as `organisation/name/scopes`; the organisation `other` has skills of its own."""
-    app = make_app()
-    make_skill(tmp_path / "theirs", "theirs")
-    catalog = Catalog.discover(roots=[tmp_path / "theirs"], cwd=home / "project", home=home)
-    services = {"default": app.state.service, "other": Service(catalog, Registry.of(catalog))}
+def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[..., FastClient[Any]], Callable[..., str]]]:
+    """Where MCP is served to holders of keys, a client for somebody with scopes, and their key; `other` has its own skills."""
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    app = create_app(catalog, Registry.of(catalog), admission=Admission(keys_required=True))
+    keys, made = Keys(app.state.homes.database), {}
 
-    def asking(request: Any) -> Caller:
-        organisation, name, scopes = request.headers["x-caller"].split("/")
-        return Caller(name, organisation, frozenset(scopes.split()))
+    def key(name: str, *scopes: str, organisation: str = "default") -> str:
+        if (name, organisation) not in made:
+            _, made[name, organisation] = keys.create(name, scopes, organisation=organisation)
+        return str(made[name, organisation])
 
-    asking.__annotations__ = _caller.__annotations__ | {"request": "Request"}
-    app.dependency_overrides[_caller] = _typed(asking)
-    app.dependency_overrides[_service] = _typed(lambda request: services[asking(request).organisation])
+    def client(name: str, *scopes: str, organisation: str = "default") -> FastClient[Any]:
+        headers = {"Authorization": f"Bearer {key(name, *scopes, organisation=organisation)}"}
+        return FastClient(StreamableHttpTransport(f"{found}/mcp", headers=headers))
+
+    app.state.homes.organisations.create("other")
     with live(app) as found:
-        yield f"{found}/mcp"
+        writer = {"Authorization": f"Bearer {key('writer', 'skills:read', 'skills:write', organisation='other')}"}
+        files = {"file": ("theirs.zip", pack("theirs"))}
+        place = f"{found}/api/v1/skill-definitions/upload-create"
+        assert httpx2.post(place, files=files, headers=writer, trust_env=False).status_code == 201
+        yield f"{found}/mcp", client, key
 
 
-def _typed(give: Callable[[Any], Any]) -> Callable[..., Any]:
-    """`give` as a dependency that gets the request."""
-    from fastapi import Request
-
-    def dependency(request: Request) -> Any:
-        return give(request)
-
-    dependency.__annotations__["request"] = Request
-    return dependency
+Callers = tuple[str, Callable[..., FastClient[Any]], Callable[..., str]]
 
 
-def as_caller(address: str, caller: str) -> FastClient[Any]:
-    return FastClient(StreamableHttpTransport(address, headers={"X-Caller": caller}))
-
-
-async def test_who_may_not_run_skills_is_not_offered_to(callers: str) -> None:
-    async with as_caller(callers, "default/ada/skills:read") as client:
+async def test_who_may_not_run_skills_is_not_offered_to(callers: Callers) -> None:
+    _, client_of, _ = callers
+    async with client_of("ada", "skills:read") as client:
         assert "run_skill" not in {tool.name for tool in await client.list_tools()}
         with pytest.raises(Exception, match="switched off"):
             await client.call_tool("run_skill", {"skill": "runner"})
-    async with as_caller(callers, "default/ada/skills:read runs:execute") as client:
+    async with client_of("bob", "skills:read", "runs:execute") as client:
         assert "run_skill" in {tool.name for tool in await client.list_tools()}
 
 
-def test_who_may_not_read_is_refused(callers: str) -> None:
-    answer = httpx2.post(callers, json=LIST, headers={"X-Caller": "default/ada/runs:execute"}, trust_env=False)
+def test_who_may_not_read_or_has_no_key_is_refused(callers: Callers) -> None:
+    address, _, key = callers
+    answer = httpx2.post(address, json=LIST, headers={"Authorization": f"Bearer {key('ada', 'runs:execute')}"}, trust_env=False)
     assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
+    assert httpx2.post(address, json=LIST, trust_env=False).status_code == 401
 
 
-async def test_each_organisation_sees_its_own_skills(callers: str) -> None:
-    async with as_caller(callers, "other/eve/skills:read") as client:
+async def test_each_organisation_sees_its_own_skills(callers: Callers) -> None:
+    _, client_of, _ = callers
+    async with client_of("eve", "skills:read", organisation="other") as client:
         assert {prompt.name for prompt in await client.list_prompts()} == {"theirs"}
-    async with as_caller(callers, "default/ada/skills:read") as client:
+    async with client_of("ada", "skills:read") as client:
         assert {prompt.name for prompt in await client.list_prompts()} == {"pdf", "weather"}
 
 
-def test_a_session_of_somebody_else_does_not_exist(callers: str) -> None:
-    ada, eve = ({"X-Caller": f"default/{name}/skills:read"} for name in ("ada", "eve"))
+def test_a_session_of_somebody_else_does_not_exist(callers: Callers) -> None:
+    address, _, key = callers
+    ada, eve = ({"Authorization": f"Bearer {key(name, 'skills:read')}"} for name in ("ada", "eve"))
     with plain() as client:
-        session = opened(client, callers, **ada)
-        assert client.post(callers, json=LIST, headers=ada | session).status_code == 200
-        assert client.post(callers, json=LIST, headers=eve | session).status_code == 404
-        assert client.delete(callers, headers=eve | session).status_code == 404
-        assert client.post(callers, json=LIST, headers=ada | session).status_code == 200
+        session = opened(client, address, **ada)
+        assert client.post(address, json=LIST, headers=ada | session).status_code == 200
+        assert client.post(address, json=LIST, headers=eve | session).status_code == 404
+        assert client.delete(address, headers=eve | session).status_code == 404
+        assert client.post(address, json=LIST, headers=ada | session).status_code == 200
 
 
 def test_the_protocol_s_own_conformance_suite_finds_nothing(address: str) -> None:

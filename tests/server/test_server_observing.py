@@ -83,9 +83,13 @@ def test_runs_sandboxes_and_installs_are_counted_by_how_they_went(client: TestCl
 
 
 def test_metrics_are_for_who_may_administer(app: FastAPI) -> None:
-    app.dependency_overrides[_caller] = lambda: Caller("ada", "default", frozenset({"skills:read"}))
+    app.dependency_overrides[_caller] = _ada
     with TestClient(app, base_url="http://127.0.0.1:8787") as client:
         assert client.get("/metrics").status_code == 403
+
+
+def _ada() -> Caller:
+    return Caller("ada", "default", frozenset({"skills:read"}))
 
 
 @FORMS

@@ -7,12 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
+import pytest
 
-def _start(home: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
+from skillyard.engine import Records
+
+
+def _start(home: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, env=dict(os.environ))
 
 
@@ -34,8 +41,50 @@ def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
     assert "Traceback" not in said
 
 
+def test_a_server_that_is_asked_to_stop_ends_its_streams_and_finishes_its_runs(home: Path, script: Callable[..., Path]) -> None:
+    """The stream is open and the run at work: were either waited for without end, this would never return."""
+    script("import time\nprint('begun', flush=True)\ntime.sleep(2)\nprint('done')\n")
+    with _start(home / "project") as process:
+        with httpx.Client(base_url=_address(process), timeout=60) as client:
+            run = client.post("/api/v1/runs", json={"skill": "adder", "wait": False}).json()["data"]["run_id"]
+            with client.stream("GET", f"/api/v1/runs/{run}/events") as events:
+                for line in events.iter_lines():
+                    if "begun" in line:
+                        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert "Traceback" not in said
+    records = Records(str(home / "data"))
+    assert records.journal.get(run).state == "succeeded"
+    records.close()
+
+
 def test_an_address_that_others_reach_is_one_error_with_a_way_out(home: Path) -> None:
     command = [sys.executable, "-m", "skillyard", "serve", "--host", "0.0.0.0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60)
     assert done.returncode == 1
     assert done.stderr.splitlines()[1].startswith("hint: ")
+
+
+@pytest.mark.parametrize("options", [("--host", "0.0.0.0"), ("--require-keys",)], ids=["elsewhere", "here"])
+def test_with_a_key_to_manage_it_the_server_serves_others_and_asks_each_for_one(home: Path, options: tuple[str, ...]) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "skillyard", "serve", *options], capture_output=True, text=True, cwd=home, timeout=60
+    )
+    assert refused.returncode == 1
+    assert "skillyard keys create admin --scope admin" in refused.stderr
+    made = [sys.executable, "-m", "skillyard", "keys", "create", "admin", "--scope", "admin"]
+    secret = subprocess.run(made, capture_output=True, text=True, cwd=home, timeout=60, check=True).stdout.strip()
+    with _start(home, *options) as process:
+        try:
+            address = _address(process).replace("0.0.0.0", "127.0.0.1")
+            listing = urllib.request.Request(f"{address}/api/v1/keys")
+            with pytest.raises(urllib.error.HTTPError) as nobody:
+                urllib.request.urlopen(listing, timeout=60)
+            with nobody.value as refusal:
+                assert refusal.code == 401
+            listing.add_header("Authorization", f"Bearer {secret}")
+            with urllib.request.urlopen(listing, timeout=60) as answer:
+                assert [key["name"] for key in json.load(answer)["data"]] == ["admin"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)

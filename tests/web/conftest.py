@@ -12,9 +12,12 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Request as Asked
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build/browser"  # of tests that failed
@@ -32,6 +35,7 @@ class Site:
 
     home: Path
     port: int = 0
+    known: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[str] | None = None
 
     @property
@@ -59,6 +63,13 @@ class Site:
             )
         assert self._process.stdout is not None
         self.port = int(json.loads(self._process.stdout.readline())["address"].rpartition(":")[2])
+
+    def ask(self, method: str, path: str, body: object = None, *, raw: bytes = b"", media: str = "application/json") -> Any:
+        """The JSON that a route answers, as a program asks it."""
+        data = raw or (json.dumps(body).encode() if body is not None else None)
+        request = Request(f"{self.address}{path}", data, {"Content-Type": media}, method=method)
+        with urlopen(request, timeout=60) as answer:
+            return json.load(answer)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it, gently or not."""
@@ -99,7 +110,7 @@ class Watch:
         if message.type in ("error", "warning"):
             self.seen.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
 
-    def _request(self, request: Request) -> None:
+    def _request(self, request: Asked) -> None:
         if not request.url.startswith((f"{self.address}/", "data:", "blob:")):
             self.seen.append(f"request: {request.url}")
 

@@ -6,12 +6,12 @@ Stage 3 is what the model then does by the skill's instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.agents.model import AgentDraft
-from skillyard.agents.skills import limited, means
+from skillyard.agents.skills import limited, names_of
 from skillyard.prompt import Index, Style, append_index, count_tokens, entry_costs, write_index
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ class SkillShare:
 
 @dataclass(frozen=True, slots=True)
 class AgentPrompt:
-    """The whole `text` and its `tokens`: those of the agent's own prompt, and those of the index with the words around it."""
+    """The whole `text` and its `tokens`: those of the agent's own prompt, and those of the index with the words around it.
+
+    `more` skills could be used and had no room in the index.
+    """
 
     text: str
     tokens: int
@@ -53,6 +56,7 @@ class AgentPrompt:
     index_tokens: int
     style: Style
     budget: int | None
+    more: int
     skills: tuple[SkillShare, ...]
 
     def to_dict(self) -> dict[str, object]:
@@ -87,37 +91,53 @@ def write_agent_prompt(
         index_tokens=index.tokens,
         style=index.style,
         budget=index.budget,
+        more=index.more,
         skills=tuple(_shares(agent, seen, index)),
     )
 
 
 def _shares(agent: AgentDraft, seen: Catalog, index: Index) -> Iterator[SkillShare]:
-    """Every skill of the agent in its order; of an agent that has all, those that are listed, then the omitted ones."""
-    costs = entry_costs(seen.all(), index)
-    reasons = {omission.id: omission.reason for omission in index.omitted}
+    """Every skill of the agent in its order; of an agent that has all, those that are listed."""
     known = seen.all()
+    ledger = _Ledger(index, entry_costs(known, index), {omission.id: omission.reason for omission in index.omitted})
     if not agent.skills:
         by_id = {skill.id: skill for skill in known}
-        for skill_id in (*costs, *reasons):
-            if by_id[skill_id].status == "ok":
-                yield _share(by_id[skill_id], index, costs, reasons)
+        yield from (ledger.share(by_id[skill_id]) for skill_id in ledger.costs)
         return
+    named: dict[str, list[Skill]] = {}
+    for skill in known:
+        for name in names_of(skill):
+            named.setdefault(name, []).append(skill)
     for chosen in agent.skills:
-        found = [skill for skill in known if means(chosen, skill)]
+        found = named.get(chosen.skill_id.casefold(), [])
         best = next((skill for skill in found if skill.status == "ok"), found[0] if found else None)
         if best is None:
             yield SkillShare(chosen.skill_id, chosen.skill_id, "", "missing", "there is no such skill", 0, 0)
         else:
-            yield _share(best, index, costs, reasons)
+            yield ledger.share(best)
 
 
-def _share(skill: Skill, index: Index, costs: dict[str, int], reasons: dict[str, str]) -> SkillShare:
-    shown: Literal["whole", "shortened", "omitted"] = "omitted"
-    if skill.id in costs:
-        shown = "whole" if skill.id in index.kept else "shortened"
-    return SkillShare(
-        skill.id, skill.name, skill.description, shown, reasons.get(skill.id), costs.get(skill.id, 0), _skill_md_tokens(skill)
-    )
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """What an index says of each skill: its cost, or why it is not there."""
+
+    index: Index
+    costs: Mapping[str, int]
+    reasons: Mapping[str, str]
+
+    def share(self, skill: Skill) -> SkillShare:
+        shown: Literal["whole", "shortened", "omitted"] = "omitted"
+        if skill.id in self.costs:
+            shown = "whole" if skill.id in self.index.kept else "shortened"
+        return SkillShare(
+            id=skill.id,
+            name=skill.name,
+            description=skill.description,
+            shown=shown,
+            reason=self.reasons.get(skill.id),
+            tokens=self.costs.get(skill.id, 0),
+            skill_md_tokens=_skill_md_tokens(skill),
+        )
 
 
 def _skill_md_tokens(skill: Skill) -> int:

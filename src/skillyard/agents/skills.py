@@ -9,7 +9,7 @@ from skillyard.agents.model import AgentDraft, AgentSkill
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog, Skill
 
-__all__ = ["choose_skill", "limited", "means"]
+__all__ = ["choose_skill", "limited", "names_of"]
 
 _INSTALLED: Final = "installed:"
 
@@ -23,10 +23,9 @@ def choose_skill(catalog: Catalog, name: str, *, version_lock: str | None = None
     return AgentSkill(catalog.get(name).id.removeprefix(_INSTALLED), version_lock, auto_update)
 
 
-def means(chosen: AgentSkill, skill: Skill) -> bool:
-    """Whether a skill of the catalog is the one an agent has."""
-    wanted = chosen.skill_id.casefold()
-    return wanted in (skill.id.casefold(), skill.id.removeprefix(_INSTALLED).casefold(), skill.name.casefold())
+def names_of(skill: Skill) -> frozenset[str]:
+    """What an agent may call a skill of the catalog, in small letters."""
+    return frozenset((skill.id.casefold(), skill.id.removeprefix(_INSTALLED).casefold(), skill.name.casefold()))
 
 
 def limited(catalog: Catalog, agent: AgentDraft) -> Catalog:
@@ -36,8 +35,9 @@ def limited(catalog: Catalog, agent: AgentDraft) -> Catalog:
     wanted = frozenset(chosen.skill_id.casefold() for chosen in agent.skills)
 
     def overlay(skill: Skill) -> tuple[Literal["denied"], str] | None:
-        names = {skill.id.casefold(), skill.id.removeprefix(_INSTALLED).casefold(), skill.name.casefold()}
-        return None if skill.status != "ok" or not wanted or wanted & names else ("denied", "this agent does not have it")
+        if skill.status != "ok" or not wanted or wanted & names_of(skill):
+            return None
+        return "denied", "this agent does not have it"
 
     rules = Rules(agent.settings.get("permissions") or {}, match=catalog.configuration.permission_match)
     return visible(catalog.with_statuses(overlay), rules)

@@ -10,7 +10,14 @@ from skillyard.catalog.configuration import Configuration, load_configuration
 from skillyard.catalog.listing import listing_json
 from skillyard.catalog.model import Changes, Root, Row, Skill, Verdict
 from skillyard.catalog.precedence import rank
-from skillyard.catalog.roots import Place, configuration_folders, named_places, project_root, standard_places
+from skillyard.catalog.roots import (
+    Place,
+    configuration_folders,
+    named_places,
+    organisation_places,
+    project_root,
+    standard_places,
+)
 from skillyard.catalog.scan import Progress, Scan, scan_place, scan_places, without_collecting
 from skillyard.catalog.settings import configuration_directory, home_directory, load_settings, save_enabled
 from skillyard.errors import SkillyardError
@@ -36,6 +43,7 @@ class _Plan(NamedTuple):
     environ: Mapping[str, str]
     profile: Profile | None
     cache: str | None
+    organisation: bool = False  # the user's own skills are not in `home` but in `data`
 
 
 class _State:
@@ -183,15 +191,31 @@ class Catalog:
         self._set(state)
         return _changes(before, self._state)
 
-    def watch(self, *, debounce_ms: int = 300, look_again_s: float = 10) -> AsyncIterator[Changes]:
-        """Yield what changed, as files change; also looks again every `look_again_s` seconds, for roots that appear."""
+    def watch(
+        self, *, debounce_ms: int = 300, look_again_s: float = 10, refresh: Callable[[], Changes] | None = None
+    ) -> AsyncIterator[Changes]:
+        """Yield what changed, as files change; also looks again every `look_again_s` seconds, for roots that appear.
+
+        `refresh` is called in place of this catalog's own, in a thread, by who lets only one look at a time.
+        """
         from skillyard.catalog.watching import watch
 
-        return watch(self, debounce_ms=debounce_ms, look_again_s=look_again_s)
+        return watch(self, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
 
     def with_statuses(self, overlay: Overlay) -> Self:
         """This catalog with other statuses laid over; a refresh of the result applies them again."""
         return type(self)(self._plan, self._scanned, (*self._overlays, overlay))
+
+    def for_organisation(self, data: str, database_url: str) -> Self:
+        """The catalog of an organisation with a home of its own, the folder `data`, and its records at `database_url`.
+
+        It sees the folders of the project and the configured ones, or those that were named, as this catalog does; own and
+        installed skills, switches and caches are those in `data`.
+        """
+        environ = {**self._plan.environ, "SKILLYARD_HOME": data, "SKILLYARD_DATABASE_URL": database_url}
+        cache = f"{data}/cache/catalog" if self._plan.cache else None
+        plan = self._plan._replace(data=data, environ=environ, cache=cache, organisation=True)
+        return type(self)(plan, _scan(plan, None), self._overlays)
 
     def enable(self, name_or_id: str) -> Skill:
         """Switch a skill on, for all projects of this user (row 001-24)."""
@@ -260,7 +284,8 @@ class Catalog:
 
     def _folder_of(self, source: str) -> str:
         """Where new skills go: `.claude/skills`, or `.agents/skills` where only that one is in use."""
-        base = self._plan.home if source == "user" else self.project_root
+        users = self._plan.data if self._plan.organisation else self._plan.home
+        base = users if source == "user" else self.project_root
         agents, claude = f"{base}/.agents/skills", f"{base}/.claude/skills"
         return agents if os.path.isdir(agents) and not os.path.isdir(claude) else claude
 
@@ -293,8 +318,12 @@ def _configuration(plan: _Plan) -> Configuration:
 
 def _places(plan: _Plan, configuration: Configuration) -> list[Place]:
     if plan.named is not None:
-        return named_places(plan.named)
-    return standard_places(cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration)
+        places = named_places(plan.named)
+    else:
+        places = standard_places(
+            cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration
+        )
+    return organisation_places(places, plan.data) if plan.organisation else places
 
 
 def _overlaid(state: _State, overlays: tuple[Overlay, ...]) -> _State:

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from skillyard.catalog.configuration import Configuration
     from skillyard.catalog.model import Source
 
-__all__ = ["WELL_KNOWN", "Place", "configuration_folders", "named_places", "project_folders", "project_root", "standard_places"]
+__all__ = [
+    "WELL_KNOWN",
+    "Place",
+    "configuration_folders",
+    "named_places",
+    "organisation_places",
+    "project_folders",
+    "project_root",
+    "standard_places",
+]
 
 WELL_KNOWN: Final = (".agents/skills", ".claude/skills")
 """Where skills are in a project and in a home, first one first."""
@@ -73,6 +82,14 @@ def standard_places(*, cwd: str, home: str, data: str, environ: Mapping[str, str
     for place in places:
         first.setdefault(place.path, place)
     return list(first.values())
+
+
+def organisation_places(shared: Iterable[Place], data: str) -> list[Place]:
+    """What an organisation with the home `data` sees of `shared`, and its own skills in place of the user's."""
+    own = [*(Place(f"{data}/{name}", "user") for name in WELL_KNOWN), Place(f"{data}/skills", "installed", installed=True)]
+    shared = list(shared)
+    first = [place for place in shared if place.source in ("project", "config")]
+    return [*first, *own, *(place for place in shared if place.source == "builtin")]
 
 
 def project_root(cwd: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["watch"]
 
 
-async def watch(catalog: Catalog, *, debounce_ms: int, look_again_s: float) -> AsyncIterator[Changes]:
-    """Refresh `catalog` when a file below one of its roots changes, and yield what is different.
+async def watch(
+    catalog: Catalog, *, debounce_ms: int, look_again_s: float, refresh: Callable[[], Changes]
+) -> AsyncIterator[Changes]:
+    """Call `refresh` of `catalog` when a file below one of its roots changes, and yield what is different.
 
     Changes within `debounce_ms` milliseconds come as one. Every `look_again_s` seconds the catalog is refreshed anyway: a root
     may have appeared, and some file systems report nothing. Where the system has no watches left, that is all that happens.
@@ -25,7 +27,7 @@ async def watch(catalog: Catalog, *, debounce_ms: int, look_again_s: float) -> A
         folders = _folders(catalog)
         async with aclosing(_ticks(folders, debounce_ms, look_again_s)) as ticks:
             async for _ in ticks:
-                changes = await asyncio.to_thread(catalog.refresh)
+                changes = await asyncio.to_thread(refresh)
                 if changes.any or changes.problem:
                     yield changes
                 if _folders(catalog) != folders:

@@ -13,10 +13,19 @@ if TYPE_CHECKING:
     import argparse
 
     from skillyard.cli.screen import Screen
+    from skillyard.database import Database
     from skillyard.engine import Records
     from skillyard.permissions import SqlApprovalStore
 
-__all__ = ["configured_database", "discover", "open_approvals", "open_catalog", "open_records"]
+__all__ = [
+    "configured_database",
+    "discover",
+    "open_approvals",
+    "open_catalog",
+    "open_database",
+    "open_organisation",
+    "open_records",
+]
 
 
 def open_catalog(arguments: argparse.Namespace) -> Catalog:
@@ -44,6 +53,32 @@ def configured_database(arguments: argparse.Namespace) -> tuple[str, str | None]
     """Skillyard's own folder and the database URL that is configured for the project, if any; no skill is looked for."""
     catalog = _without_skills(arguments)
     return catalog.data_directory, catalog.configuration.database_url
+
+
+def open_database(arguments: argparse.Namespace, organisation: str | None = None) -> Database:
+    """The server's main database, or that of an organisation.
+
+    Raises:
+        RecordNotFound: there is no such organisation.
+    """
+    return _of_organisation(_without_skills(arguments), organisation).records().database
+
+
+def open_organisation(arguments: argparse.Namespace) -> Catalog:
+    """The skills that the common options ask for, as the organisation that is named sees them.
+
+    Raises:
+        RecordNotFound: there is no such organisation.
+    """
+    return _of_organisation(open_catalog(arguments), arguments.organisation)
+
+
+def _of_organisation(catalog: Catalog, name: str | None) -> Catalog:
+    if name is None:
+        return catalog
+    from skillyard.access import Organisations
+
+    return Organisations(lambda: catalog.records().database).catalog(name, catalog)
 
 
 def open_records(arguments: argparse.Namespace) -> Records:

@@ -6,17 +6,19 @@ stores what services tell it. It takes half a second to import, so whoever lists
 
 from __future__ import annotations
 
-from skillyard.database.address import database_url, shown_url
+from skillyard.database.address import database_url, separate_url, shown_url
 from skillyard.database.connection import Database
 from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
-from skillyard.database.dialects import announce, insert_or_update, with_any_word
+from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
     agent_skills,
     agents,
     api_keys,
+    api_sessions,
     audit_events,
     install_logs,
+    organisations,
     skill_definitions,
     skill_versions,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "agents",
     "announce",
     "api_keys",
+    "api_sessions",
     "approvals",
     "audit_events",
     "compare_records",
@@ -41,10 +44,13 @@ __all__ = [
     "has_records",
     "insert_or_update",
     "install_logs",
+    "make_schema",
     "memories",
     "memory_tags",
+    "organisations",
     "replace_records",
     "runs",
+    "separate_url",
     "shown_url",
     "skill_definitions",
     "skill_versions",

@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError
 
 from skillyard.errors import DatabaseUnavailable
 
-__all__ = ["FILE", "database_url", "shown_url"]
+__all__ = ["FILE", "database_url", "separate_url", "shown_url"]
 
 FILE: Final = "skillyard.db"
 _DRIVERS: Final = {
@@ -41,6 +41,17 @@ def database_url(data: str, configured: str | None = None) -> URL:
     if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
         raise DatabaseUnavailable("a database in memory forgets every run", hint=f"name a file, {_EXAMPLES}")
     return url.set(drivername=driver)
+
+
+def separate_url(data: str, schema: str, configured: str | None) -> str:
+    """Where records are that share nothing with those at `configured`: `skillyard.db` in the folder `data`, or that schema.
+
+    The URL holds the password when there is one. Raises what `database_url` raises.
+    """
+    from skillyard.database.dialects import schema_url
+
+    url = schema_url(database_url(data, configured), schema, f"{data}/{FILE}")
+    return url.render_as_string(hide_password=False)
 
 
 def shown_url(url: URL) -> str:

@@ -26,13 +26,16 @@ __all__ = [
     "insert_if_new",
     "insert_or_update",
     "make_engine",
+    "make_schema",
     "one_at_a_time",
+    "schema_url",
     "see_one_moment",
     "with_any_word",
 ]
 
 _BUSY_S: Final = 30
 _CONNECTIONS: Final = 8
+_SCHEMA: Final = "-csearch_path="
 _LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
 
 
@@ -47,7 +50,11 @@ def make_engine(url: URL) -> Engine:
         return _sqlite(url)
     try:
         return create_engine(
-            url, pool_size=_CONNECTIONS, max_overflow=_CONNECTIONS, pool_pre_ping=True, connect_args={"connect_timeout": 10}
+            url,
+            pool_size=1 if _SCHEMA in str(url.query.get("options", "")) else _CONNECTIONS,  # one of many shares the server
+            max_overflow=_CONNECTIONS,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": 10},
         )
     except ImportError:
         raise DatabaseUnavailable(
@@ -115,6 +122,21 @@ def one_at_a_time(connection: Connection) -> None:
     """Hold every other process that wants to migrate until this transaction ends; SQLite's writers are alone anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def make_schema(connection: Connection, name: str) -> None:
+    """Make an empty schema where a database has schemas; SQLite has files instead."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {connection.dialect.identifier_preparer.quote(name)}"))
+
+
+def schema_url(url: URL, schema: str, file: str) -> URL:
+    """Where tables of the same names are apart from those at `url`: that schema and no other, or the SQLite file `file`."""
+    if url.get_backend_name() == "sqlite":
+        return url.set(database=file)
+    given = url.query.get("options", "")
+    options = " ".join([*((given,) if isinstance(given, str) else given), f"{_SCHEMA}{schema}"]).strip()
+    return url.update_query_dict({"options": options})
 
 
 def insert_or_update(connection: Connection, table: Table, row: Mapping[str, object]) -> Insert:

@@ -23,7 +23,17 @@ from sqlalchemy import (
 from skillyard.database.columns import Instant, SafeText
 from skillyard.database.tables import METADATA
 
-__all__ = ["agent_skills", "agents", "api_keys", "audit_events", "install_logs", "skill_definitions", "skill_versions"]
+__all__ = [
+    "agent_skills",
+    "agents",
+    "api_keys",
+    "api_sessions",
+    "audit_events",
+    "install_logs",
+    "organisations",
+    "skill_definitions",
+    "skill_versions",
+]
 
 _VERSION_STATES: Final = "status IN ('pending', 'downloading', 'validating', 'installing', 'active', 'deprecated', 'failed')"
 _OPERATIONS: Final = "operation IN ('install', 'update', 'rollback', 'uninstall')"
@@ -140,11 +150,20 @@ agent_skills: Final = Table(
     Column("auto_update", Boolean, nullable=False),
 )
 
+organisations: Final = Table(  # beside the one that is always there, `default`
+    "organisations",
+    METADATA,
+    Column("name", SafeText, primary_key=True),
+    Column("created_at", Instant, nullable=False),
+)
+
 api_keys: Final = Table(
     "api_keys",
     METADATA,
     Column("id", SafeText, primary_key=True),
     Column("name", SafeText, nullable=False),
+    Column("organisation", SafeText, nullable=False, server_default="default"),
+    Column("prefix", SafeText, nullable=False, server_default=""),  # its first letters, so that a person knows it again
     Column("hash", SafeText, nullable=False),  # the key itself is never kept
     Column("scopes", JSON(none_as_null=True), nullable=False),
     Column("created_at", Instant, nullable=False),
@@ -152,6 +171,17 @@ api_keys: Final = Table(
     Column("revoked_at", Instant),
     Column("last_used_at", Instant),
     UniqueConstraint("hash"),
+)
+
+api_sessions: Final = Table(  # a page that signed in with a key
+    "api_sessions",
+    METADATA,
+    Column("hash", SafeText, primary_key=True),  # of what its cookie says
+    Column("key_id", SafeText, ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Index(None, "key_id"),
+    Index(None, "expires_at"),
 )
 
 audit_events: Final = Table(
@@ -164,6 +194,10 @@ audit_events: Final = Table(
     Column("subject", SafeText, nullable=False),
     Column("outcome", SafeText, nullable=False),
     Column("details", JSON(none_as_null=True)),
+    Column("organisation", SafeText, nullable=False, server_default="default"),
+    Column("request_id", SafeText),
+    Column("address", SafeText),
     Index(None, "at"),
     Index(None, "subject", "at"),
+    Index(None, "actor", "at"),
 )

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, PackageMissing, StoreFailed
+from skillyard.packages.addresses import shown_address
 from skillyard.packages.store import checked_content, hex_part
 
 __all__ = ["S3Store"]
@@ -40,7 +41,9 @@ class S3Store:
         try:
             self._bucket = Bucket.from_url(address, retry_config={"max_retries": _TRIES, "retry_timeout": _PATIENCE})
         except Exception as error:  # its own kinds, and some of Python's
-            raise InvalidConfiguration(f"{address} cannot be used: {_brief(error)}", hint="as in s3://bucket/prefix") from None
+            raise InvalidConfiguration(
+                f"{shown_address(address)} cannot be used: {_brief(error)}", hint="as in s3://bucket/prefix"
+            ) from None
 
     def put(self, data: bytes, digest: str | None = None) -> str:
         """As `Store.put`: only written when nothing is there, and again when what is there was damaged."""
@@ -139,7 +142,7 @@ class S3Store:
             yield
         except (BaseError, OSError) as error:
             raise StoreFailed(
-                f"cannot {what} {self.address}: {_brief(error)}",
+                f"cannot {what} {shown_address(self.address)}: {_brief(error)}",
                 hint="check the bucket, the credentials (AWS_…) and the network",
             ) from None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, InvalidInput, PackageMissing, StoreFailed
+from skillyard.packages.addresses import shown_address
 
 __all__ = ["LocalStore", "Store", "checked_content", "digest_of", "hex_part", "open_store"]
 
@@ -63,7 +64,7 @@ def open_store(address: str) -> Store:
 
         return S3Store(address)
     if "://" in address:
-        raise InvalidConfiguration(f"{address!r} is no store", hint="a folder, or s3://bucket/prefix")
+        raise InvalidConfiguration(f"{shown_address(address)!r} is no store", hint="a folder, or s3://bucket/prefix")
     return LocalStore(Path(address).expanduser().absolute())
 
 

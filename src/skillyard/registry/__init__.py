@@ -24,11 +24,11 @@ from skillyard.registry.model import (
     Result,
     SkillVersion,
 )
+from skillyard.registry.operations import new_operation_id
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
-from skillyard.registry.work import new_operation_id
 
 __all__ = [
     "LOCK_FILE",

@@ -8,10 +8,11 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from skillyard.access import about
 from skillyard.agents import Agent, AgentDraft, AgentPrompt, AgentSkill, choose_skill, write_agent_prompt
 from skillyard.errors import SkillNotFound
 from skillyard.prompt import Style
-from skillyard.server.callers import needs
+from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Listed, listed
@@ -107,7 +108,10 @@ class AgentSkillShare(BaseModel):
 
 
 class AgentPromptShape(BaseModel):
-    """The exact system prompt before the first message, and what it costs in tokens (a token is about four characters)."""
+    """The exact system prompt before the first message, and what it costs in tokens (a token is about four characters).
+
+    `skills` are all of the agent; of one that has every skill those that are listed, and `more` had no room.
+    """
 
     text: str
     tokens: int
@@ -115,6 +119,7 @@ class AgentPromptShape(BaseModel):
     index_tokens: int
     style: Style
     budget: int | None
+    more: int
     skills: list[AgentSkillShare]
 
 
@@ -132,10 +137,11 @@ def list_agents(
 @routes.post("", status_code=201, responses=WRITING, dependencies=[_WRITE])
 def create_agent(service: Served, body: AgentBody) -> Answer[AgentDetail]:
     """Define an agent; its skills must be there."""
+    about(body.name)
     return Answer(data=_detail(service.catalog.agents().create(_draft(service, body))))
 
 
-@routes.post("/prompt-preview", responses=WRITING)
+@routes.post("/prompt-preview", responses=WRITING, dependencies=[UNRECORDED])
 def preview_prompt(service: Served, body: AgentPreview) -> Answer[AgentPromptShape]:
     """The exact prompt of an agent that is being written, and what each skill costs; nothing is kept."""
     draft = _draft(service, body, known=[choice.skill for choice in body.skills])

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
@@ -16,26 +17,51 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    about,
     agents,
+    anthropic_skills,
     approvals,
+    audit,
+    clawhub,
+    clawhub_publishing,
     definitions,
     discovered,
     health,
     installing,
+    keys,
+    machine,
+    marketplace,
+    memories,
     metrics,
     mirrored,
     modelcontext,
+    modelling,
+    openai_skills,
     operations,
+    organisations,
     portraits,
     runs,
+    sessions,
+    skills_sh,
     versions,
     wellknown,
+    wellknown_files,
 )
-from skillyard.server.guard import LocalGuard
+from skillyard.server.admission import Admission
+from skillyard.server.authentication import SCHEMES, Authentication, Identities
+from skillyard.server.callers import scopes_of
+from skillyard.server.dialects import Dialects
+from skillyard.server.guard import Guard
+from skillyard.server.homes import Homes
+from skillyard.server.identity import RequestIds
+from skillyard.server.limits import RateLimits
 from skillyard.server.observing import Observer
+from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
+from skillyard.server.recording import Recording
 from skillyard.server.service import Service
+from skillyard.server.settings import ServerSettings
 from skillyard.server.stopping import Stopping
 from skillyard.server.streams import describe_streams
 
@@ -46,6 +72,7 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 _PROTOCOLS: Final = (
     health,
     metrics,
+    sessions,
     definitions,
     versions,
     operations,
@@ -54,48 +81,98 @@ _PROTOCOLS: Final = (
     discovered,
     runs,
     approvals,
-    modelcontext,
     agents,
+    memories,
+    modelling,
+    modelcontext,
+    machine,
+    keys,
+    organisations,
+    audit,
     wellknown,
     mirrored,
+    about,
+    wellknown_files,
+    skills_sh,
+    marketplace,
+    anthropic_skills,
+    openai_skills,
+    clawhub,
+    clawhub_publishing,
 )
 
 
-def create_app(catalog: Catalog, registry: Registry, *, alone: bool = True, grace_s: float = GRACE_S) -> FastAPI:
-    """The HTTP service over a catalog and a registry, for the local user; both are let go of when it stops.
+def create_app(
+    catalog: Catalog,
+    registry: Registry,
+    *,
+    admission: Admission | None = None,
+    alone: bool = True,
+    grace_s: float = GRACE_S,
+) -> FastAPI:
+    """The HTTP service over a catalog and a registry, which are let go of when it stops.
 
-    `alone` says that no other process serves the same address: what only this one knows may then be asked for again. When it is
-    asked to stop, what is under way has `grace_s` seconds.
+    It is open to the local user, unless `admission` says that keys are needed. `alone` says that no other process serves the
+    same address: what only this one knows may then be asked for again. Runs that go on have `grace_s` seconds when it stops.
+
+    Raises:
+        InvalidConfiguration: the table `[server]` cannot be understood.
     """
+    admission = admission or Admission()
     counted, stopping = metrics.Metrics(), Stopping()
+    doors = modelcontext.Doors(sessions=alone)
+    settings = ServerSettings.of(catalog.configuration)
+    if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
+        registry = registry.beside(catalog, public_only=True)
+    homes = Homes(Service(catalog, registry))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with app.state.doors.running():
+        async with homes.running(grace_s), doors.running():
             yield
             await stopping.settled()
-            await service.close(stopping.left(grace_s))
         stop_counting()
         await run_in_threadpool(flush_spans)
-        await run_in_threadpool(registry.close)
-        await run_in_threadpool(catalog.records().close)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    service = app.state.service = Service(catalog, registry)
-    app.state.doors = doors = modelcontext.Doors(sessions=alone)
-    app.state.metrics, app.state.stopping = counted, stopping
+    app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
+    app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
     stopping.then(doors.stop_telling)
+    app.state.identities = Identities(homes.database)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
     app.include_router(page)
     answer_errors(app)
-    app.add_middleware(LocalGuard)
-    app.add_middleware(Observer, metrics=counted, stopping=stopping)  # before all others
+    _guard(app)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
+
+
+def _guard(app: FastAPI) -> None:
+    """What a request passes before it comes to its route; the last that is added stands before all others."""
+    state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
+    openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Recording, homes=state.homes)
+    app.add_middleware(RateLimits, rates=state.settings.rates)
+    app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
+    app.add_middleware(Guard, admission=state.admission)
+    app.add_middleware(Dialects)
+    app.add_middleware(RequestIds)
+    app.add_middleware(Observer, metrics=state.metrics, stopping=state.stopping)
+
+
+def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
+    """How to show a key, and which scopes each route asks for; `security: []` of a route says that it asks for none."""
+    found["components"]["securitySchemes"] = SCHEMES
+    found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.admission.keys_required else [{}])]
+    for protocol in _PROTOCOLS:
+        for route in protocol.routes.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema and (scopes := scopes_of(route.dependencies)):
+                for method in route.methods or ():
+                    found["paths"][route.path_format][method.lower()]["x-scopes"] = scopes
 
 
 def _description(app: FastAPI) -> dict[str, Any]:
@@ -106,6 +183,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         shapes |= problem.pop("$defs")
         shapes["Problem"] = problem
+        _describe_keys(app, found)
         for methods in found["paths"].values():
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):

@@ -51,7 +51,7 @@ class PendingQuestion(BaseModel):
     expires_at: datetime
 
 
-class Verdict(BaseModel):
+class ApprovalVerdict(BaseModel):
     """Yes this `once`, for the `session` of who asks (`always` means the same), for the `workspace`, or `reject`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -82,7 +82,7 @@ async def list_questions(service: Served) -> Answer[list[PendingQuestion]]:
 
 
 @routes.post("/questions/{question_id}", responses=WRITING)
-async def answer_question(service: Served, question_id: str, body: Verdict) -> Answer[PendingQuestion]:
+async def answer_question(service: Served, question_id: str, body: ApprovalVerdict) -> Answer[PendingQuestion]:
     """Answer a question; the run that waits for it goes on, or has failed."""
     answer = ApprovalAnswer.parse(body.decision, body.reason)
     return Answer(data=_shown(service.questions.answer(question_id, answer)))

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 
-from skillyard.errors import PermissionDenied
+from skillyard.access import DEFAULT, SCOPES, Scope
+from skillyard.errors import PermissionDenied, SignInRequired
 
-__all__ = ["LOCAL_USER", "Asking", "Caller", "Scope", "needs"]
+__all__ = ["LOCAL_USER", "NOBODY", "OPEN", "SERVER_ADMIN", "UNRECORDED", "Asking", "Caller", "Scope", "needs", "scopes_of"]
 
-Scope = Literal["skills:read", "skills:write", "runs:execute", "admin"]
-"""`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `runs:execute` starts runs and keeps
-memories, `admin` may all of that and manages keys, approvals and the trail of what was done."""
+OPEN: Final[dict[str, Any]] = {"security": []}
+"""The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who asks: `name` stands in the audit trail, `organisation` says whose skills, runs and memories are meant."""
+    """Somebody who asks: `name` stands in the audit trail, `organisation` says whose skills, runs and memories are meant.
+
+    `key` is the id of the API key, None for the local user; `session` says that a page signed in with it.
+    """
 
     name: str
     organisation: str
     scopes: frozenset[Scope]
+    key: str | None = None
+    session: bool = False
 
     def may(self, scope: Scope) -> bool:
         """Whether the caller has the scope; `admin` has every one."""
         return scope in self.scopes or "admin" in self.scopes
 
 
-LOCAL_USER: Final = Caller("local user", "default", frozenset(get_args(Scope)))
+LOCAL_USER: Final = Caller("local user", DEFAULT, frozenset(SCOPES))
+NOBODY: Final = Caller("nobody", DEFAULT, frozenset())
+"""Who shows no key where one is needed: only `OPEN` routes see it."""
 
 
 async def _caller(request: Request) -> Caller:
@@ -45,11 +53,38 @@ def needs(scope: Scope) -> Any:
     """The dependency of a route, or of all routes of a router, that only callers with `scope` may use.
 
     Raises:
+        SignInRequired: at the request, when nobody is said to ask.
         PermissionDenied: at the request, when the caller has not got the scope.
     """
 
-    async def check(caller: Asking) -> None:
+    async def check(request: Request, caller: Asking) -> None:
+        if caller == NOBODY:
+            raise SignInRequired("this needs a key", hint="send it as `Authorization: Bearer …`")
         if not caller.may(scope):
+            request.state.refused = scope  # the trail keeps who tried
             raise PermissionDenied(f"this needs the scope {scope}", hint="use a key that has it")
 
+    check.scope = scope  # type: ignore[attr-defined] # for the description of the route
     return Depends(check)
+
+
+def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:
+    """The scopes that the dependencies of a route ask for."""
+    return sorted({scope for found in dependencies if (scope := getattr(found.dependency, "scope", None))})
+
+
+async def _server_admin(request: Request, caller: Asking) -> None:
+    if caller.organisation != DEFAULT:
+        request.state.refused = "admin"
+        raise PermissionDenied("this needs an admin key of the server itself", hint="one of the organisation `default`")
+
+
+async def _unrecorded(request: Request) -> None:
+    request.state.unrecorded = True
+
+
+SERVER_ADMIN: Final = Depends(_server_admin)
+"""The dependency of a route, beside `needs("admin")`, that is about all organisations: not for admins of a single one."""
+
+UNRECORDED: Final = Depends(_unrecorded)
+"""The dependency of a route that is no `GET` and yet only looks, or whose room writes the trail: only refusals are recorded."""

@@ -5,9 +5,10 @@ The word is the size of a file that grows by a byte with each change: asking for
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -30,14 +31,24 @@ class Changing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            alone = self._size() == self._seen
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(b".")
-            if alone:  # else somebody else changed something too, and that is still to be looked at
-                self._seen += 1
+            self.tell()
         finally:
             self._lock.release()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it without a word to the others; `tell` says it."""
+        with self._lock:
+            yield
+
+    def tell(self) -> None:
+        """Let the others hear of a change; to be said while it is held."""
+        alone = self._size() == self._seen
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            file.write(b".")
+        if alone:  # else somebody else changed something too, and that is still to be looked at
+            self._seen += 1
 
     def elsewhere(self) -> bool:
         """Whether another process has changed something since this one looked."""

@@ -14,7 +14,7 @@ from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
-from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_shape
+from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_detail
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, listed
@@ -28,7 +28,7 @@ _Page = Annotated[int, Query(ge=1, le=1_000_000)]
 _Limit = Annotated[int, Query(ge=1, le=200)]
 
 
-class Edit(BaseModel):
+class DefinitionEdit(BaseModel):
     """What of an installed skill can be changed: whether it serves. All else its SKILL.md says."""
 
     model_config = ConfigDict(extra="forbid")
@@ -81,13 +81,13 @@ def get_definition(service: Served, id: str) -> Answer[Definition]:  # noqa: A00
 
 
 @routes.put("/{id}", responses=WRITING, dependencies=[_WRITE])
-def edit(service: Served, id: str, body: Edit) -> Answer[Definition]:  # noqa: A002
+def edit(service: Served, id: str, body: DefinitionEdit) -> Answer[Definition]:  # noqa: A002
     """Let a skill serve, or serve no more: its versions stay, and it comes back with the newest one that is usable."""
     skill = service.registry.skill(id, installed=False)
     if skill.active != body.isActive:
         change = service.registry.rollback if body.isActive else service.registry.uninstall
         change(skill.skill_id)
-        service.refresh()
+        service.look()
     return Answer(data=definition(service.registry.skill(skill.skill_id, installed=False)))
 
 
@@ -95,8 +95,8 @@ def edit(service: Served, id: str, body: Edit) -> Answer[Definition]:  # noqa: A
 def uninstall(service: Served, id: str) -> Answer[InstallResult]:  # noqa: A002
     """Let a skill serve no more; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
-    service.refresh()
-    return Answer(data=result_shape(result))
+    service.look()
+    return Answer(data=result_detail(result))
 
 
 @routes.get("/{id}/preview", responses=READING)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import about
+from skillyard.catalog import Source
 from skillyard.errors import InvalidInput
 from skillyard.packages import Limits
-from skillyard.server.callers import needs
+from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
 from skillyard.server.entries import Entry, Facets, Fit, Narrowed, entry, facets, fit
@@ -85,9 +87,27 @@ def search(
     request: Request,
     q: Annotated[str, Query(min_length=1, max_length=2000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    min_confidence: Annotated[float, Query(ge=0, le=1)] = 0.15,
+    source: Source | None = None,
+    tag: Annotated[str | None, Query(max_length=200, description="a tag or a keyword")] = None,
+    domain: Annotated[str | None, Query(max_length=200)] = None,
+    permission: Annotated[Literal["allow", "ask"] | None, Query(description="what the rules say")] = None,
 ) -> Response:
     """The usable skills that fit a request, the best first, each with its confidence and what matched."""
-    return Prepared.of(Answer(data=[fit(match) for match in service.catalog.search(q, limit)])).response(request)
+    found = service.catalog.search(
+        q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
+    )
+    return Prepared.of(Answer(data=[fit(match) for match in found])).response(request)
+
+
+@routes.get("/event", responses=READING)
+def match_event(
+    service: Served,
+    type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the document's name
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+) -> Answer[list[Fit]]:
+    """The skills that declare this event type among their triggers, the highest priority first."""
+    return Answer(data=[fit(match) for match in service.catalog.match_event(type, limit=limit)])
 
 
 @routes.get("/file", responses=READING | WRITING | FILE, response_class=Response)
@@ -109,7 +129,7 @@ def folder(service: Served, skill: _Name) -> Answer[str]:
     return Answer(data=service.catalog.directory_to_open(skill))
 
 
-@routes.post("/refresh", responses=WRITING, dependencies=[_WRITE])
+@routes.post("/refresh", responses=WRITING, dependencies=[_WRITE, UNRECORDED])
 def refresh(service: Served) -> Answer[CatalogChanges]:
     """Look at the folders again, and tell what is different."""
     return Answer(data=CatalogChanges.model_validate(service.refresh()))
@@ -120,6 +140,7 @@ def create(service: Served, body: NewSkill) -> Answer[Entry]:
     """Make a new skill of the user."""
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
+    about(body.name)
     with service.changing:
         return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
 
@@ -135,5 +156,6 @@ def delete(service: Served, skill: _Name) -> Answer[None]:
 @routes.post("/toggle", responses=WRITING, dependencies=[_WRITE])
 def toggle(service: Served, body: Named) -> Answer[Entry]:
     """Switch a skill on when it is off, and off when it is on."""
+    about(body.skill)
     with service.changing:
         return Answer(data=entry(service.catalog.toggle(body.skill)))

@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Depends, Query
 from pydantic import BaseModel
 
 from skillyard.catalog import Skill, Source, Status
 from skillyard.search import Match
+from skillyard.server.install_shapes import Diagnosis
 
-__all__ = ["Entry", "Facets", "Finding", "Fit", "Narrowed", "entry", "facets", "fit"]
-
-
-class Finding(BaseModel):
-    """What was found in a SKILL.md, where, and how to mend it."""
-
-    rule: str
-    severity: Literal["error", "warning", "info"]
-    message: str
-    file: str
-    line: int
-    fix: str | None
+__all__ = ["Entry", "Facets", "Fit", "Narrowed", "entry", "facets", "fit"]
 
 
 class Entry(BaseModel):
@@ -37,7 +27,7 @@ class Entry(BaseModel):
     directory: str
     status: Status
     reason: str | None
-    diagnostics: list[Finding]
+    diagnostics: list[Diagnosis]
     display_name: str | None
     version: str | None
     kind: str

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from skillyard.errors import ServerStopping
+from skillyard.server.callers import OPEN
 from skillyard.server.problems import READING
 from skillyard.server.service import Served
 
@@ -22,13 +23,13 @@ class Health(BaseModel):
     status: Literal["ok"] = "ok"
 
 
-@routes.get("/healthz", responses=READING)
+@routes.get("/healthz", responses=READING, openapi_extra=OPEN)
 async def alive() -> Health:
     """The process answers."""
     return Health()
 
 
-@routes.get("/readyz", responses=READING)
+@routes.get("/readyz", responses=READING, openapi_extra=OPEN)
 def ready(service: Served, request: Request) -> Health:
     """The records can be read, and the server does not stop."""
     if request.app.state.stopping.begun:

@@ -8,11 +8,11 @@ from pydantic import BaseModel, Field
 
 from skillyard.registry import Inspected, InstallLog, Result
 from skillyard.registry.model import LogStatus, Operation, PackageState
-from skillyard.server.entries import Finding
-from skillyard.server.portraits import HarmFound, LoadingBy, PowersOf
 from skillyard.server.shapes import Definition, FileInventory
 
 __all__ = [
+    "ClientLoading",
+    "Diagnosis",
     "InspectedSkill",
     "InstallEnded",
     "InstallError",
@@ -25,12 +25,14 @@ __all__ = [
     "OperationDetail",
     "OperationStarted",
     "PowerChangeShape",
+    "PowersShape",
+    "ScanFinding",
     "SkillFileEntry",
     "TreeDifference",
     "VersionDetail",
     "inspected",
     "log_detail",
-    "result_shape",
+    "result_detail",
 ]
 
 
@@ -47,15 +49,47 @@ class Provenance(BaseModel):
     notes: str | None = None
 
 
+class PowersShape(BaseModel):
+    """All that a skill declares or carries that does something; `tools` is null when it does not limit itself to any."""
+
+    scripts: list[str]
+    hosts: list[str]
+    environment: list[str]
+    tools: list[str] | None
+    packages: list[str]
+    servers: list[str]
+    hidden: list[str]
+    filesystem: str
+    timeout_ms: int
+    memory_mb: int
+
+
 class PowerChangeShape(BaseModel):
     """That a new version may do more: `widened` says what, one sentence each; `consent` names exactly this change."""
 
     skill_id: str
     name: str
     widened: list[str]
-    before: PowersOf
-    after: PowersOf
+    before: PowersShape
+    after: PowersShape
     consent: str
+
+
+class ScanFinding(BaseModel):
+    """One place where the scanner found something; advice, it stops nothing."""
+
+    rule: str
+    severity: str
+    message: str
+    why: str
+    file: str
+    line: int
+    column: int
+    evidence: str
+    fix: str
+    allowed: str | None = None
+    expired: str | None = None
+    claimed: str | None = None
 
 
 class VersionDetail(BaseModel):
@@ -91,7 +125,7 @@ class InstallResult(BaseModel):
     version: str | None
     previous: str | None
     digest: str | None
-    powers: PowersOf | None
+    powers: PowersShape | None
     declared_version: str | None
     signer: str | None
     warnings: list[str]
@@ -99,7 +133,7 @@ class InstallResult(BaseModel):
     log_id: str | None
     pruned: list[str]
     origin: Provenance | None
-    findings: list[HarmFound]
+    findings: list[ScanFinding]
 
 
 class Installed(BaseModel):
@@ -184,12 +218,34 @@ InstallEvent = Annotated[InstallMoved | InstallEnded, Field(discriminator="event
 """The `data` of one server-sent event; each tells the whole operation as it is."""
 
 
+class ClientLoading(BaseModel):
+    """What one client makes of a skill; with `problems` it does not load it."""
+
+    client: str
+    loads: bool
+    name: str
+    description: str
+    problems: list[str]
+    notes: list[str]
+
+
 class SkillFileEntry(BaseModel):
     """One file of a skill, its class and its size in bytes."""
 
     path: str
     type: Literal["markdown", "script", "template", "other"]
     size: int
+
+
+class Diagnosis(BaseModel):
+    """One remark about a SKILL.md."""
+
+    rule: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    file: str
+    line: int
+    fix: str | None
 
 
 class RefusalShape(BaseModel):
@@ -235,18 +291,18 @@ class InspectedSkill(BaseModel):
     skill_md: str
     files: list[SkillFileEntry]
     file_inventory: FileInventory
-    powers: PowersOf
+    powers: PowersShape
     powers_told: list[str]
-    diagnostics: list[Finding]
+    diagnostics: list[Diagnosis]
     refusals: list[RefusalShape]
-    findings: list[HarmFound]
-    clients: list[LoadingBy]
+    findings: list[ScanFinding]
+    clients: list[ClientLoading]
     unmet: list[str]
     warnings: list[str]
     signer: str | None
     unchanged: bool
     installed: VersionDetail | None
-    powers_before: PowersOf | None
+    powers_before: PowersShape | None
     difference: TreeDifference | None
     change: PowerChangeShape | None
 
@@ -283,9 +339,9 @@ def inspected(skill: Inspected) -> InspectedSkill:
     )
 
 
-def result_shape(result: Result) -> InstallResult:
-    """The shape of a result; what a rollback or an uninstall did comes from nowhere."""
-    return InstallResult.model_validate({**result.to_dict(), "origin": result.origin or None})
+def result_detail(result: Result) -> InstallResult:
+    """The shape of what became of a skill; a rollback fetches nothing, so it has no origin."""
+    return InstallResult.model_validate({**result.to_dict(), "origin": dict(result.origin) or None})
 
 
 def log_detail(log: InstallLog) -> InstallLogDetail:

@@ -15,9 +15,9 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.errors import InvalidInput, InvalidSource
 from skillyard.packages import Source, resolve
 from skillyard.registry import InstallReport, PowerChange, new_operation_id
-from skillyard.server.callers import needs
+from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.definitions import definition
-from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_shape
+from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_detail
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
@@ -26,7 +26,7 @@ from skillyard.server.uploads import UPLOAD, is_upload, uploaded
 __all__ = ["routes"]
 
 _PREFIX: Final = "/api/v1/skill-definitions"
-routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[needs("skills:write")])
+routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[needs("skills:write"), UNRECORDED])
 
 _HTTPS: Final = re.compile(r"(?:git\+)?https://", re.IGNORECASE)
 _HTTP: Final = re.compile(r"(?:git\+)?https?://", re.IGNORECASE)
@@ -46,7 +46,7 @@ _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class Address(BaseModel):
+class InstallAddress(BaseModel):
     """Where to fetch from: the https address of an archive, a SKILL.md, a manifest, a catalog or a git repository.
 
     `skills` are those wanted of a source with several; all when empty.
@@ -88,7 +88,7 @@ _EITHER: Final[dict[str, Any]] = {
         "required": True,
         "content": {
             **UPLOAD["requestBody"]["content"],
-            "application/json": {"schema": {"$ref": "#/components/schemas/Address"}},
+            "application/json": {"schema": {"$ref": "#/components/schemas/InstallAddress"}},
         },
     }
 }
@@ -144,7 +144,7 @@ async def upload_install(
 
 @routes.post("/install/address", status_code=201, responses=WRITING | _ACCEPTED)
 async def install_address(
-    service: Served, response: Response, body: Address, wish: _Wished
+    service: Served, response: Response, body: InstallAddress, wish: _Wished
 ) -> Answer[Installed] | Answer[OperationStarted]:
     """Install from an https address: an archive, a SKILL.md, a manifest, a catalog, a site's index, or a git repository.
 
@@ -168,19 +168,19 @@ async def update(
     return await _carried(service, response, wish, install, contextlib.AsyncExitStack())
 
 
-async def _address(request: Request) -> Address:
+async def _address(request: Request) -> InstallAddress:
     """The JSON of a request that is no upload."""
     if int(request.headers.get("content-length") or 0) > _LARGEST:
         raise InvalidInput("the request is too large", hint="send an address, or an archive as multipart/form-data")
     try:
-        return Address.model_validate_json(await request.body())
+        return InstallAddress.model_validate_json(await request.body())
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"])
         raise InvalidInput(f"{where or 'body'}: {fault['msg']}", hint="/openapi.json describes every request") from None
 
 
-def _source(service: Service, body: Address) -> Source:
+def _source(service: Service, body: InstallAddress) -> Source:
     """What an address names; never anything of this machine, and nothing that would be asked with its user's keys."""
     allowed = _HTTP if service.catalog.configuration.private_hosts else _HTTPS
     if not allowed.match(body.address.strip()):
@@ -218,9 +218,9 @@ async def _carried(
 
 def _install(service: Service, install: Callable[[], InstallReport]) -> Installed:
     report = install()
-    service.refresh()
+    service.look()
     return Installed(
         operation_id=report.operation_id,
         definitions=[definition(service.registry.skill(result.skill_id)) for result in report.results],
-        results=[result_shape(result) for result in report.results],
+        results=[result_detail(result) for result in report.results],
     )

@@ -15,13 +15,15 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import ServerStopping
 from skillyard.server.callers import Asking, needs
-from skillyard.server.service import Served, Service, nobody
+from skillyard.server.questions import nobody
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
     from starlette.types import Receive, Scope, Send
 
     from skillyard.mcp import HttpDoor
+    from skillyard.server.homes import Homes
+    from skillyard.server.service import Service
 
 __all__ = ["Doors", "routes"]
 
@@ -53,7 +55,7 @@ class Doors:
         for door in self._open.values():
             door.stop_telling()
 
-    async def door(self, organisation: str, runs: bool, service: Service) -> HttpDoor:
+    async def door(self, organisation: str, runs: bool, homes: Homes) -> HttpDoor:
         """The door to the skills of an organisation, with or without the tool that runs them.
 
         Raises:
@@ -64,14 +66,16 @@ class Doors:
             if found is None:
                 if self._group is None:
                     raise ServerStopping("the server is about to stop", hint="ask again when it is back")
-                made = await run_in_threadpool(_door, service, runs=runs, sessions=self._sessions)
-                found = self._open[organisation, runs] = await self._group.start(self._keep, made)
+                found = self._open[organisation, runs] = await self._group.start(self._keep, organisation, runs, homes)
         return found
 
-    async def _keep(self, door: HttpDoor, *, task_status: TaskStatus[HttpDoor]) -> None:
-        async with door.running():
-            task_status.started(door)
-            await anyio.sleep_forever()
+    async def _keep(self, organisation: str, runs: bool, homes: Homes, *, task_status: TaskStatus[HttpDoor]) -> None:
+        """Keep a door, and the home behind it, open as long as the server runs."""
+        async with homes.of(organisation) as service:
+            door = await run_in_threadpool(_door, service, runs=runs, sessions=self._sessions)
+            async with door.running():
+                task_status.started(door)
+                await anyio.sleep_forever()
 
 
 class _Handed(Response):
@@ -86,14 +90,14 @@ class _Handed(Response):
 
 
 @routes.api_route("/mcp", methods=["GET", "POST", "DELETE"], response_class=Response, include_in_schema=False)
-async def model_context(service: Served, caller: Asking, request: Request) -> Response:
+async def model_context(caller: Asking, request: Request) -> Response:
     """One request of the Model Context Protocol."""
     doors = request.app.state.doors
     assert isinstance(doors, Doors)  # noqa: S101 # the application puts it there
-    door = await doors.door(caller.organisation, caller.may("runs:execute"), service)
+    door = await doors.door(caller.organisation, caller.may("runs:execute"), request.app.state.homes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await door.answer(scope, receive, send, caller=caller.name)
+        await door.answer(scope, receive, send, caller=caller.key or caller.name)
 
     return _Handed(answer)
 

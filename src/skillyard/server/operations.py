@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Final, Literal
 
 from fastapi import APIRouter
@@ -53,7 +53,7 @@ async def follow_operation(service: Served, operation_id: str) -> EventStream:
     return EventStream(_events(service, operation_id, first))
 
 
-async def _events(service: Service, operation_id: str, told: OperationDetail) -> AsyncIterator[ServerSentEvent]:
+async def _events(service: Service, operation_id: str, told: OperationDetail) -> AsyncGenerator[ServerSentEvent, None]:
     shown: OperationDetail | None = None
     while told.state == "running":
         if told != shown:

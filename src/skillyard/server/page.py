@@ -18,6 +18,8 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
+from skillyard.server.callers import OPEN
+
 __all__ = ["routes"]
 
 routes: Final = APIRouter(include_in_schema=False)
@@ -73,16 +75,16 @@ def _document() -> Response:
 
 
 for _place in ("/", *(f"/{name}{below}" for name in _PLACES for below in ("", "/{rest:path}"))):
-    routes.add_api_route(_place, _document, methods=["GET", "HEAD"])
+    routes.add_api_route(_place, _document, methods=["GET", "HEAD"], openapi_extra=OPEN)
 
 
-@routes.api_route("/assets/{name}", methods=["GET", "HEAD"])
+@routes.api_route("/assets/{name}", methods=["GET", "HEAD"], openapi_extra=OPEN)
 def asset(request: Request, name: str) -> Response:
     """A script, style or picture of the page; its name changes with what is in it."""
     return _file(request, f"assets/{name}", name, "public, max-age=31536000, immutable")
 
 
-@routes.api_route("/{name}.svg", methods=["GET", "HEAD"])
+@routes.api_route("/{name}.svg", methods=["GET", "HEAD"], openapi_extra=OPEN)
 def picture(request: Request, name: str) -> Response:
     """A picture that stands beside the document under a name of its own, such as the mark in the browser's tab."""
     return _file(request, f"{name}.svg", name, "public, max-age=3600")

@@ -11,6 +11,7 @@ from skillyard.catalog import Skill, Status
 from skillyard.portrait import take_portrait
 from skillyard.server.callers import needs
 from skillyard.server.entries import Entry, entry
+from skillyard.server.install_shapes import ClientLoading, PowersShape, ScanFinding
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
@@ -62,21 +63,6 @@ class RunOf(BaseModel):
     story: str
 
 
-class PowersOf(BaseModel):
-    """What a skill may do; `tools` is null when it does not limit itself to any."""
-
-    scripts: list[str]
-    hosts: list[str]
-    environment: list[str]
-    tools: list[str] | None
-    packages: list[str]
-    servers: list[str]
-    hidden: list[str]
-    filesystem: str
-    timeout_ms: int
-    memory_mb: int
-
-
 class PortraitOf(Entry):
     """Everything about one skill."""
 
@@ -91,24 +77,7 @@ class PortraitOf(Entry):
     namesakes: list[Namesake]
     permission: RulingOf
     run: RunOf
-    powers: PowersOf | None
-
-
-class HarmFound(BaseModel):
-    """One finding of the scanner; `allowed` is why the operator suppressed it, `claimed` what the skill says in its defence."""
-
-    rule: str
-    severity: Literal["high", "medium", "low", "info"]
-    message: str
-    why: str
-    file: str
-    line: int
-    column: int
-    evidence: str
-    fix: str
-    allowed: str | None
-    expired: str | None
-    claimed: str | None
+    powers: PowersShape | None
 
 
 class NotScanned(BaseModel):
@@ -122,20 +91,9 @@ class ScanOf(BaseModel):
     """What the scanner found, the gravest first: advice, nothing is blocked or allowed by it."""
 
     worst: Literal["high", "medium", "low", "info"] | None
-    findings: list[HarmFound]
+    findings: list[ScanFinding]
     files: list[str]
     skipped: list[NotScanned]
-
-
-class LoadingBy(BaseModel):
-    """What one client makes of a skill: the name and description it shows, problems that keep it out, and notes."""
-
-    client: Literal["claude", "codex", "gemini", "opencode", "api"]
-    loads: bool
-    name: str
-    description: str
-    problems: list[str]
-    notes: list[str]
 
 
 @routes.get("/skill", responses=READING)
@@ -159,12 +117,12 @@ def scan(service: Served, skill: _Name) -> Answer[ScanOf]:
 
 
 @routes.get("/clients", responses=READING | WRITING)
-def loading(service: Served, skill: _Name) -> Answer[list[LoadingBy]]:
+def loading(service: Served, skill: _Name) -> Answer[list[ClientLoading]]:
     """Which clients load a skill, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
     found = _readable(service, skill)
-    return Answer(data=[LoadingBy.model_validate(client.to_dict()) for client in check_clients(found.directory)])
+    return Answer(data=[ClientLoading.model_validate(client.to_dict()) for client in check_clients(found.directory)])
 
 
 def _readable(service: Service, name: str) -> Skill:

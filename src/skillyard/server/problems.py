@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.text import sanitize
 
-__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem"]
+__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
 
 _MEDIA_TYPE: Final = "application/problem+json"
 _CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed"}
@@ -61,14 +61,22 @@ def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-READING: Final = _documented(400, 403, 404)
-WRITING: Final = _documented(400, 403, 404, 409, 413, 415, 422, 502)
+READING: Final = _documented(400, 401, 403, 404, 429)
+WRITING: Final = _documented(400, 401, 403, 404, 409, 413, 415, 422, 429, 502)
 
 
 def problem(error: SkillyardError) -> JSONResponse:
     """The answer that tells an error of the house; control characters of skills do not come through."""
     details = {key: value for key, value in error.details.items() if key not in Problem.model_fields}
-    return _answer(error.status, error.code, sanitize(error.message), _HINTS.get(error.code, error.hint), details)
+    hint = _HINTS.get(error.code, error.hint)
+    return _answer(error.status, error.code, sanitize(error.message), hint, details, _standard_headers(error))
+
+
+def _standard_headers(error: SkillyardError) -> dict[str, str]:
+    """What the standards want beside the statuses 401 and 429."""
+    if error.status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="skillyard"'}
+    return {"Retry-After": str(error.details["retry_after"])} if "retry_after" in error.details else {}
 
 
 def _answer(
@@ -126,4 +134,9 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return unforeseen()
+
+
+def unforeseen() -> JSONResponse:
+    """The answer to what nobody thought of; the log says more."""
     return _answer(500, "internal_error", "something went wrong in the server", "its log says what")

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from skillyard.errors import RecordNotFound
-from skillyard.permissions import ApprovalAnswer, ApprovalRequest
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
 
-__all__ = ["Question", "Questions"]
+__all__ = ["Question", "Questions", "nobody"]
 
 PATIENCE_S: Final = 300.0
 
@@ -84,6 +84,11 @@ class Questions:
             yield question
         finally:
             self._open.pop(question.id, None)
+
+
+def nobody() -> PolicyApprover:
+    """Who answers where a request does not wait for a person."""
+    return PolicyApprover("reject", "nobody can be asked over HTTP")
 
 
 @dataclass(frozen=True, slots=True)

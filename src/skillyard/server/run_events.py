@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Self
 
@@ -52,7 +52,7 @@ class Position:
 
 async def run_events(
     run_id: str, position: Position, journal: Journal, desk: RunDesk, questions: Questions
-) -> AsyncIterator[ServerSentEvent]:
+) -> AsyncGenerator[ServerSentEvent, None]:
     """Tell a run from a position on, until it has ended."""
     asked: set[str] = set()
     while True:

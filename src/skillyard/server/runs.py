@@ -5,23 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import about
 from skillyard.catalog import Skill
 from skillyard.engine import FINAL, Begun, RunState
-from skillyard.errors import PermissionDenied, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, PermissionDenied, RecordExists, RecordNotFound
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.callers import Asking, Caller, needs
 from skillyard.server.problems import READING, WRITING
+from skillyard.server.questions import nobody
 from skillyard.server.run_events import Position, run_events
 from skillyard.server.run_shapes import RunDetail, RunEvent, RunSummary, detail, summary
-from skillyard.server.service import Served, Service, nobody
+from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Listed, Meta
 from skillyard.server.streams import EventStream, streaming
 
@@ -41,7 +43,7 @@ _Key = Annotated[
 ]
 
 
-class Order(BaseModel):
+class RunOrder(BaseModel):
     """What to run; with `digest` only exactly that content.
 
     With `wait: false` the answer comes at once, and where a rule wants somebody to be asked, the run waits for the answer.
@@ -65,12 +67,13 @@ _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
 
 @routes.post("", status_code=201, responses=WRITING | _ACCEPTED, dependencies=[_EXECUTE])
 async def start(
-    service: Served, caller: Asking, body: Order, response: Response, idempotency_key: _Key = None
+    service: Served, caller: Asking, body: RunOrder, response: Response, idempotency_key: _Key = None
 ) -> Answer[RunDetail]:
     """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run say so.
 
     Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
     """
+    about(body.skill)
     run_id = _keyed(caller, idempotency_key, body) if idempotency_key else new_run_id()
     if idempotency_key and await _known(service, run_id):
         response.headers["Idempotency-Replayed"] = "true"
@@ -86,7 +89,7 @@ async def start(
     return Answer(data=detail(await run_in_threadpool(service.catalog.records().journal.get, run_id)))
 
 
-async def _begun(service: Service, caller: Caller, body: Order, run_id: str) -> None:
+async def _begun(service: Service, caller: Caller, body: RunOrder, run_id: str) -> None:
     """Begin the run; one that is waited for raises what kept it from starting."""
     skill = await run_in_threadpool(service.catalog.get, body.skill)
     service.catalog.gate().check(skill)
@@ -109,7 +112,7 @@ async def _begun(service: Service, caller: Caller, body: Order, run_id: str) -> 
 
 
 def _consent(
-    service: Service, caller: Caller, skill: Skill, body: Order, approver: Approver
+    service: Service, caller: Caller, skill: Skill, body: RunOrder, approver: Approver
 ) -> Callable[[], Awaitable[str | None]] | None:
     """What asks before the run; None where no rule wants it."""
     if service.catalog.rules().decide(skill) != "ask":
@@ -125,7 +128,7 @@ def _consent(
     return asked
 
 
-def _keyed(caller: Caller, key: str, body: Order) -> str:
+def _keyed(caller: Caller, key: str, body: RunOrder) -> str:
     """The id of the run that this key and request mean: 16 digits of the key, 10 of the request."""
     whose = _digest([caller.organisation, caller.name, key])
     return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'wait'}))[:10]}"
@@ -162,11 +165,18 @@ def list_runs(
 ) -> Listed[RunSummary]:
     """The runs, the newest first."""
     journal = service.catalog.records().journal
-    moment = since.astimezone(UTC) if since else None
+    moment = _in_utc(since) if since else None
     total = journal.count(skill=skill, states=state, statuses=status, since=moment)
     found = journal.list(skill=skill, states=state, statuses=status, since=moment, limit=limit, offset=(page - 1) * limit)
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[summary(record) for record in found], meta=meta)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
 
 
 @routes.get("/{run_id}", responses=READING)

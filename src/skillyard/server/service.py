@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.catalog import Skill
+from skillyard.catalog import Changes, Skill
 from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
-from skillyard.permissions import PolicyApprover
 from skillyard.registry import InstalledSkill, Registry
-from skillyard.server.callers import Caller
+from skillyard.server.callers import Asking, Caller
 from skillyard.server.changing import Changing
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
+from skillyard.server.noticing import Noticed
 from skillyard.server.prepared import PreparedPages
-from skillyard.server.questions import Questions
+from skillyard.server.questions import Questions, nobody
+from skillyard.server.toolboxes import Toolboxes
 
-__all__ = ["Served", "Service", "nobody"]
+if TYPE_CHECKING:
+    from skillyard.server.homes import Homes
+
+__all__ = ["Served", "Service"]
+
+_SETTLED_MS: Final = 150  # changes of files that come closer together are looked at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class Service:
     questions: Questions = field(default_factory=Questions)
     installs: InstallDesk = field(default_factory=InstallDesk)
     pages: PreparedPages = field(default_factory=PreparedPages)
+    tools: Toolboxes = field(default_factory=Toolboxes)
+    noticed: Noticed = field(default_factory=Noticed)
 
     @property
     def busy(self) -> bool:
@@ -53,20 +62,38 @@ class Service:
     def __post_init__(self) -> None:
         object.__setattr__(self, "changing", Changing(self.catalog.data_directory))
 
-    async def follow(self) -> None:
+    async def catch_up(self) -> None:
         """See what other processes that serve the same folder have changed."""
         if self.changing.elsewhere():
-            await run_in_threadpool(self.changing.look, self.catalog.refresh)
+            await run_in_threadpool(self.changing.look, self._look)
 
     def owner(self, caller: Caller) -> str:
         """Whose memories and sessions a caller's are."""
         return f"{caller.organisation}/{caller.name}"
 
+    async def follow(self) -> None:
+        """Let the catalog follow what others do to its folders, for as long as this is awaited."""
+        await run_in_threadpool(self.registry.root.mkdir, parents=True, exist_ok=True)  # what is not there is not watched
+        async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.look):
+            pass
+
+    def look(self) -> Changes:
+        """Look at the folders again; what is different is remembered for who asks."""
+        with self.changing.held():
+            changes = self._look()
+            if changes.any:
+                self.changing.tell()
+        return changes
+
+    def _look(self) -> Changes:
+        changes = self.catalog.refresh()
+        self.noticed.add(changes.added, changes.changed, changes.removed)
+        return changes
+
     def refresh(self) -> dict[str, list[str]]:
-        """Look at the folders again; give the ids that are `added`, `changed` and `removed`."""
-        with self.changing:
-            changes = self.catalog.refresh()
-        return {"added": list(changes.added), "changed": list(changes.changed), "removed": list(changes.removed)}
+        """Look at the folders again; give the ids that are `added`, `changed` and `removed` since the last time."""
+        self.look()
+        return self.noticed.tell()
 
     def admit(self, skill: Skill) -> None:
         """Return when the rules let the files of a skill be read; where they say `ask`, only what the workspace agreed to.
@@ -91,16 +118,12 @@ class Service:
             self.admit(self.catalog.get(f"installed:{skill.skill_id}"))
 
 
-def nobody() -> PolicyApprover:
-    """Who answers over HTTP where a rule says `ask`."""
-    return PolicyApprover("reject", "nobody can be asked over HTTP")
-
-
-async def _service(request: Request) -> Service:
-    found = request.app.state.service
-    assert isinstance(found, Service)  # noqa: S101 # the application puts it there
-    await found.follow()
-    return found
+async def _service(request: Request, caller: Asking) -> AsyncIterator[Service]:
+    homes: Homes = request.app.state.homes
+    async with homes.of(caller.organisation) as service:
+        await service.catch_up()
+        yield service
 
 
 Served = Annotated[Service, Depends(_service)]
+"""The rooms below, as the caller's organisation sees them."""

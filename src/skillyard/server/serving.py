@@ -1,18 +1,19 @@
-"""Listening: on this machine only, in one process or in several, until the process is asked to stop."""
+"""Listening, in one process or in several, until the process is asked to stop."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillyard.access import Keys
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server.guard import LOOPBACK
+from skillyard.server.admission import LOOPBACK, Admission
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -49,20 +50,24 @@ def serve(
     port: int = 8787,
     how: Listening = Listening(),  # it is frozen
     ready: Callable[[str], object] | None = None,
+    allowed_hosts: Sequence[str] = (),
+    require_keys: bool = False,
 ) -> None:
     """Serve until a signal; `ready` is told the address as soon as requests are taken. Port 0 is any free one.
 
+    On an address of this machine only, its users need no key, unless `require_keys`; on any other everybody does. Clients may
+    call the server by its addresses and by the names in `allowed_hosts`.
+
     Raises:
-        PermissionDenied: `host` is not this machine's own: whoever reaches it could install and run.
+        PermissionDenied: keys are needed, and there is none that could manage the server.
         InvalidInput: the port is taken or cannot be one, or there is not at least one process.
     """
-    if host not in LOOPBACK:
-        raise PermissionDenied(
-            f"{host} can be reached from elsewhere, and the server asks nobody who they are", hint="leave --host out"
-        )
+    admission = Admission.listening(host, allowed_hosts=allowed_hosts, require_keys=require_keys)
     if not 1 <= how.workers <= _MOST_PROCESSES:
         raise InvalidInput(f"{how.workers} processes", hint=f"choose 1 to {_MOST_PROCESSES}")
-    make = functools.partial(_application, open_both, alone=how.workers == 1, grace_s=how.drain_s + how.grace_s)
+    make = functools.partial(_application, open_both, admission=admission, alone=how.workers == 1, grace_s=how.grace_s)
+    if admission.keys_required:
+        _require_admin(open_both, host)
     with _listen(host, port) as listening:
         shown = f"[{host}]" if ":" in host else host
         announce = functools.partial(ready, f"http://{shown}:{listening.getsockname()[1]}") if ready else lambda: None
@@ -115,10 +120,19 @@ def serve_here(
         raise SkillyardError("the server did not start", hint="its log says why")
 
 
-def _application(open_both: Opening, *, alone: bool, grace_s: float) -> FastAPI:
+def _application(open_both: Opening, *, admission: Admission, alone: bool, grace_s: float) -> FastAPI:
     from skillyard.server.application import create_app
 
-    return create_app(*open_both(), alone=alone, grace_s=grace_s)
+    return create_app(*open_both(), admission=admission, alone=alone, grace_s=grace_s)
+
+
+def _require_admin(open_both: Opening, host: str) -> None:
+    catalog, _ = open_both()
+    if not Keys(lambda: catalog.records().database).has_admin():
+        reason = "keys are required" if host in LOOPBACK else f"{host} can be reached from elsewhere"
+        raise PermissionDenied(
+            f"{reason}, and there is no key to manage the server with", hint="`skillyard keys create admin --scope admin`"
+        )
 
 
 def _listen(host: str, port: int) -> socket.socket:

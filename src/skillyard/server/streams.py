@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
-from sse_starlette import EventSourceResponse
+import anyio
+from sse_starlette import EventSourceResponse, ServerSentEvent
 
 __all__ = ["EventStream", "describe_streams", "streaming"]
 
 _MEDIA_TYPE: Final = "text/event-stream"
+_GRACE_S: Final = 5  # to send what is on its way when the server stops
 
 
 class EventStream(EventSourceResponse):
@@ -16,6 +20,29 @@ class EventStream(EventSourceResponse):
 
     media_type = _MEDIA_TYPE
     DEFAULT_PING_INTERVAL = 15
+
+    def __init__(self, events: AsyncGenerator[ServerSentEvent, None], status_code: int = 200) -> None:
+        stopping = anyio.Event()
+        super().__init__(_until(events, stopping), status_code, shutdown_event=stopping, shutdown_grace_period=_GRACE_S)
+
+
+async def _until(events: AsyncGenerator[ServerSentEvent, None], stopping: anyio.Event) -> AsyncGenerator[ServerSentEvent, None]:
+    """The events until the server stops, so that the answer ends properly and its client comes back elsewhere."""
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        while not stop.done():
+            following = asyncio.ensure_future(anext(events, None))
+            await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                following.cancel()
+                await asyncio.wait([following])
+            elif (event := following.result()) is None:
+                return
+            else:
+                yield event
+    finally:
+        stop.cancel()
+        await events.aclose()
 
 
 def streaming(model: Any, name: str, events: str) -> dict[int | str, dict[str, Any]]:

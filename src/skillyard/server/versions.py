@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,13 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from skillyard.catalog import read_file
 from skillyard.errors import VersionUnusable
-from skillyard.packages import Limits, compare_trees, pack
+from skillyard.packages import Limits, compare_trees
 from skillyard.registry import SkillVersion
 from skillyard.server.callers import needs
 from skillyard.server.contents import bytes_answer, file_answer
 from skillyard.server.definitions import FILE, Folder
-from skillyard.server.install_shapes import InstallResult, TreeDifference, VersionDetail, result_shape
-from skillyard.server.portraits import LoadingBy, ScanOf
+from skillyard.server.install_shapes import ClientLoading, InstallResult, TreeDifference, VersionDetail, result_detail
+from skillyard.server.packaged import package_of
+from skillyard.server.portraits import ScanOf
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer, Listed, listed
@@ -87,7 +87,8 @@ def download(service: Served, request: Request, id: str, version: _Version = Non
     """A version as a .zip with its SKILL.md in the root: the same bytes for the same content."""
     found = _named(service, id, version or CURRENT)
     name = f"{found.skill_id}-{found.version}.zip"
-    answer = bytes_answer(request, _package(service, found), "application/zip")
+    _readable(service, found)
+    answer = bytes_answer(request, package_of(service, found), "application/zip")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
@@ -103,13 +104,13 @@ def scan(service: Served, id: str, version: _Version = None) -> Answer[ScanOf]: 
 
 
 @routes.get("/{id}/compatibility", responses=READING | WRITING)
-def compatibility(service: Served, id: str, version: _Version = None) -> Answer[list[LoadingBy]]:  # noqa: A002
+def compatibility(service: Served, id: str, version: _Version = None) -> Answer[list[ClientLoading]]:  # noqa: A002
     """Which clients load a version, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
     found = _named(service, id, version or CURRENT)
     folder = _readable(service, found)
-    return Answer(data=[LoadingBy.model_validate(one.to_dict()) for one in check_clients(folder, name=found.skill_id)])
+    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=found.skill_id)])
 
 
 @routes.post("/{id}/rollback", responses=WRITING, dependencies=[_WRITE])
@@ -140,8 +141,8 @@ def yank(service: Served, id: str, version: str, body: Withdrawal) -> Answer[Ver
 
 def _rolled_back(service: Service, name: str, body: Rollback) -> Answer[InstallResult]:
     result = service.registry.rollback(name, body.version, force=body.force)
-    service.refresh()
-    return Answer(data=result_shape(result))
+    service.look()
+    return Answer(data=result_detail(result))
 
 
 def _named(service: Service, name: str, version: str) -> SkillVersion:
@@ -158,17 +159,6 @@ def _readable(service: Service, version: SkillVersion) -> Path:
         hint = f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
         raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint=hint)
     return folder
-
-
-def _package(service: Service, version: SkillVersion) -> bytes:
-    """The package of a version, made once: a version never changes."""
-    folder = _readable(service, version)
-    kept = Path(service.catalog.data_directory, "cache/packages", f"{version.digest.removeprefix('sha256:')}.zip")
-    with contextlib.suppress(FileNotFoundError):
-        return kept.read_bytes()
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pack(folder, kept, whole=True)
-    return kept.read_bytes()
 
 
 def _detail(version: SkillVersion) -> VersionDetail:

@@ -10,7 +10,7 @@ export function fileAddress(skill: string, path: string): string {
 
 export const fileQuery = (skill: string, path: string) =>
   queryOptions({
-    queryKey: ["catalog", "file", skill, path],
+    queryKey: ["skill", skill, "file", path],
     queryFn: ({ signal }) =>
       whole<string>(api.GET("/api/v1/catalog/file", { params: { query: { skill, path } }, parseAs: "text", signal }) as Promise<{ data?: string }>),
   });

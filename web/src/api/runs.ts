@@ -95,3 +95,7 @@ export function useRun(id: string) {
   }, [goesOn, id, cache]);
   return { query, heard };
 }
+
+/** Start a skill and let it go on. */
+export const startRun = (order: { skill: string; parameters: Record<string, unknown>; fresh: boolean }) =>
+  answer(api.POST("/api/v1/runs", { body: { ...order, wait: false } }));

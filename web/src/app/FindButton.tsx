@@ -19,7 +19,7 @@ export function FindButton() {
   const open = () => setWanted((times) => times + 1);
   useHotkeys([["mod+K", open]], []);
   useEffect(() => {
-    const later = setTimeout(() => void load(), 2_000); // at hand before it is wanted, after the page itself
+    const later = setTimeout(() => void load().catch(() => undefined), 2_000); // at hand before it is wanted, after the page itself
     return () => clearTimeout(later);
   }, []);
   return (

@@ -11,6 +11,8 @@ import { useEffect, useState } from "react";
 import { searchQuery } from "@/api/catalog";
 import { language, speak, useText } from "@/i18n";
 
+import { visible } from "@/parts/foreign";
+
 import { NAVIGATION } from "./navigation";
 import { shell } from "./words";
 
@@ -46,8 +48,8 @@ export default function Palette({ wanted }: { wanted: number }) {
   ];
   const skills = (question.length > 1 ? (found.data ?? []) : []).map(({ skill }) => ({
     id: `skill:${skill.id}`,
-    label: skill.name,
-    description: skill.description.slice(0, 120),
+    label: visible(skill.name),
+    description: visible(skill.description).slice(0, 120),
     leftSection: <IconTool size={18} stroke={1.6} />,
     onClick: () => void navigate({ to: "/skills/$id", params: { id: skill.id } }),
   }));

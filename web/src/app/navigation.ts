@@ -1,5 +1,5 @@
 /** The pages in the list at the side and in the palette; a page stands here as soon as it exists. */
-import { IconBooks, IconHistory, IconPackageImport, type Icon } from "@tabler/icons-react";
+import { IconBooks, IconChecks, IconHistory, IconPackageImport, IconRobot, type Icon } from "@tabler/icons-react";
 import type { LinkProps } from "@tanstack/react-router";
 
 import type { shell } from "./words";
@@ -17,6 +17,11 @@ export const NAVIGATION: readonly { group: keyof (typeof shell)["en"]["groups"];
       { id: "skills", to: "/skills", icon: IconBooks },
       { id: "install", to: "/install", icon: IconPackageImport },
       { id: "runs", to: "/runs", icon: IconHistory },
+      { id: "agents", to: "/agents", icon: IconRobot },
     ],
+  },
+  {
+    group: "govern",
+    places: [{ id: "approvals", to: "/approvals", icon: IconChecks }],
   },
 ];

@@ -38,12 +38,20 @@ const skills = createRoute({
   component: lazyRouteComponent(() => import("@/pages/catalog/CatalogPage"), "CatalogPage"),
 });
 
+/** Which part of a skill is looked at. */
+export interface SkillSearch {
+  tab?: string | undefined;
+  file?: string | undefined;
+  line?: number | undefined;
+}
+
 const skill = createRoute({
   getParentRoute: () => root,
   path: "/skills/$id",
-  validateSearch: (found: Record<string, unknown>): { tab?: string | undefined; file?: string | undefined } => ({
+  validateSearch: (found: Record<string, unknown>): SkillSearch => ({
     tab: text(found.tab),
     file: text(found.file),
+    line: typeof found.line === "number" && found.line > 0 ? Math.trunc(found.line) : undefined,
   }),
   component: lazyRouteComponent(() => import("@/pages/skill/SkillPage"), "SkillPage"),
 });
@@ -76,8 +84,26 @@ const run = createRoute({
   component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
 });
 
+const approvals = createRoute({
+  getParentRoute: () => root,
+  path: "/approvals",
+  component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage"),
+});
+
+const agents = createRoute({
+  getParentRoute: () => root,
+  path: "/agents",
+  component: lazyRouteComponent(() => import("@/pages/agents/AgentsPage"), "AgentsPage"),
+});
+
+const agent = createRoute({
+  getParentRoute: () => root,
+  path: "/agents/$id",
+  component: lazyRouteComponent(() => import("@/pages/agent/AgentPage"), "AgentPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, runs, run]),
+  routeTree: root.addChildren([home, skills, skill, install, runs, run, agents, agent, approvals]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

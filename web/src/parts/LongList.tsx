@@ -1,9 +1,13 @@
-/** A long list of which only what is on the screen is drawn; the next page is asked for on the way down. */
+/** A list of rows of one height: drawn whole while it is short; of a long one only what is on the screen is drawn. */
 import { Box } from "@mantine/core";
-import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 
 import classes from "./LongList.module.css";
+import type { Rows } from "./VirtualRows";
+
+const SHORT = 100; // rows that a browser draws at once without being felt
+
+const VirtualRows = lazy(() => import("./VirtualRows"));
 
 interface Props<T> {
   label: string;
@@ -20,34 +24,21 @@ interface Props<T> {
 }
 
 export function LongList<T>({ label, items, total, high, row, place, more }: Props<T>) {
-  const list = useRef<HTMLDivElement>(null);
-  const [top, setTop] = useState(0);
-  useLayoutEffect(() => setTop(list.current?.offsetTop ?? 0), []);
-   
-  const rows = useWindowVirtualizer({ count: total, estimateSize: () => high, overscan: 8, scrollMargin: top });
-  const shown = rows.getVirtualItems();
-  const last = shown.at(-1)?.index ?? 0;
-  useEffect(() => {
-    if (more && last >= items.length - 1 && items.length < total) more();
-  }, [more, last, items.length, total]);
-  useEffect(() => rows.measure(), [rows, high]);
+  const whole = total <= SHORT && items.length >= total;
+  const draw: Rows["draw"] = (index, place) => (items[index] === undefined ? place : row(items[index]));
   return (
-    <Box ref={list} role="list" aria-label={label} className={classes.list} style={{ height: rows.getTotalSize() }}>
-      {shown.map(({ index, key, start }) => {
-        const item = items[index];
-        return (
-          <Box
-            key={key}
-            role="listitem"
-            aria-setsize={total}
-            aria-posinset={index + 1}
-            className={classes.place}
-            style={{ transform: `translateY(${start - top}px)`, height: high }}
-          >
-            {item === undefined ? place : row(item)}
+    <Box role="list" aria-label={label} className={classes.list}>
+      {whole ? (
+        items.map((item, index) => (
+          <Box key={index} role="listitem" style={{ height: high }}>
+            {row(item)}
           </Box>
-        );
-      })}
+        ))
+      ) : (
+        <Suspense fallback={<Box style={{ height: total * high }} />}>
+          <VirtualRows total={total} have={items.length} high={high} draw={draw} place={place} more={more} />
+        </Suspense>
+      )}
     </Box>
   );
 }

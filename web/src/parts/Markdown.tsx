@@ -3,6 +3,7 @@ import { Anchor, Text } from "@mantine/core";
 import ReactMarkdown, { type Components, type UrlTransform } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
+import { visible } from "./foreign";
 import classes from "./Markdown.module.css";
 
 interface Props {
@@ -14,6 +15,7 @@ interface Props {
 }
 
 const OUTSIDE = /^(https?|mailto):/i;
+const DRAWING = /\.svgz?$/i; // could hold scripts, so the server sends it as text
 const SCHEME = /^[a-z][a-z0-9+.-]*:|^\/\/|^#/i;
 
 /** Addresses with another scheme than these three lead nowhere. */
@@ -55,7 +57,7 @@ export default function Markdown({ children, picture, open }: Props) {
     },
     img: ({ src, alt }) => {
       const path = typeof src === "string" ? inside(src) : undefined;
-      if (path && picture) return <img src={picture(path)} alt={alt ?? ""} loading="lazy" />;
+      if (path && picture && !DRAWING.test(path)) return <img src={picture(path)} alt={alt ?? ""} loading="lazy" />;
       return (
         <Text component="span" c="dimmed" fs="italic" inherit>
           [{alt ?? path ?? ""}]
@@ -73,7 +75,7 @@ export default function Markdown({ children, picture, open }: Props) {
   return (
     <div className={classes.text}>
       <ReactMarkdown remarkPlugins={[remarkGfm]} skipHtml urlTransform={address} components={components}>
-        {children}
+        {visible(children)}
       </ReactMarkdown>
     </div>
   );

@@ -46,3 +46,12 @@ export function Section({ title, lead, actions, empty, children }: Props) {
     </Paper>
   );
 }
+
+/** That something is empty, in one line. */
+export function Empty({ children }: { children: ReactNode }) {
+  return (
+    <Text size="sm" c="dimmed">
+      {children}
+    </Text>
+  );
+}

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.cli.backups import home_of
+from skillyard.cli.backups import homes
 from skillyard.cli.failures import OK
 from skillyard.cli.installing import open_lock
 from skillyard.cli.opening import configured_database
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     lock = open_lock(arguments)
     report = write_backup(
-        [home_of(*configured_database(arguments))],
+        homes(*configured_database(arguments)),
         Path(arguments.file),
         beside=[lock.path] if lock.path.is_file() else [],
         force=arguments.force,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skillyard.cli.examination import Check, examine
 from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.opening import open_catalog
+from skillyard.examination import Check, examine
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine everything; 1 when something that is needed is broken."""
-    checks = examine(arguments)
+    checks = examine(lambda: open_catalog(arguments))
     broken = any(check.status == "error" for check in checks)
     screen: Screen = arguments.screen
     if screen.as_json:

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _place(arguments: argparse.Namespace, name: str) -> Place:
-    home = home_of(*configured_database(arguments))
-    if name != home.name:
+    home = home_of(name, *configured_database(arguments))
+    if home is None:
         raise UsageProblem(f"this Skillyard has no place for {name!r}", hint="upgrade skillyard")
     return home

@@ -1,4 +1,4 @@
-"""`skillyard serve`: the HTTP service on this machine."""
+"""`skillyard serve`: the HTTP service, for this machine or with keys for others."""
 
 from __future__ import annotations
 
@@ -24,8 +24,16 @@ _GIVEN: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_S
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `serve` takes."""
-    parser.add_argument("--host", default="127.0.0.1", help="an address of this machine only (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
     parser.add_argument("--port", type=int, default=8787, help="0 is any free one (default: %(default)s)")
+    parser.add_argument("--require-keys", action="store_true", help="ask also the users of this machine for a key")
+    parser.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that clients call this server by; repeatable",
+    )
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="serve in N processes (default: %(default)s)")
     parser.add_argument(
         "--database-url",
@@ -77,7 +85,15 @@ def run(arguments: argparse.Namespace) -> int:
     how = Listening(workers=processes, drain_s=arguments.drain, grace_s=arguments.grace, log=arguments.log_format)
     again = functools.partial(_open, arguments.root, arguments.project, cache=not arguments.no_cache)
     opening = again if processes > 1 else functools.partial(_with_registry, catalog)
-    serve(opening, host=arguments.host, port=arguments.port, how=how, ready=ready)
+    serve(
+        opening,
+        host=arguments.host,
+        port=arguments.port,
+        how=how,
+        ready=ready,
+        allowed_hosts=arguments.allowed_host,
+        require_keys=arguments.require_keys,
+    )
     return OK
 
 

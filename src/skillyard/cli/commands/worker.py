@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK
-from skillyard.cli.opening import open_catalog
+from skillyard.cli.opening import open_organisation
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -32,13 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="when told to stop, give the runs so long to end (default: %(default)s)",
     )
+    parser.add_argument("--organisation", metavar="NAME", help="for the runs of this one (default: the server's own)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Work until a signal: the first lets what works end, the second ends it."""
     import asyncio
 
-    catalog = open_catalog(arguments)
+    catalog = open_organisation(arguments)
     worker = catalog.worker(*arguments.pool, concurrency=arguments.concurrency)
     asyncio.run(_serve(worker, arguments.grace, arguments.screen))
     return OK

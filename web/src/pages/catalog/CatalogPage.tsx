@@ -78,7 +78,7 @@ function RefreshButton() {
     mutationFn: refreshCatalog,
     onSuccess: async ({ added, changed, removed }) => {
       await cache.invalidateQueries({ queryKey: ["catalog"] });
-      notify({ message: t.refreshed(added?.length ?? 0, changed?.length ?? 0, removed?.length ?? 0) });
+      notify({ message: t.refreshed(added.length, changed.length, removed.length) });
     },
     onError: notifyProblem,
   });

@@ -8,6 +8,8 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 
 import classes from "./Filters.module.css";
+import { visible } from "@/parts/foreign";
+
 import { catalog } from "./words";
 
 interface Props {
@@ -22,12 +24,12 @@ export function Filters({ chosen, choose }: Props) {
   const options = (found: Record<string, number> | undefined, kept: string | undefined, labels: Record<string, string>) => {
     const values = new Map(Object.entries(found ?? {}));
     if (kept && !values.has(kept)) values.set(kept, 0);
-    return [...values].map(([value, count]) => ({ value, label: `${labels[value] ?? value} (${format.number(count)})` }));
+    return [...values].map(([value, count]) => ({ value, label: `${visible(labels[value] ?? value)} (${format.number(count)})` }));
   };
   const one = (name: "source" | "state" | "tag", data: { value: string; label: string }[]) => (
     <NativeSelect
       aria-label={t[name]}
-      data={[{ value: "", label: `${t[name]}: ${t.any}` }, ...data]}
+      data={[{ value: "", label: t.any[name] }, ...data]}
       value={chosen[name] ?? ""}
       onChange={(event) => choose({ [name]: event.currentTarget.value || undefined })}
       size="sm"

@@ -6,6 +6,7 @@ import { Link } from "@tanstack/react-router";
 import type { Entry, Fit } from "@/api/catalog";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { visible } from "@/parts/foreign";
 import { StateBadge } from "@/parts/StateBadge";
 
 import classes from "./SkillRow.module.css";
@@ -18,15 +19,16 @@ export function SkillRow({ skill, fit }: { skill: Entry; fit?: Fit | undefined }
   const t = useText(catalog);
   const matched = fit?.matched.map(reason) ?? [];
   const quiet = skill.status !== "ok";
+  const description = visible(skill.description) || t.noDescription;
   return (
     <Link to="/skills/$id" params={{ id: skill.id }} className={classes.row} style={{ height: fit ? ROW.fitting : ROW.plain }}>
       <Box className={classes.head}>
         <Text component="span" fw={600} truncate className={classes.name} c={quiet ? "dimmed" : undefined}>
-          <bdi>{skill.display_name ? `${skill.display_name} · ${skill.name}` : skill.name}</bdi>
+          <bdi>{visible(skill.display_name ? `${skill.display_name} · ${skill.name}` : skill.name)}</bdi>
         </Text>
         {skill.version && (
           <Text component="span" size="xs" c="dimmed" ff="monospace" className={classes.version} truncate>
-            <bdi>{skill.version}</bdi>
+            <bdi>{visible(skill.version)}</bdi>
           </Text>
         )}
         <Box flex={1} />
@@ -36,15 +38,15 @@ export function SkillRow({ skill, fit }: { skill: Entry; fit?: Fit | undefined }
       <Text size="sm" c="dimmed" lineClamp={quiet && skill.reason ? 1 : 2} className={classes.text}>
         {matched.length > 0 ? (
           <Highlight component="span" inherit highlight={matched.map(({ written }) => written)} className={classes.marked}>
-            {skill.description || t.noDescription}
+            {description}
           </Highlight>
         ) : (
-          <bdi>{skill.description || t.noDescription}</bdi>
+          <bdi>{description}</bdi>
         )}
       </Text>
       {quiet && skill.reason && (
-        <Text size="sm" className={classes.reason} truncate title={skill.reason}>
-          <bdi>{skill.reason}</bdi>
+        <Text size="sm" className={classes.reason} truncate title={visible(skill.reason)}>
+          <bdi>{visible(skill.reason)}</bdi>
         </Text>
       )}
       {fit && (
@@ -54,7 +56,7 @@ export function SkillRow({ skill, fit }: { skill: Entry; fit?: Fit | undefined }
           </Text>
           {matched.map(({ field, written }) => (
             <Badge key={`${field}:${written}`} size="sm" variant="default" className={classes.word}>
-              <span className={classes.field}>{t.fields[field]}</span> <bdi>{written}</bdi>
+              <span className={classes.field}>{t.fields[field]}</span> <bdi>{visible(written)}</bdi>
             </Badge>
           ))}
         </Group>
@@ -88,7 +90,7 @@ function Marks({ skill }: { skill: Entry }) {
   return (
     <Group gap={6} wrap="nowrap" className={classes.marks}>
       {serious.length > 0 && (
-        <Tooltip label={serious.map(({ message }) => message).join(" · ")}>
+        <Tooltip label={serious.map(({ message }) => visible(message)).join(" · ")}>
           <Badge color="yellow" leftSection={<IconAlertTriangle size={13} />} visibleFrom="sm">
             {t.findings(serious.length)}
           </Badge>

@@ -2,13 +2,14 @@
 import { Alert, Button, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconBan, IconHelpCircle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 
 import { cancelRun, type Heard, type RunDetail, runQuery, useRun } from "@/api/runs";
 import { isOver } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
+import { ButtonLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
@@ -62,9 +63,9 @@ function Actions({ run }: { run: RunDetail }) {
   });
   return (
     <>
-      <Button variant="default" component={Link} to="/skills/$id" params={{ id: run.skill } as never}>
+      <ButtonLink variant="default" to="/skills/$id" params={{ id: run.skill }}>
         {t.open}
-      </Button>
+      </ButtonLink>
       {!isOver(run.state) && (
         <Button color="red" variant="light" leftSection={<IconBan size={16} />} loading={ending.isPending} onClick={() => ending.mutate()}>
           {t.cancel}
@@ -129,9 +130,9 @@ function Question({ asked }: { asked: NonNullable<Heard["asked"]> }) {
         <Text size="sm">
           <bdi>{visible(asked.title)}</bdi> {t.asksUntil(format.ago(asked.expires_at))}
         </Text>
-        <Button component={Link} to="/approvals" size="xs">
+        <ButtonLink to="/approvals" size="xs">
           {t.answer}
-        </Button>
+        </ButtonLink>
       </Stack>
     </Alert>
   );

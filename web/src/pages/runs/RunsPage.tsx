@@ -1,16 +1,17 @@
 /** Every run there was, and those that go on. */
-import { Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconHistory, IconMoodEmpty, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { runsQuery } from "@/api/runs";
-import { RUN_STATES, type RunState } from "@/api/runStates";
+import { RUN_STATES } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
+import { ButtonLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { LongList, LongListSkeleton } from "@/parts/LongList";
 import { Page } from "@/parts/Page";
@@ -99,9 +100,9 @@ function Nothing() {
   const t = useText(runs);
   return (
     <EmptyState icon={IconHistory} title={t.empty} hint={t.emptyHint}>
-      <Button component={Link} to="/skills" variant="light">
+      <ButtonLink to="/skills" variant="light">
         {t.toSkills}
-      </Button>
+      </ButtonLink>
     </EmptyState>
   );
 }

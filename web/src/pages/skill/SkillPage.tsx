@@ -1,31 +1,180 @@
-/** One skill. */
-import { Skeleton, Stack } from "@mantine/core";
+/** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
+import { Alert, Badge, Box, Skeleton, Stack, Tabs, Text } from "@mantine/core";
+import { IconArrowLeft, IconBook, IconDevices, IconFiles, IconHistory, IconPlayerPlay, IconShield, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 
-import { fileAddress, fileQuery } from "@/api/files";
+import { asProblem } from "@/api/problem";
+import { installedId, type Portrait, portraitQuery } from "@/api/skills";
+import { versionsQuery } from "@/api/versions";
+import { useText } from "@/i18n";
+import { catalog } from "@/pages/catalog/words";
+import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
+import { StateBadge } from "@/parts/StateBadge";
+import { visible } from "@/parts/foreign";
 
-import { body } from "./frontMatter";
+import { Actions } from "./Actions";
+import classes from "./SkillPage.module.css";
+import { skill as table } from "./words";
 
-const Markdown = lazy(() => import("@/parts/Markdown"));
+const About = lazy(() => import("./About"));
+const Files = lazy(() => import("./Files"));
+const Run = lazy(() => import("./Run"));
+const Versions = lazy(() => import("./Versions"));
+const Safety = lazy(() => import("./Safety"));
+const Clients = lazy(() => import("./Clients"));
+
 const route = getRouteApi("/skills/$id");
 
 export function SkillPage() {
   const { id } = route.useParams();
-  const text = useQuery(fileQuery(id, "SKILL.md"));
+  const portrait = useQuery(portraitQuery(id));
+  const problem = portrait.error && asProblem(portrait.error);
+  const known = installedId(id);
+  if (problem?.code === "skill_not_found" && known) return <Uninstalled id={known} />;
   return (
-    <Page title={id.slice(id.indexOf(":") + 1)} width="text">
-      <Loaded query={text} skeleton={<TextSkeleton />}>
-        {(found) => (
-          <Suspense fallback={<TextSkeleton />}>
-            <Markdown picture={(path) => fileAddress(id, path)}>{body(found)}</Markdown>
-          </Suspense>
+    <Loaded query={portrait} skeleton={<PageSkeleton id={id} />}>
+      {(skill) => <OneSkill skill={skill} />}
+    </Loaded>
+  );
+}
+
+function OneSkill({ skill }: { skill: Portrait }) {
+  const t = useText(table);
+  const { tab } = route.useSearch();
+  const navigate = route.useNavigate();
+  const known = installedId(skill.id);
+  const tabs: [keyof typeof t.tabs, Icon, ReactNode, number?][] = [
+    ["about", IconBook, <About skill={skill} key="about" />],
+    ["files", IconFiles, <Files skill={skill} key="files" />, skill.files.length + 1],
+    ...(skill.run.possible ? ([["run", IconPlayerPlay, <Run skill={skill} key="run" />]] as const) : []),
+    ...(known ? ([["versions", IconHistory, <Versions id={known} key="versions" />]] as const) : []),
+    ["safety", IconShield, <Safety skill={skill} key="safety" />],
+    ["clients", IconDevices, <Clients skill={skill} key="clients" />],
+  ] as [keyof typeof t.tabs, Icon, ReactNode, number?][];
+  const shown = tabs.find(([name]) => name === tab)?.[0] ?? "about";
+  return (
+    <Frame skill={skill}>
+      <Tabs
+        value={shown}
+        onChange={(value) => void navigate({ search: value === "about" || !value ? {} : { tab: value }, replace: true, resetScroll: false })}
+        classNames={{ list: classes.tabs }}
+      >
+        <Tabs.List mb="lg">
+          {tabs.map(([name, Icon, , count]) => (
+            <Tabs.Tab
+              key={name}
+              value={name}
+              leftSection={<Icon size={16} stroke={1.7} />}
+              rightSection={
+                count !== undefined && (
+                  <Badge size="xs" color="gray" circle={count < 10}>
+                    {count}
+                  </Badge>
+                )
+              }
+            >
+              {t.tabs[name]}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        {tabs.map(([name, , content]) => (
+          <Tabs.Panel key={name} value={name}>
+            <Suspense fallback={<TextSkeleton />}>{content}</Suspense>
+          </Tabs.Panel>
+        ))}
+      </Tabs>
+    </Frame>
+  );
+}
+
+function Frame({ skill, children }: { skill: Portrait; children: ReactNode }) {
+  const t = useText(table);
+  const c = useText(catalog);
+  const name = visible(skill.display_name ?? skill.name) || skill.id;
+  return (
+    <>
+      <Back />
+      <Page
+        title={name}
+        marks={
+          <>
+            <StateBadge status={skill.status} />
+            <Badge color="gray">{c.sources[skill.source]}</Badge>
+            {skill.version && (
+              <Text component="span" ff="monospace" size="sm" c="dimmed" truncate maw={160}>
+                {visible(skill.version)}
+              </Text>
+            )}
+          </>
+        }
+        lead={
+          <Stack gap={2}>
+            {skill.display_name && (
+              <Text span ff="monospace" size="sm">
+                {visible(skill.name)}
+              </Text>
+            )}
+            <Text span inherit lineClamp={4} style={{ overflowWrap: "anywhere" }}>
+              <bdi>{visible(skill.description) || c.noDescription}</bdi>
+            </Text>
+          </Stack>
+        }
+        actions={<Actions skill={skill} />}
+      >
+        {skill.status !== "ok" && (
+          <Alert variant="light" color={skill.status === "disabled" ? "gray" : skill.status === "shadowed" ? "yellow" : "red"} mb="lg" title={t.notOffered[skill.status]}>
+            {skill.reason}
+          </Alert>
         )}
-      </Loaded>
-    </Page>
+        {children}
+      </Page>
+    </>
+  );
+}
+
+/** A skill that was uninstalled: only its versions are left to look at. */
+function Uninstalled({ id }: { id: string }) {
+  const t = useText(table);
+  const serves = useQuery(versionsQuery(id)).data?.some(({ current }) => current);
+  return (
+    <>
+      <Back />
+      <Page title={id}>
+        <Alert variant="light" color="gray" title={serves ? t.elsewhere : t.gone} mb="lg">
+          {serves ? t.elsewhereHint : t.goneHint}
+        </Alert>
+        <Suspense fallback={<TextSkeleton />}>
+          <Versions id={id} />
+        </Suspense>
+      </Page>
+    </>
+  );
+}
+
+function Back() {
+  const t = useText(table);
+  return (
+    <Box className={classes.back}>
+      <AnchorLink to="/skills" size="sm" c="dimmed">
+        <IconArrowLeft size={14} aria-hidden /> {t.all}
+      </AnchorLink>
+    </Box>
+  );
+}
+
+function PageSkeleton({ id }: { id: string }) {
+  return (
+    <>
+      <Back />
+      <Page title={id.slice(id.indexOf(":") + 1)} lead={<Skeleton h={14} w="70%" mt={6} />}>
+        <Skeleton h={36} mb="lg" />
+        <TextSkeleton />
+      </Page>
+    </>
   );
 }
 

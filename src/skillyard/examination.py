@@ -7,22 +7,19 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard._version import __version__
 from skillyard.catalog import home_directory
-from skillyard.cli.opening import discover
-from skillyard.cli.screen import counted
 from skillyard.errors import SkillyardError
 from skillyard.execution import find_uv
 from skillyard.sandbox import interpreter_for, probe_all
 
 if TYPE_CHECKING:
-    import argparse
-
     from skillyard.catalog import Root
     from skillyard.library import Catalog
 
@@ -50,11 +47,14 @@ class Check:
         return asdict(self)
 
 
-def examine(arguments: argparse.Namespace) -> list[Check]:
-    """Everything, in the order a person would ask; one broken thing never keeps the others from being looked at."""
+def examine(opening: Callable[[], Catalog]) -> list[Check]:
+    """Everything, in the order a person would ask; one broken thing never keeps the others from being looked at.
+
+    `opening` finds the skills, or raises what keeps it from that.
+    """
     checks = [_python(), _skillyard(), _home()]
     try:
-        catalog = discover(arguments, roots=arguments.root)
+        catalog = opening()
     except SkillyardError as error:
         checks.append(Check("configuration", "error", error.message, error.hint))
     else:
@@ -75,11 +75,20 @@ def _skillyard() -> Check:
 def _home() -> Check:
     """Whether the folder for settings, the cache and installed skills can be written."""
     home = Path(home_directory())
-    existing = next(folder for folder in (home, *home.parents) if folder.exists())
-    if not os.access(existing, os.W_OK):
-        return Check("home", "error", f"{home} cannot be written", "set SKILLYARD_HOME to a folder you own")
+    if trouble := _trouble_writing(home):
+        return Check("home", "error", f"{home} cannot be used: {trouble}", "set SKILLYARD_HOME to a folder you own")
     cached = sum(file.stat().st_size for file in home.joinpath("cache").rglob("*") if file.is_file())
     return Check("home", "ok", f"{home} (cache {cached:,} bytes)")
+
+
+def _trouble_writing(home: Path) -> str | None:
+    """Why nothing can be made in a folder, or where it would be made; tried, for rights alone do not tell."""
+    there = next((folder for folder in (home, *home.parents) if os.path.lexists(folder)), home)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".skillyard-doctor-", dir=there):
+            return None
+    except OSError as error:
+        return f"{there}: {error.strerror}"
 
 
 def _configuration(catalog: Catalog) -> Check:
@@ -131,7 +140,7 @@ def _requirements(catalog: Catalog) -> Iterator[Check]:
 def _root(catalog: Catalog, root: Root) -> Check:
     mine = [skill for skill in catalog.all() if skill.root.path == root.path]
     unusable = sum(skill.status == "broken" for skill in mine)
-    counts = counted(len(mine), "skill") + (f", {unusable} broken" if unusable else "")
+    counts = f"{len(mine):,} skill{'' if len(mine) == 1 else 's'}" + (f", {unusable} broken" if unusable else "")
     facts = [counts if root.scanned else "", root.reason or ("" if root.scanned else root.status)]
     detail = f"{root.path}: {'; '.join(fact for fact in facts if fact)}"
     if root.status == "missing" and root.source == "config":  # somebody named it

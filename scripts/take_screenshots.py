@@ -1,0 +1,138 @@
+"""Takes the pictures of the page in docs/images (`make screenshots`): each page of a server that was lived in a little."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import run  # noqa: E402 # scripts/run.py, which starts a server
+
+IMAGES = ROOT / "docs/images"
+EDITOR = {
+    "name": "Editor",
+    "description": "Measures texts and writes what changed.",
+    "system_prompt": "You are a careful editor. Answer in short sentences, and say what you measured.",
+    "model": "anthropic:claude-sonnet-4-5",
+    "skills": [{"skill": "text-statistics"}, {"skill": "changelog-writer"}, {"skill": "csv-summary"}],
+}
+RECORDS = [
+    {"city": "Oslo", "days": 3},
+    {"city": "Lima", "days": 5},
+    {"city": "Lima", "days": 5},
+    {"city": " Turin", "days": "2"},
+]
+RUNS = (
+    ("text-statistics", {"text": "Skills are folders. A folder has a SKILL.md. 技能是文件夹。"}),
+    ("preference-recorder", {"preference": "tea rather than coffee", "category": "drinks"}),
+    ("data-processor", {"data": "no list"}),
+    ("data-processor", {"data": RECORDS}),
+)
+SHOTS = (
+    # name, address, colours, language
+    ("skills", "/skills", "light", "en-GB"),
+    ("skills-dark", "/skills", "dark", "en-GB"),
+    ("skills-zh", "/skills", "light", "zh-CN"),
+    ("skill", "/skills/installed:tea-timer", "light", "en-GB"),
+    ("versions", "/skills/installed:tea-timer?tab=versions", "light", "en-GB"),
+    ("skill-run", "/skills/config:text-statistics?tab=run", "dark", "en-GB"),
+    ("install", "/install", "light", "en-GB"),
+    ("runs", "/runs", "light", "en-GB"),
+    ("run", "/runs/{run}", "light", "en-GB"),
+    ("run-dark", "/runs/{run}", "dark", "en-GB"),
+    ("agents", "/agents", "light", "en-GB"),
+    ("agent", "/agents/{agent}", "light", "en-GB"),
+    ("agent-dark", "/agents/{agent}", "dark", "en-GB"),
+    ("approvals", "/approvals", "light", "en-GB"),
+)
+
+
+class Server:
+    """What a program asks of the server."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def ask(self, method: str, path: str, body: object = None, *, raw: tuple[str, bytes] | None = None) -> Any:
+        """The data of the answer."""
+        media, data = raw or ("application/json", json.dumps(body).encode() if body is not None else b"")
+        request = Request(f"{self.address}{path}", data or None, {"Content-Type": media}, method=method)  # noqa: S310
+        with urlopen(request, timeout=60) as answer:  # noqa: S310 # our own, on loopback
+            return json.load(answer)["data"]
+
+    def live(self) -> dict[str, str]:
+        """Install, run and define a little; give the ids that addresses need."""
+        for version in ("1.0.0", "1.1.0"):
+            self.ask("POST", "/api/v1/skill-definitions/upload-create", raw=_form(_tea_timer(version)))
+        known = {}
+        for skill, parameters in RUNS:
+            known["run"] = self.ask("POST", "/api/v1/runs", {"skill": skill, "parameters": parameters})["run_id"]
+        self.ask("POST", "/api/v1/agents", EDITOR | {"name": "Travel desk", "skills": [{"skill": "weather-query"}]})
+        known["agent"] = self.ask("POST", "/api/v1/agents", EDITOR)["id"]
+        return known
+
+
+def _tea_timer(version: str) -> bytes:
+    minutes = "three" if version == "1.0.0" else "four"
+    text = (
+        f"---\nname: tea-timer\ndescription: Says how long a tea should draw. Use when tea is made.\nversion: {version}\n"
+        "license: Apache-2.0\ntags: [kitchen, tea]\n---\n# Tea timer\n\nEach tea has its time.\n\n"
+        f"| Tea | Water | Minutes |\n|---|---|---|\n| green | 75 °C | two |\n| black | 95 °C | {minutes} |\n"
+        "| herbs | 100 °C | eight |\n\n"
+        "1. Ask which tea it is, when nobody said.\n2. Look it up in the table.\n3. Say the time, and how hot the water is.\n"
+    )
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("tea-timer/SKILL.md", text)
+        archive.writestr("tea-timer/references/water.md", f"# Water\n\nFresh water, {minutes} minutes for black tea.\n")
+    return stream.getvalue()
+
+
+def _form(archive: bytes) -> tuple[str, bytes]:
+    mark = "----screenshots"
+    head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="tea-timer.zip"\r\n\r\n'.encode()
+    return f"multipart/form-data; boundary={mark}", head + archive + f"\r\n--{mark}--\r\n".encode()
+
+
+def main() -> None:
+    """Every picture anew."""
+    from playwright.sync_api import sync_playwright
+
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        skills = Path(place, "skills")
+        shutil.copytree(ROOT / "examples/skills", skills)
+        with run.start(str(skills), 0, "--json", home=Path(place, "home")) as server, sync_playwright() as playwright:
+            assert server.stdout is not None  # noqa: S101 # it was asked for
+            try:
+                address = json.loads(server.stdout.readline())["address"]
+                known = Server(address).live()
+                browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+                for name, path, scheme, language in SHOTS:
+                    page = browser.new_page(
+                        base_url=address,
+                        color_scheme=scheme,
+                        locale=language,
+                        viewport={"width": 1280, "height": 800},  # type: ignore[arg-type]
+                    )
+                    page.goto(path.format(**known))
+                    page.get_by_role("heading", level=1).wait_for()
+                    page.wait_for_load_state("networkidle")
+                    page.screenshot(path=IMAGES / f"{name}.png", animations="disabled")
+                    page.close()
+                browser.close()
+            finally:
+                server.terminate()
+
+
+if __name__ == "__main__":
+    main()

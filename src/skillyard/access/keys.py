@@ -1,0 +1,218 @@
+"""API keys: a name, an organisation and scopes; shown once when it is made, kept as a hash, revoked or expired one day.
+
+Every method is one transaction in the server's main database, and blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from skillyard.access.hashing import hash_of, new_secret, same
+from skillyard.access.naming import DEFAULT
+from skillyard.access.organisations import require_organisation
+from skillyard.access.times import moment
+from skillyard.access.trail import record
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
+from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, RowMapping
+
+    from skillyard.database import Database
+
+__all__ = ["KEY_MARK", "SCOPES", "ApiKey", "KeyState", "Keys", "Scope", "key_of"]
+
+Scope = Literal["skills:read", "skills:write", "runs:execute", "admin"]
+"""`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `runs:execute` starts runs and keeps
+memories, `admin` may all of that and manages keys, approvals and the trail of what was done."""
+
+KeyState = Literal["usable", "expired", "revoked"]
+
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+KEY_MARK: Final = "sky_"
+"""What every key begins with, so that people and scanners for leaked secrets know one."""
+
+_SHOWN: Final = 10  # letters of a key that stay readable: too few to be of use
+_NAME: Final = 80
+_NOTED_EVERY: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What is known of a key: never the key itself."""
+
+    id: str
+    name: str
+    organisation: str
+    scopes: tuple[Scope, ...]
+    prefix: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+    @property
+    def state(self) -> KeyState:
+        """Whether it holds now."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= datetime.now(UTC) else "usable"
+
+    def to_dict(self) -> dict[str, object]:
+        """The key as plain data, times in UTC."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "organisation": self.organisation,
+            "scopes": list(self.scopes),
+            "prefix": self.prefix,
+            "state": self.state,
+            "created_at": moment(self.created_at),
+            "expires_at": moment(self.expires_at),
+            "revoked_at": moment(self.revoked_at),
+            "last_used_at": moment(self.last_used_at),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one server; `database` gives its main database, opened.
+
+    Raises, from every method:
+        DatabaseUnavailable: the database cannot be used; nobody is let in by that.
+    """
+
+    database: Callable[[], Database]
+
+    def create(
+        self, name: str, scopes: Collection[str], *, organisation: str = DEFAULT, lifetime: timedelta | None = None
+    ) -> tuple[ApiKey, str]:
+        """A new key, and the secret that is its only copy; without a `lifetime` it holds until it is revoked.
+
+        Raises:
+            InvalidInput: no name, no scope or an unknown one, or a lifetime that is none.
+            RecordNotFound: there is no such organisation.
+            RecordExists: a usable key of the organisation has that name.
+        """
+        from sqlalchemy import insert
+
+        from skillyard.database import api_keys
+
+        secret, now = new_secret(KEY_MARK), datetime.now(UTC)
+        made = ApiKey(
+            f"key_{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}", _checked_name(name), organisation,
+            _checked_scopes(scopes), secret[:_SHOWN], now, _end(now, lifetime),
+        )  # fmt: skip
+        with self.database().write() as connection:
+            require_organisation(connection, organisation)
+            if any(key.name == made.name and key.state == "usable" for key in _find(connection, organisation=organisation)):
+                raise RecordExists(
+                    f"there is a key {made.name!r} already", hint="choose another name, or revoke that one first"
+                )
+            row = {column: getattr(made, column) for column in _COLUMNS}
+            connection.execute(insert(api_keys).values(row | {"scopes": list(made.scopes), "hash": hash_of(secret)}))
+            record(connection, "keys.create", made.id, details={"name": made.name, "organisation": organisation})
+        return made, secret
+
+    def all(self, organisation: str | None = None) -> tuple[ApiKey, ...]:
+        """Every key, of one organisation or of all, also those that do not hold any more, the newest first."""
+        with self.database().read() as connection:
+            return tuple(_find(connection, **({} if organisation is None else {"organisation": organisation})))
+
+    def revoke(self, key_id: str, organisation: str | None = None) -> ApiKey:
+        """Let a key hold no more, and the sessions that were opened with it; to revoke one again changes nothing.
+
+        Raises:
+            RecordNotFound: there is no such key, in that organisation when one is given.
+        """
+        from sqlalchemy import delete, func, update
+
+        from skillyard.database import api_keys, api_sessions
+
+        wanted = {"id": key_id} | ({} if organisation is None else {"organisation": organisation})
+        with self.database().write() as connection:
+            if not _find(connection, **wanted):
+                raise RecordNotFound(f"there is no key {single_line(key_id)!r}", hint="`skillyard keys list` shows their ids")
+            revoked = func.coalesce(api_keys.c.revoked_at, datetime.now(UTC))
+            connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=revoked))
+            connection.execute(delete(api_sessions).where(api_sessions.c.key_id == key_id))
+            revoked_key = _find(connection, id=key_id)[0]
+            record(connection, "keys.revoke", key_id, details={"name": revoked_key.name})
+            return revoked_key
+
+    def find(self, secret: str) -> ApiKey | None:
+        """The usable key that `secret` is; None for everything else. Notes that it was used, at most once a minute."""
+        hashed = hash_of(secret)
+        with self.database().read() as connection:
+            found = _find(connection, hash=hashed)
+        if not found or found[0].state != "usable":
+            return None
+        self._note_use(found[0])
+        return found[0]
+
+    def has_admin(self) -> bool:
+        """Whether somebody could manage the server: a usable key of the default organisation with the scope `admin`."""
+        return any(key.state == "usable" and "admin" in key.scopes for key in self.all(DEFAULT))
+
+    def _note_use(self, key: ApiKey) -> None:
+        from sqlalchemy import update
+
+        from skillyard.database import api_keys
+
+        now = datetime.now(UTC)
+        if key.last_used_at is None or now - key.last_used_at >= _NOTED_EVERY:
+            with self.database().write() as connection:
+                connection.execute(update(api_keys).where(api_keys.c.id == key.id).values(last_used_at=now))
+
+
+def key_of(row: RowMapping) -> ApiKey:
+    """The key that a row of the table is."""
+    values: dict[str, Any] = {column: row[column] for column in _COLUMNS}
+    return ApiKey(**values | {"scopes": tuple(scope for scope in SCOPES if scope in row["scopes"])})
+
+
+_COLUMNS: Final = tuple(ApiKey.__dataclass_fields__)
+
+
+def _find(connection: Connection, **wanted: str) -> list[ApiKey]:
+    from sqlalchemy import select
+
+    from skillyard.database import api_keys
+
+    query = select(api_keys).order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
+    for column, value in wanted.items():
+        query = query.where(api_keys.c[column] == value)
+    rows = connection.execute(query).mappings().all()
+    return [key_of(row) for row in rows if "hash" not in wanted or same(row["hash"], wanted["hash"])]
+
+
+def _checked_name(name: str) -> str:
+    found = single_line(name).strip()
+    if not found or len(found) > _NAME:
+        raise InvalidInput(f"a key needs a name of at most {_NAME} characters", hint="name it after who or what will use it")
+    return found
+
+
+def _checked_scopes(scopes: Collection[str]) -> tuple[Scope, ...]:
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown or not scopes:
+        message = f"{unknown[0]!r} is no scope" if unknown else "a key without a scope is of no use"
+        raise InvalidInput(message, hint=f"scopes are {', '.join(SCOPES)}")
+    return tuple(scope for scope in SCOPES if scope in scopes)
+
+
+def _end(now: datetime, lifetime: timedelta | None) -> datetime | None:
+    if lifetime is None:
+        return None
+    try:
+        end = now + lifetime
+    except OverflowError:
+        end = now
+    if end <= now:
+        raise InvalidInput("that is no time for a key to hold", hint="give a number of days, such as 90")
+    return end

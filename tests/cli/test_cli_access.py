@@ -1,0 +1,83 @@
+"""Keys, organisations and the trail at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+def test_a_key_is_made_shown_once_listed_and_revoked(call: Call) -> None:
+    assert "no keys" in call("keys").err
+    made = call("keys", "create", "ci", "--scope", "skills:read", "runs:execute", "--expires", "90d")
+    assert made.code == 0
+    secret = made.out.strip()
+    assert secret.startswith("sky_")
+    assert "not shown again" in made.err
+    [key] = call("keys", "list", "--json").data["keys"]
+    assert (key["name"], key["scopes"], key["state"]) == ("ci", ["skills:read", "runs:execute"], "usable")
+    days = datetime.fromisoformat(key["expires_at"]) - datetime.now(UTC)
+    assert 88 < days.days < 91
+    listing = call("keys").out
+    assert key["id"] in listing
+    assert secret not in listing
+    assert call("keys", "revoke", key["id"], "--json").data["revoked"]["state"] == "revoked"
+    assert call("keys", "--json").data["keys"][0]["state"] == "revoked"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("create",), ("create", "ci"), ("create", "--scope", "admin"), ("revoke",), ("list", "x"), ("list", "--scope", "admin"),
+        ("create", "ci", "--scope", "root"), ("create", "ci", "--scope", "admin", "--expires", "soon"),
+        ("create", "ci", "--scope", "admin", "--expires", "0d"), ("revoke", "key_1", "--expires", "1d"),
+    ],
+)  # fmt: skip
+def test_a_command_line_that_cannot_be_meant_makes_no_key(call: Call, arguments: tuple[str, ...]) -> None:
+    answer = call("keys", *arguments)
+    assert answer.code == 2
+    assert call("keys", "--json").data == {"keys": []}
+
+
+def test_what_is_not_there_is_an_error_with_a_way_out(call: Call) -> None:
+    for arguments in (("keys", "revoke", "key_1"), ("audit", "--organisation", "acme"),
+                      ("keys", "create", "ci", "--scope", "admin", "--organisation", "acme")):  # fmt: skip
+        answer = call(*arguments)
+        assert answer.code == 1
+        assert answer.err.splitlines()[-1].startswith("hint: ")
+
+
+def test_an_organisation_is_made_and_has_keys_and_a_trail_of_its_own(call: Call, home: Path) -> None:
+    assert call("organisations", "create", "acme").code == 0
+    assert call("organisations", "create", "acme").code == 1
+    assert call("organisations", "create", "../acme").code == 1
+    assert call("organisations", "create").code == 2
+    found = call("organisations", "--json").data["organisations"]
+    assert [one["name"] for one in found] == ["default", "acme"]
+    assert found[1]["home"].endswith("/organisations/acme")
+    call("keys", "create", "ci", "--scope", "admin", "--organisation", "acme")
+    assert [key["organisation"] for key in call("keys", "--organisation", "acme", "--json").data["keys"]] == ["acme"]
+    assert call("keys", "--organisation", "default", "--json").data["keys"] == []
+    assert call("audit", "--organisation", "acme", "--json").data["events"] == []
+
+
+def test_the_trail_tells_what_was_done_here(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    assert "nothing was recorded" in call("audit").err
+    folder = make_skill(tmp_path / "mine", "tidy")
+    call("install", folder)
+    call("uninstall", "tidy")
+    call("keys", "create", "ci", "--scope", "admin")
+    actions = [event["action"] for event in call("audit", "--json").data["events"]]
+    assert actions == ["keys.create", "uninstall", "install"]
+    assert len(call("audit", "--subject", "tidy", "--json").data["events"]) == 2
+    assert call("audit", "--action", "install", "--since", "1h", "--json").data["events"][0]["subject"].startswith("tidy@")
+    assert call("audit", "--since", "2099-01-01", "--json").data["events"] == []
+    assert call("audit", "--outcome", "refused", "--actor", "x", "--json").data["events"] == []
+    assert "tidy" in call("audit").out
+    for wrong in (("--since", "yesterday"), ("--since", "9999999w"), ("--limit", "0"), ("--outcome", "fine")):
+        assert call("audit", *wrong).code == 2

@@ -1,0 +1,120 @@
+"""Every page, as it is first seen: readable for everyone, still while it loads, without a word in the console, and light."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, Response, expect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Site = Any  # of conftest.py, which is no module to import from
+Open = Callable[..., Page]
+
+PAGES = ("/skills", "/skills/config:text-statistics", "/install", "/runs", "/runs/RUN", "/approvals")
+_BUDGET = 200 * 1000  # bytes of script, compressed, until the first page stands
+_STILL = 0.05  # of the layout shift that browsers measure; over 0.1 counts as bad
+
+
+@pytest.fixture(scope="module")
+def lived_in(shared_site: Site) -> Iterator[Site]:
+    """A site where something has happened: a run with steps."""
+    run = shared_site.ask("POST", "/api/v1/runs", {"skill": "data-processor", "parameters": {"data": [{"n": 1}, {"n": 2}]}})
+    shared_site.known["RUN"] = run["data"]["run_id"]
+    yield shared_site
+
+
+def _at(site: Site, path: str) -> str:
+    for name, value in site.known.items():
+        path = path.replace(name, value)
+    return path
+
+
+def _settled(page: Page) -> None:
+    """Wait until the page says what it is and asks for nothing more."""
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("scheme", "language"), [("light", "en-US"), ("dark", "zh-CN")])
+def test_a_page_is_readable_for_everyone_and_stands_still(
+    lived_in: Site, visit: Open, path: str, scheme: str, language: str
+) -> None:
+    page = visit(lived_in, _at(lived_in, path), scheme=scheme, language=language)
+    _settled(page)
+    assert page.locator("html").get_attribute("lang") == ("zh-CN" if language == "zh-CN" else "en")
+    assert page.evaluate("window.__shift") < _STILL
+    found = Axe().run(page).response["violations"]
+    serious = [finding for finding in found if finding["impact"] in ("serious", "critical")]
+    assert not serious, "\n".join(
+        f"{finding['id']}: {finding['help']}\n  "
+        + "\n  ".join(node["html"][:200] + str(node["any"][:1]) for node in finding["nodes"])
+        for finding in serious
+    )
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_fits_a_telephone(lived_in: Site, visit: Open, path: str) -> None:
+    page = visit(lived_in, _at(lived_in, path), width=360)
+    _settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("window.__shift") < _STILL
+
+
+def test_the_first_view_needs_less_script_than_its_budget(lived_in: Site, visit: Open) -> None:
+    scripts: dict[str, int] = {}
+
+    def count(answer: Response) -> None:
+        if answer.request.resource_type == "script":
+            scripts[answer.url.rpartition("/")[2]] = len(gzip.compress(answer.body(), 9, mtime=0))
+
+    page = visit(lived_in, "about:blank")
+    page.on("response", count)
+    page.goto("/")
+    _settled(page)
+    assert scripts
+    assert sum(scripts.values()) < _BUDGET, scripts
+
+
+def test_a_second_visit_asks_for_no_script_again(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "/skills")
+    _settled(page)
+    sent: list[str] = []
+    page.on("response", lambda answer: sent.append(answer.url) if not answer.from_service_worker else None)
+    page.goto("/runs")
+    _settled(page)
+    kept = page.evaluate(
+        "performance.getEntriesByType('resource').filter(e => e.name.includes('/assets/index-') && e.transferSize === 0).length"
+    )
+    assert kept >= 2, sent  # the script and the style of every page come from the browser's own store
+
+
+def test_the_palette_finds_a_skill_and_goes_there(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "/runs")
+    _settled(page)
+    page.keyboard.press("Control+k")
+    page.get_by_placeholder("Find or go to").fill("how long does it take to read")
+    page.get_by_role("button", name="text-statistics").or_(page.get_by_text("text-statistics")).first.click()
+    expect(page).to_have_url(re.compile(r"/skills/config(:|%3A)text-statistics"))
+
+
+def test_an_address_that_is_no_page_says_so(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "/skills/nothing/at/all")
+    expect(page.get_by_text("There is no such page")).to_be_visible()
+
+
+def test_the_chosen_language_and_colours_are_kept(lived_in: Site, visit: Open, tmp_path: Path) -> None:
+    page = visit(lived_in, "/runs")
+    page.get_by_label("切换到中文").click()
+    page.get_by_label("使用深色").click()
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("运行记录")
+    expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")

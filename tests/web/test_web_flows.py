@@ -1,0 +1,196 @@
+"""What people come to the page for, done as they do it: install, read, run, go back, deny."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+Site = Any  # of conftest.py, which is no module to import from
+Open = Callable[..., Page]
+
+_DROP = """([target, name, bytes]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))], name, { type: "application/zip" }));
+  for (const kind of ["dragenter", "dragover", "drop"])
+    target.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: data }));
+}"""
+_SCRIPT = """def execute(parameters, context=None, config=None):
+    print("greeting", parameters["name"])
+    steps = [
+        {"stepId": "1", "stepName": "think", "duration": 2},
+        {"stepId": "2", "stepName": "write", "duration": 6, "output": {"sheets": 3}},
+    ]
+    output = {"greeting": f"Good day, {parameters['name']}!", "letters": [{"letter": "a", "times": 2}]}
+    return {"status": "success", "output": output, "intermediateSteps": steps}
+"""
+_HEADER = """name: greeter
+description: {description}
+version: {version}
+type: direct
+input_schema:
+  type: object
+  properties:
+    name: {{type: string, description: Whom to greet}}
+  required: [name]
+"""
+
+
+def greeter(version: str, description: str = "Greets people by name. Use when somebody arrives.") -> bytes:
+    """The archive of a small skill with a script."""
+    stream = io.BytesIO()
+    header = _HEADER.format(version=version, description=description)
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("greeter/SKILL.md", f"---\n{header}---\n# Greeter\n\nSay **good day** in version {version}.\n")
+        archive.writestr("greeter/scripts/execute.py", _SCRIPT)
+        archive.writestr("greeter/references/manners.md", "# Manners\n\nBow first.\n")
+    return stream.getvalue()
+
+
+def drop(page: Page, data: bytes, name: str = "greeter.zip") -> None:
+    """Let go of a file over the page."""
+    import base64
+
+    target = page.get_by_text("Drop an archive or a folder here")
+    expect(target).to_be_visible()
+    page.evaluate(_DROP, [target.element_handle(), name, base64.b64encode(data).decode()])
+
+
+def install(page: Page, data: bytes) -> None:
+    """From the drop to the end."""
+    drop(page, data)
+    expect(page.get_by_text("One skill was found")).to_be_visible()
+    page.get_by_role("button", name="Install it").click()
+    expect(page.get_by_role("link", name="Open the skill")).to_be_visible()
+
+
+def tab(page: Page, name: str) -> Locator:
+    """A tab of a skill, opened."""
+    page.get_by_role("tab", name=name).click()
+    return page.get_by_role("tabpanel")
+
+
+def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Site, visit: Open) -> None:
+    page = visit(site, "/install")
+    drop(page, greeter("1.0.0"))
+    expect(page.get_by_text("One skill was found")).to_be_visible()
+    expect(page.get_by_text("Nothing is installed yet")).to_be_visible()
+    assert site.ask("GET", "/api/v1/skill-definitions")["data"] == []
+    page.get_by_role("button", name="Install it").click()
+    page.get_by_role("link", name="Open the skill").click()
+
+    expect(page.get_by_role("heading", level=1, name="greeter")).to_be_visible()
+    expect(page.get_by_text("Say good day in version 1.0.0.")).to_be_visible()
+    files = tab(page, "Files")
+    files.get_by_text("manners.md").click()
+    expect(files.get_by_text("Bow first.")).to_be_visible()
+
+    form = tab(page, "Run")
+    form.get_by_role("button", name="Run it").click()
+    expect(form.get_by_text("This is needed")).to_be_visible()
+    form.get_by_label(re.compile("^name")).fill("Ada")
+    form.get_by_role("button", name="Run it").click()
+    expect(form.get_by_text("Good day, Ada!")).to_be_visible()
+    form.get_by_role("link", name="Open the whole run").click()
+    steps = page.get_by_role("region", name="Steps")
+    expect(steps.get_by_role("button")).to_have_count(2)
+    expect(steps.get_by_text("slowest")).to_be_visible()
+    steps.get_by_role("button", name="write").click()
+    expect(steps.get_by_text("sheets")).to_be_visible()
+    expect(page.get_by_role("log")).to_have_text("greeting Ada\n")
+
+    page.goto("/install")
+    install(page, greeter("2.0.0"))
+    page.get_by_role("link", name="Open the skill").click()
+    expect(page.get_by_text("Say good day in version 2.0.0.")).to_be_visible()
+    tab(page, "Versions").get_by_role("button", name="Back to this").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Back to this").click()
+    tab(page, "Instructions")
+    expect(page.get_by_text("Say good day in version 1.0.0.")).to_be_visible()
+
+
+def test_a_skill_that_is_denied_vanishes_for_agents_and_says_why_to_people(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills?q=how+long+does+it+take+to+read")
+    listed = page.get_by_role("list", name="Skills")
+    expect(listed.get_by_text("text-statistics").first).to_be_visible()
+    page.goto("about:blank")
+    site.stop()
+    site.configure('[permissions.skills]\n"text-*" = "deny"\n')
+    site.start()
+    page.goto("/skills?q=how+long+does+it+take+to+read")
+    expect(page.get_by_role("main")).not_to_contain_text("Counts characters, words")
+    found = site.ask("GET", "/api/v1/catalog/search?q=how+long+does+it+take+to+read")["data"]
+    assert "text-statistics" not in str(found)
+    page.goto("/skills/config:text-statistics")
+    expect(page.get_by_role("main").get_by_text("Denied", exact=True).first).to_be_visible()
+
+
+def test_a_skill_is_switched_off_and_on_again(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills/config:text-statistics")
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_text("Disabled", exact=True).first).to_be_visible()
+    page.get_by_role("button", name="Enable").click()
+    expect(page.get_by_text("Ready", exact=True).first).to_be_visible()
+
+
+def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(site: Site, visit: Open) -> None:
+    site.stop()
+    site.configure('[permissions.skills]\n"text-*" = "ask"\n')
+    site.start()
+    order = {"skill": "text-statistics", "parameters": {"text": "One fish."}, "wait": False}
+    run = site.ask("POST", "/api/v1/runs", order)["data"]["run_id"]
+    page = visit(site, f"/runs/{run}")
+    expect(page.get_by_text("This run waits for an answer")).to_be_visible()
+    page.get_by_role("link", name="Look and answer").click()
+    page.get_by_role("button", name=re.compile("session")).click()
+    page.get_by_role("menuitem", name="Always allow here").click()
+    expect(page.get_by_text("Nothing waits")).to_be_visible()
+    expect(page.get_by_role("region", name="Agreed to").get_by_role("link")).to_be_visible()
+    page.goto(f"/runs/{run}")
+    expect(page.get_by_text("Succeeded")).to_be_visible()
+
+    page.goto("/approvals")
+    page.get_by_role("button", name="Take back").click()
+    page.get_by_role("dialog").get_by_role("button", name="Take back").click()
+    expect(page.get_by_text("Nothing was agreed to")).to_be_visible()
+
+    site.ask("POST", "/api/v1/runs", order)
+    page.get_by_placeholder("Why not?").fill("not today")
+    page.get_by_role("button", name="Refuse").click()
+    expect(page.get_by_text("Nothing waits")).to_be_visible()
+    page.goto("/runs")
+    expect(page.get_by_role("list", name="Runs").get_by_text("not today")).to_be_visible()
+
+
+def test_a_run_is_seen_while_it_works_and_ended_from_the_page(site: Site, visit: Open) -> None:
+    slow = site.project / "skills/slow"
+    (slow / "scripts").mkdir(parents=True)
+    (slow / "SKILL.md").write_text("---\nname: slow\ndescription: Takes its time. Use when waiting is tried.\n---\n# Slow\n")
+    lines = "import time\nfor second in range(100):\n    print('second', second, flush=True)\n    time.sleep(0.2)\n"
+    (slow / "scripts/execute.py").write_text(lines)
+    site.ask("POST", "/api/v1/catalog/refresh")
+    run = site.ask("POST", "/api/v1/runs", {"skill": "slow", "wait": False, "timeout_ms": 60_000})["data"]["run_id"]
+    page = visit(site, f"/runs/{run}")
+    expect(page.get_by_text("Running")).to_be_visible()
+    expect(page.get_by_role("log")).to_contain_text("second 3")
+    page.get_by_role("button", name="Cancel the run").click()
+    expect(page.get_by_text("Cancelled", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel the run")).to_have_count(0)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "empty.zip"])
+def test_what_is_no_skill_is_refused_with_a_way_out_and_can_be_chosen_anew(site: Site, visit: Open, name: str) -> None:
+    page = visit(site, "/install")
+    page.watch.forgive("Failed to load resource")  # type: ignore[attr-defined]
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("README.md", "nothing here")
+    drop(page, stream.getvalue() if name.endswith("zip") else b"hello", name)
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert site.ask("GET", "/api/v1/skill-definitions")["data"] == []
+    install(page, greeter("1.0.0"))

@@ -1,0 +1,37 @@
+/** Agents, and the exact prompt that each comes to. */
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { answer, api, whole } from "./client";
+import type { components } from "./schema";
+
+export type Agent = components["schemas"]["AgentDetail"];
+export type AgentBody = components["schemas"]["AgentBody"];
+export type AgentPrompt = components["schemas"]["AgentPromptShape"];
+export type AgentShare = components["schemas"]["AgentSkillShare"];
+
+export const agentsQuery = () =>
+  queryOptions({
+    queryKey: ["agents", "list"],
+    queryFn: ({ signal }) => whole(api.GET("/api/v1/agents", { params: { query: { limit: 200 } }, signal })),
+  });
+
+export const agentQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["agents", "one", id],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/agents/{agent}", { params: { path: { agent: id } }, signal })),
+  });
+
+/** The prompt of an agent as it is written now, whether or not it is kept. */
+export const promptQuery = (body: AgentBody, request: string) =>
+  queryOptions({
+    queryKey: ["agents", "prompt", body, request],
+    queryFn: ({ signal }) => answer(api.POST("/api/v1/agents/prompt-preview", { body: { ...body, request: request || null }, signal })),
+    placeholderData: keepPreviousData,
+    staleTime: 30_000,
+  });
+
+/** Keep an agent: a new one, or what an old one shall be. */
+export const keepAgent = ({ id, body }: { id: string | undefined; body: AgentBody }) =>
+  id === undefined ? answer(api.POST("/api/v1/agents", { body })) : answer(api.PUT("/api/v1/agents/{agent}", { params: { path: { agent: id } }, body }));
+
+export const forgetAgent = (id: string) => answer(api.DELETE("/api/v1/agents/{agent}", { params: { path: { agent: id } } }));

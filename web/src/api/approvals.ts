@@ -1,0 +1,27 @@
+/** What waits for somebody's answer, and what was agreed to. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { answer, api } from "./client";
+import type { components } from "./schema";
+
+export type PendingQuestion = components["schemas"]["PendingQuestion"];
+export type Approval = components["schemas"]["Approval"];
+export type Verdict = components["schemas"]["ApprovalVerdict"];
+
+export const questionsQuery = () =>
+  queryOptions({
+    queryKey: ["approvals", "questions"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/approvals/questions", { signal })),
+    refetchInterval: 2_000, // a run asks at any moment, and waits
+  });
+
+export const approvalsQuery = () =>
+  queryOptions({
+    queryKey: ["approvals", "kept"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/approvals", { signal })),
+  });
+
+export const answerQuestion = (id: string, body: Verdict) =>
+  answer(api.POST("/api/v1/approvals/questions/{question_id}", { params: { path: { question_id: id } }, body }));
+
+export const revokeApproval = (skill: string) => answer(api.DELETE("/api/v1/approvals", { params: { query: { skill } } }));

@@ -1,0 +1,45 @@
+/** One skill: everything about it, and what can be done with it. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { answer, api, whole } from "./client";
+import type { components } from "./schema";
+
+export type Portrait = components["schemas"]["PortraitOf"];
+export type Powers = components["schemas"]["PowersShape"];
+export type Harm = components["schemas"]["ScanFinding"];
+export type Loading = components["schemas"]["ClientLoading"];
+export type SkillFile = components["schemas"]["FileOf"];
+
+/** The id among the installed skills, of a skill of the catalog that is one. */
+export function installedId(id: string): string | undefined {
+  return id.startsWith("installed:") ? id.slice("installed:".length) : undefined;
+}
+
+export const portraitQuery = (skill: string) =>
+  queryOptions({
+    queryKey: ["skill", skill, "portrait"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/skill", { params: { query: { skill } }, signal })),
+  });
+
+export const scanQuery = (skill: string) =>
+  queryOptions({
+    queryKey: ["skill", skill, "scan"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/scan", { params: { query: { skill } }, signal })),
+    staleTime: 60_000,
+  });
+
+export const clientsQuery = (skill: string) =>
+  queryOptions({
+    queryKey: ["skill", skill, "clients"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/clients", { params: { query: { skill } }, signal })),
+    staleTime: 60_000,
+  });
+
+/** Switch a skill on when it is off, and off when it is on. */
+export const toggleSkill = (skill: string) => answer(api.POST("/api/v1/catalog/toggle", { body: { skill } }));
+
+/** Delete a skill of the user, with its folder. */
+export const deleteSkill = (skill: string) => whole(api.DELETE("/api/v1/catalog", { params: { query: { skill } } }));
+
+/** Let an installed skill serve no more; its versions stay. */
+export const uninstallSkill = (id: string) => answer(api.DELETE("/api/v1/skill-definitions/{id}", { params: { path: { id } } }));

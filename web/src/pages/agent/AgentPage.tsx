@@ -1,0 +1,133 @@
+/** One agent, or a new one: written at the left, what a model is told of it at the right, at once. */
+import { Badge, Button, Skeleton, Stack } from "@mantine/core";
+import { IconArrowLeft, IconDeviceFloppy, IconTrash } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { type Agent, type AgentBody, agentQuery, forgetAgent, keepAgent } from "@/api/agents";
+import { useText } from "@/i18n";
+import { Confirm } from "@/parts/Confirm";
+import { ErrorState } from "@/parts/ErrorState";
+import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
+import { Loaded } from "@/parts/Loaded";
+import { notify } from "@/parts/notify";
+import { Page } from "@/parts/Page";
+
+import { agents as table } from "../agents/words";
+import classes from "./AgentPage.module.css";
+import { Draft } from "./Draft";
+import { Told } from "./Told";
+
+const route = getRouteApi("/agents/$id");
+const EMPTY: AgentBody = { name: "", description: "", system_prompt: "", model: null, settings: {}, skills: [] };
+
+export function AgentPage() {
+  const { id } = route.useParams();
+  return id === "new" ? <Editor key="new" kept={undefined} /> : <Kept key={id} id={id} />;
+}
+
+function Kept({ id }: { id: string }) {
+  const t = useText(table);
+  const query = useQuery(agentQuery(id));
+  const waiting = (
+    <Page title={t.title} width="wide">
+      <Skeleton h={420} />
+    </Page>
+  );
+  return (
+    <Loaded query={query} skeleton={waiting}>
+      {(agent) => <Editor key={agent.id} kept={agent} />}
+    </Loaded>
+  );
+}
+
+/** The agent as a request writes it. */
+function bodyOf({ name, description, system_prompt, model, settings, skills }: Agent): AgentBody {
+  return {
+    name,
+    description,
+    system_prompt,
+    model,
+    settings,
+    skills: skills.map(({ skill_id, version_lock, auto_update }) => ({ skill: skill_id, version_lock, auto_update })),
+  };
+}
+
+function Editor({ kept }: { kept: Agent | undefined }) {
+  const t = useText(table);
+  const cache = useQueryClient();
+  const navigate = route.useNavigate();
+  const [draft, setDraft] = useState<AgentBody>(() => (kept ? bodyOf(kept) : EMPTY));
+  const [asked, setAsked] = useState(false);
+  const saving = useMutation({
+    mutationFn: keepAgent,
+    onSuccess: async (agent) => {
+      cache.setQueryData(agentQuery(agent.id).queryKey, agent);
+      notify({ message: t.saved });
+      await cache.invalidateQueries({ queryKey: ["agents", "list"] });
+      if (!kept) await navigate({ to: "/agents/$id", params: { id: agent.id }, replace: true });
+    },
+  });
+  const forgetting = useMutation({
+    mutationFn: forgetAgent,
+    onSuccess: async () => {
+      notify({ message: t.forgotten });
+      await navigate({ to: "/agents" });
+      await cache.invalidateQueries({ queryKey: ["agents", "list"] });
+    },
+  });
+  const changed = JSON.stringify(draft) !== JSON.stringify(kept ? bodyOf(kept) : EMPTY);
+  return (
+    <Page
+      title={kept ? visible(kept.name) : t.fresh}
+      width="wide"
+      lead={
+        <AnchorLink to="/agents" size="sm" c="dimmed">
+          <IconArrowLeft size={14} style={{ verticalAlign: -2 }} /> {t.back}
+        </AnchorLink>
+      }
+      marks={changed && <Badge color="yellow">{t.unsaved}</Badge>}
+      actions={
+        <>
+          {kept && (
+            <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => setAsked(true)}>
+              {t.forget}
+            </Button>
+          )}
+          <Button
+            leftSection={<IconDeviceFloppy size={16} />}
+            disabled={!draft.name.trim() || !changed}
+            loading={saving.isPending}
+            onClick={() => saving.mutate({ id: kept?.id, body: { ...draft, name: draft.name.trim() } })}
+          >
+            {t.save}
+          </Button>
+        </>
+      }
+    >
+      <Stack gap="md">
+        {saving.error && <ErrorState error={saving.error} />}
+        <div className={classes.halves}>
+          <Draft draft={draft} change={(part) => setDraft((before) => ({ ...before, ...part }))} />
+          <Told draft={draft} />
+        </div>
+      </Stack>
+      {kept && (
+        <Confirm
+          opened={asked}
+          close={() => setAsked(false)}
+          title={t.forgetAsk(visible(kept.name))}
+          action={t.forget}
+          danger
+          busy={forgetting.isPending}
+          act={() => forgetting.mutate(kept.id)}
+        >
+          {forgetting.error && <ErrorState error={forgetting.error} />}
+          {t.forgetWhy}
+        </Confirm>
+      )}
+    </Page>
+  );
+}

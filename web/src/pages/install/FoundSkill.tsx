@@ -1,0 +1,212 @@
+/** One skill of a source, before it is installed: all there is to know for a decision. */
+import { Alert, Badge, Box, Checkbox, Code, Group, List, Paper, Skeleton, Stack, Table, Tabs, Text, Title } from "@mantine/core";
+import { IconAlertTriangle, IconBan, IconInfoCircle, IconShieldPlus } from "@tabler/icons-react";
+import { lazy, type ReactNode, Suspense } from "react";
+
+import type { Inspected } from "@/api/installing";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { body } from "@/pages/skill/frontMatter";
+import { ClientTable } from "@/parts/ClientTable";
+import { Difference } from "@/parts/Difference";
+import { FactList } from "@/parts/FactList";
+import { visible } from "@/parts/foreign";
+import { HarmList } from "@/parts/HarmList";
+import { PowerList } from "@/parts/PowerList";
+
+import classes from "./Review.module.css";
+import { install } from "./words";
+
+const Markdown = lazy(() => import("@/parts/Markdown"));
+const SHOWN = 300; // files that are listed
+
+interface Props {
+  skill: Inspected;
+  single: boolean;
+  possible: boolean;
+  taken: boolean;
+  take: (on: boolean) => void;
+  agreed: boolean;
+  agree: (on: boolean) => void;
+  overruled: boolean;
+  overrule: (on: boolean) => void;
+}
+
+export function FoundSkill({ skill, single, possible, taken, take, agreed, agree, overruled, overrule }: Props) {
+  const t = useText(install);
+  return (
+    <Paper p="lg" className={classes.skill} component="article" aria-label={visible(skill.name)}>
+      <Group gap="sm" align="flex-start" wrap="nowrap">
+        {!single && <Checkbox mt={4} checked={taken} disabled={!possible} onChange={(event) => take(event.currentTarget.checked)} aria-label={`${t.take}: ${visible(skill.name)}`} />}
+        <Box miw={0} flex={1}>
+          <Group gap="xs">
+            <Title order={3} style={{ overflowWrap: "anywhere" }}>
+              <bdi>{visible(skill.name)}</bdi>
+            </Title>
+            {skill.declared_version && <Code>{visible(skill.declared_version)}</Code>}
+            <Badge color={skill.unchanged ? "gray" : skill.installed ? "blue" : "pine"}>
+              {skill.unchanged ? t.same : skill.installed ? t.update : t.fresh}
+            </Badge>
+          </Group>
+          <Text size="sm" c="dimmed" lineClamp={4} mt={4} style={{ overflowWrap: "anywhere" }}>
+            <bdi>{visible(skill.description)}</bdi>
+          </Text>
+          <Summary skill={skill} />
+        </Box>
+      </Group>
+      <Stack gap="sm" mt="md">
+        {single && skill.unchanged && possible && <Checkbox checked={taken} onChange={(event) => take(event.currentTarget.checked)} label={t.take} />}
+        <Notes icon={<IconBan size={18} />} color="red" title={t.refused} notes={skill.refusals.map(({ message, hint }) => [message, hint].filter(Boolean).join(" — "))}>
+          {possible && skill.refusals.length > 0 && <Checkbox mt="sm" checked={overruled} onChange={(event) => overrule(event.currentTarget.checked)} label={t.force} />}
+        </Notes>
+        <Notes icon={<IconShieldPlus size={18} />} color="orange" title={t.mayMore} notes={possible ? (skill.change?.widened ?? []) : []}>
+          <Checkbox mt="sm" checked={agreed} onChange={(event) => agree(event.currentTarget.checked)} label={t.agree} />
+        </Notes>
+        <Notes icon={<IconAlertTriangle size={18} />} color="yellow" title={t.unmet} notes={skill.unmet} />
+        <Notes
+          icon={<IconInfoCircle size={18} />}
+          color="gray"
+          title={t.warnings}
+          notes={[...skill.warnings, ...skill.diagnostics.filter(({ severity }) => severity !== "info").map(({ message, line }) => `${message} (SKILL.md:${line})`)]}
+        />
+        <Parts skill={skill} />
+      </Stack>
+    </Paper>
+  );
+}
+
+function Notes({ icon, color, title, notes, children }: { icon: ReactNode; color: string; title: string; notes: readonly string[]; children?: ReactNode }) {
+  if (notes.length === 0) return null;
+  return (
+    <Alert variant="light" color={color} icon={icon} title={title}>
+      <List size="sm" spacing={2}>
+        {notes.map((note) => (
+          <List.Item key={note} style={{ overflowWrap: "anywhere" }}>
+            <bdi>{visible(note)}</bdi>
+          </List.Item>
+        ))}
+      </List>
+      {children}
+    </Alert>
+  );
+}
+
+function Summary({ skill }: { skill: Inspected }) {
+  const t = useText(install);
+  const format = useFormat();
+  const worst = skill.findings[0]?.severity;
+  const loads = skill.clients.filter(({ loads }) => loads).length;
+  return (
+    <Group gap={6} mt="sm">
+      <Badge color="gray">{t.summary.files(format.number(skill.files.length), format.bytes(skill.size_bytes))}</Badge>
+      {skill.powers.scripts.length > 0 && <Badge color="blue">{t.summary.scripts(format.number(skill.powers.scripts.length))}</Badge>}
+      <Badge color={worst === "high" ? "red" : worst ? "orange" : "pine"}>
+        {worst ? t.summary.findings(format.number(skill.findings.length)) : t.summary.clean}
+      </Badge>
+      <Badge color={loads === skill.clients.length ? "pine" : "yellow"}>{t.summary.clients(loads, skill.clients.length)}</Badge>
+      {skill.signer && <Badge color="blue">{t.summary.signed}</Badge>}
+    </Group>
+  );
+}
+
+function Parts({ skill }: { skill: Inspected }) {
+  const t = useText(install);
+  const parts: [keyof typeof t.tabs, ReactNode, number?][] = [
+    ["powers", <PowerList key="powers" powers={skill.powers} before={skill.powers_before} />],
+    ["findings", <HarmList key="findings" findings={skill.findings} />, skill.findings.length],
+    ...(skill.difference && !skill.unchanged
+      ? [["difference", <Difference key="difference" difference={skill.difference} />, skill.difference.files.length] as [keyof typeof t.tabs, ReactNode, number]]
+      : []),
+    ["text", <Instructions key="text" text={skill.skill_md} />],
+    ["header", <Header key="header" fields={skill.front_matter} />],
+    ["files", <FileTable key="files" files={skill.files} />, skill.files.length],
+    ["clients", <ClientTable key="clients" clients={skill.clients} />],
+  ];
+  return (
+    <Tabs defaultValue="powers" classNames={{ list: classes.tabs }}>
+      <Tabs.List>
+        {parts.map(([name, , count]) => (
+          <Tabs.Tab
+            key={name}
+            value={name}
+            rightSection={
+              count ? (
+                <Badge size="xs" color="gray">
+                  {count}
+                </Badge>
+              ) : undefined
+            }
+          >
+            {t.tabs[name]}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      {parts.map(([name, content]) => (
+        <Tabs.Panel key={name} value={name} className={classes.panel}>
+          {content}
+        </Tabs.Panel>
+      ))}
+    </Tabs>
+  );
+}
+
+function Instructions({ text }: { text: string }) {
+  return (
+    <Suspense fallback={<Skeleton h={200} />}>
+      <Markdown>{body(text)}</Markdown>
+    </Suspense>
+  );
+}
+
+function Header({ fields }: { fields: Inspected["front_matter"] }) {
+  return (
+    <FactList
+      facts={Object.entries(fields).map(([name, value]) => [
+        visible(name),
+        typeof value === "string" ? (
+          <bdi key={name}>{visible(value)}</bdi>
+        ) : (
+          <Code key={name} block fz="xs" mah={220} style={{ overflow: "auto" }} tabIndex={0}>
+            {visible(JSON.stringify(value, null, 2))}
+          </Code>
+        ),
+      ])}
+    />
+  );
+}
+
+function FileTable({ files }: { files: Inspected["files"] }) {
+  const t = useText(install);
+  const format = useFormat();
+  return (
+    <Table.ScrollContainer minWidth={360} mah={420}>
+      <Table verticalSpacing={4} stickyHeader>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>{t.file}</Table.Th>
+            <Table.Th>{t.type}</Table.Th>
+            <Table.Th ta="right">{t.size}</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {files.slice(0, SHOWN).map(({ path, type, size }) => (
+            <Table.Tr key={path}>
+              <Table.Td ff="monospace" fz="sm" style={{ overflowWrap: "anywhere" }}>
+                {visible(path)}
+              </Table.Td>
+              <Table.Td>{t.types[type] ?? type}</Table.Td>
+              <Table.Td ta="right" style={{ whiteSpace: "nowrap" }}>
+                {format.bytes(size)}
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+      {files.length > SHOWN && (
+        <Text size="sm" c="dimmed" mt="xs">
+          + {format.number(files.length - SHOWN)}
+        </Text>
+      )}
+    </Table.ScrollContainer>
+  );
+}

@@ -1,0 +1,93 @@
+/** An install as it goes on, and what it came to. */
+import { Alert, Button, Code, Group, Loader, Paper, Progress as Bar, Stack, Text, ThemeIcon } from "@mantine/core";
+import { IconCheck, IconX } from "@tabler/icons-react";
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
+
+import { type Operation, useOperation } from "@/api/installing";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { visible } from "@/parts/foreign";
+import { versions } from "@/pages/skill/versionWords";
+import { ButtonLink } from "@/parts/links";
+
+import { install } from "./words";
+
+interface Props {
+  id: string;
+  again: () => void;
+  /** Asked when it is over. */
+  over: () => void;
+}
+
+export function Progress({ id, again, over }: Props) {
+  const t = useText(install);
+  const cache = useQueryClient();
+  const operation = useOperation(id);
+  const state = operation?.state ?? "running";
+  useEffect(() => {
+    if (state === "running") return;
+    over();
+    void cache.invalidateQueries();
+  }, [state, cache, over]);
+  return (
+    <Stack gap="md" aria-live="polite">
+      <Group gap="sm">
+        {state === "running" ? (
+          <Loader size="sm" />
+        ) : (
+          <ThemeIcon color={state === "success" ? "pine" : "red"} radius="xl">
+            {state === "success" ? <IconCheck size={18} /> : <IconX size={18} />}
+          </ThemeIcon>
+        )}
+        <Text fw={600} size="lg">
+          {state === "running" ? t.installing : state === "success" ? t.installed : t.failed}
+        </Text>
+      </Group>
+      {operation?.logs.map((log) => (
+        <LogCard key={log.id} log={log} operation={operation} />
+      ))}
+      {operation?.error && (
+        <Alert color="red" variant="light" title={<bdi>{visible(operation.error.message)}</bdi>} role="alert">
+          <Text size="sm">{t.failedHint}</Text>
+          <Code>{operation.error.code}</Code>
+        </Alert>
+      )}
+      {state !== "running" && (
+        <Group>
+          <Button variant="default" onClick={again}>
+            {t.more}
+          </Button>
+        </Group>
+      )}
+    </Stack>
+  );
+}
+
+function LogCard({ log, operation }: { log: Operation["logs"][number]; operation: Operation }) {
+  const t = useText(install);
+  const v = useText(versions);
+  const format = useFormat();
+  const skill = operation.definitions.find(({ skillId }) => skillId === log.skill_id);
+  const failed = log.status === "failed";
+  return (
+    <Paper p="md">
+      <Group justify="space-between" gap="sm" mb="xs">
+        <Text fw={600}>
+          <bdi>{visible(skill?.name ?? log.skill_id ?? "…")}</bdi>
+        </Text>
+        {skill?.isActive && (
+          <ButtonLink size="compact-sm" variant="light" to="/skills/$id" params={{ id: `installed:${skill.skillId}` }}>
+            {t.open}
+          </ButtonLink>
+        )}
+      </Group>
+      <Bar value={failed ? 100 : log.status === "success" ? 100 : log.progress} color={failed ? "red" : "pine"} animated={operation.state === "running"} aria-label={t.installing} />
+      <Text size="sm" c="dimmed" mt="xs" mih={22}>
+        {skill?.currentVersion && log.status === "success"
+          ? t.serving(skill.currentVersion)
+          : log.steps.map(({ name, duration_ms }) => `${v.stages[name] ?? name}${duration_ms == null ? "" : ` ${format.duration(duration_ms)}`}`).join(" → ")}
+      </Text>
+    </Paper>
+  );
+}

@@ -1,0 +1,139 @@
+/** The keys of this server: which there are, a new one, and one that shall hold no more. */
+import { Badge, Button, Checkbox, Code, Group, Skeleton, Stack, Table, Text } from "@mantine/core";
+import { IconKey, IconPlus } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { type Key, keysQuery, revokeKey } from "@/api/keys";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { Confirm } from "@/parts/Confirm";
+import { EmptyState } from "@/parts/EmptyState";
+import { ErrorState } from "@/parts/ErrorState";
+import { visible } from "@/parts/foreign";
+import { Loaded } from "@/parts/Loaded";
+import { Page } from "@/parts/Page";
+
+import { MakeKey } from "./MakeKey";
+import { keys as table } from "./words";
+
+const COLOURS: Record<Key["state"], string> = { usable: "pine", expired: "gray", revoked: "red" };
+
+export function KeysPage() {
+  const t = useText(table);
+  const query = useQuery(keysQuery());
+  const [making, setMaking] = useState(false);
+  return (
+    <Page
+      title={t.title}
+      lead={t.lead}
+      actions={
+        <Button leftSection={<IconPlus size={16} />} onClick={() => setMaking(true)}>
+          {t.make}
+        </Button>
+      }
+    >
+      <Loaded query={query} skeleton={<Skeleton h={180} aria-hidden />}>
+        {({ data }) => (data.length ? <KeyTable keys={data} /> : <EmptyState icon={IconKey} title={t.empty} hint={t.emptyHint} />)}
+      </Loaded>
+      <MakeKey opened={making} close={() => setMaking(false)} />
+    </Page>
+  );
+}
+
+function KeyTable({ keys }: { keys: readonly Key[] }) {
+  const t = useText(table);
+  const cache = useQueryClient();
+  const [all, setAll] = useState(false);
+  const [chosen, setChosen] = useState<Key>();
+  const revoking = useMutation({
+    mutationFn: revokeKey,
+    onSuccess: () => setChosen(undefined),
+    onSettled: () => cache.invalidateQueries(keysQuery()),
+  });
+  const shown = all ? keys : keys.filter(({ state }) => state === "usable");
+  return (
+    <Stack gap="sm">
+      <Table.ScrollContainer minWidth={820} type="native">
+        <Table>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>{t.name}</Table.Th>
+              <Table.Th>{t.key}</Table.Th>
+              <Table.Th>{t.scopes}</Table.Th>
+              <Table.Th>{t.organisation}</Table.Th>
+              <Table.Th>{t.used}</Table.Th>
+              <Table.Th>{t.ends}</Table.Th>
+              <Table.Th>{t.state}</Table.Th>
+              <Table.Td />
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {shown.map((key) => (
+              <KeyRow key={key.id} item={key} revoke={() => setChosen(key)} />
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+      {keys.some(({ state }) => state !== "usable") && (
+        <Checkbox label={t.showAll} checked={all} onChange={({ currentTarget }) => setAll(currentTarget.checked)} />
+      )}
+      <Confirm
+        opened={chosen !== undefined}
+        close={() => setChosen(undefined)}
+        title={t.revokeTitle}
+        action={t.revoke}
+        danger
+        busy={revoking.isPending}
+        act={() => chosen && revoking.mutate(chosen.id)}
+      >
+        {revoking.error && <ErrorState error={revoking.error} />}
+        <bdi>{t.revokeWhy(visible(chosen?.name ?? ""))}</bdi>
+      </Confirm>
+    </Stack>
+  );
+}
+
+function KeyRow({ item, revoke }: { item: Key; revoke: () => void }) {
+  const t = useText(table);
+  const format = useFormat();
+  return (
+    <Table.Tr>
+      <Table.Td>
+        <Text size="sm" fw={560}>
+          <bdi>{visible(item.name)}</bdi>
+        </Text>
+        <Text size="xs" c="dimmed">
+          {t.created} {format.ago(item.created_at)}
+        </Text>
+      </Table.Td>
+      <Table.Td>
+        <Code>{item.prefix}…</Code>
+      </Table.Td>
+      <Table.Td>
+        <Group gap={4}>
+          {item.scopes.map((scope) => (
+            <Badge key={scope} color={scope === "admin" ? "yellow" : "gray"}>
+              {scope}
+            </Badge>
+          ))}
+        </Group>
+      </Table.Td>
+      <Table.Td>
+        <bdi>{visible(item.organisation)}</bdi>
+      </Table.Td>
+      <Table.Td>{item.last_used_at ? format.ago(item.last_used_at) : t.neverUsed}</Table.Td>
+      <Table.Td>{item.expires_at ? format.time(item.expires_at) : "–"}</Table.Td>
+      <Table.Td>
+        <Badge color={COLOURS[item.state]}>{t.states[item.state]}</Badge>
+      </Table.Td>
+      <Table.Td ta="right">
+        {item.state === "usable" && (
+          <Button size="compact-sm" variant="subtle" color="red" onClick={revoke}>
+            {t.revoke}
+          </Button>
+        )}
+      </Table.Td>
+    </Table.Tr>
+  );
+}

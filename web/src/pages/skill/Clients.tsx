@@ -1,0 +1,62 @@
+/** Which clients can load a skill, and the commands that bring it to them. */
+import { Skeleton, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+
+import { clientsQuery, installedId, type Portrait } from "@/api/skills";
+import { useText } from "@/i18n";
+import { ClientTable } from "@/parts/ClientTable";
+import { CopyLine } from "@/parts/CopyLine";
+import { Loaded } from "@/parts/Loaded";
+import { Section } from "@/parts/Section";
+
+import { clients as table } from "./clientWords";
+import { safety } from "./safetyWords";
+
+export default function Clients({ skill }: { skill: Portrait }) {
+  const t = useText(table);
+  const s = useText(safety);
+  const loading = useQuery(clientsQuery(skill.id));
+  const known = installedId(skill.id);
+  return (
+    <Stack gap="md" maw={900}>
+      <Section title={known ? t.commands : t.local} lead={known ? t.commandsWhy : t.localWhy}>
+        <Stack gap="md">
+          {(known ? elsewhere(t, known) : here(t, skill)).map(([label, command]) => (
+            <div key={label}>
+              <Text size="sm" mb={4}>
+                {label}
+              </Text>
+              <CopyLine text={command} label={label} />
+            </div>
+          ))}
+        </Stack>
+      </Section>
+      <Section title={t.title} lead={s.clientsWhy}>
+        <Loaded query={loading} skeleton={<Skeleton h={260} />}>
+          {(found) => <ClientTable clients={found} />}
+        </Loaded>
+      </Section>
+    </Stack>
+  );
+}
+
+type Said = ReturnType<typeof useText<(typeof table)["en"]>>;
+
+function elsewhere(t: Said, id: string): [string, string][] {
+  const { origin } = window.location;
+  return [
+    [t.npx, `npx skills add ${origin} --skill ${id}`],
+    [t.skillyard, `skillyard install ${origin} --skill ${id}`],
+    [t.archive, `curl -O ${origin}/.well-known/agent-skills/${id}.zip`],
+    [t.mcp, `{"mcpServers": {"skills": {"command": "skillyard", "args": ["mcp"]}}}`],
+  ];
+}
+
+function here(t: Said, skill: Portrait): [string, string][] {
+  const quoted = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
+  return [
+    [t.installFirst, `skillyard install ${quoted(skill.directory)}`],
+    [t.mcp, `{"mcpServers": {"skills": {"command": "skillyard", "args": ["mcp"]}}}`],
+    skill.run.possible ? [t.run, `skillyard run ${quoted(skill.name)} --input '{}'`] : [t.read, `skillyard read ${quoted(skill.name)}`],
+  ];
+}

@@ -1,0 +1,208 @@
+/** Which versions of a skill there are, which serves, what is different between two, and what was done. */
+import { Badge, Box, Button, Code, Group, NativeSelect, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
+import { IconArrowBackUp, IconSignature } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { asProblem } from "@/api/problem";
+import { differenceQuery, type InstallLog, installLogsQuery, rollbackTo, type Version, versionsQuery } from "@/api/versions";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { Confirm } from "@/parts/Confirm";
+import { Difference } from "@/parts/Difference";
+import { visible } from "@/parts/foreign";
+import { Loaded } from "@/parts/Loaded";
+import { notify, notifyProblem } from "@/parts/notify";
+import { Empty, Section } from "@/parts/Section";
+
+import classes from "./Versions.module.css";
+import { versions as table } from "./versionWords";
+
+export default function Versions({ id }: { id: string }) {
+  const t = useText(table);
+  const query = useQuery(versionsQuery(id));
+  const logs = useQuery(installLogsQuery(id));
+  return (
+    <Stack gap="md">
+      <Loaded query={query} skeleton={<Skeleton h={180} />}>
+        {(found) => (
+          <>
+            <Section title={t.title} lead={t.why}>
+              <Stack gap={0} className={classes.rows}>
+                {found.map((version) => (
+                  <VersionRow key={version.version} id={id} version={version} />
+                ))}
+              </Stack>
+            </Section>
+            <Compare id={id} versions={found.filter(({ removed }) => !removed)} />
+          </>
+        )}
+      </Loaded>
+      <Section title={t.log} lead={t.logWhy}>
+        <Loaded query={logs} skeleton={<Skeleton h={120} />}>
+          {(found) =>
+            found.length > 0 ? (
+              <Stack gap={0} className={classes.rows}>
+                {found.map((log) => (
+                  <LogRow key={log.id} log={log} />
+                ))}
+              </Stack>
+            ) : (
+              <Empty>{t.noLog}</Empty>
+            )
+          }
+        </Loaded>
+      </Section>
+    </Stack>
+  );
+}
+
+function VersionRow({ id, version }: { id: string; version: Version }) {
+  const t = useText(table);
+  const format = useFormat();
+  const notes = [
+    version.declared_version && t.declared(visible(version.declared_version)),
+    format.bytes(version.size_bytes),
+    version.origin.address && t.from(visible(version.origin.address)),
+    version.installed_by && t.by(visible(version.installed_by)),
+  ].filter(Boolean);
+  const state = version.removed ? t.removed : version.yanked ? t.yanked : version.status === "active" ? undefined : (t.states[version.status] ?? version.status);
+  return (
+    <Group className={classes.row} gap="sm" wrap="nowrap" align="flex-start">
+      <Box flex={1} miw={0}>
+        <Group gap="xs">
+          <Text size="sm" fw={560} ff="monospace">
+            {version.version}
+          </Text>
+          {version.current && <Badge color="pine">{t.serves}</Badge>}
+          {!version.current && state && (
+            <Tooltip label={version.yanked_reason ?? version.deprecated_reason ?? version.digest}>
+              <Badge color={version.yanked || version.status === "failed" ? "red" : "gray"}>{state}</Badge>
+            </Tooltip>
+          )}
+          {version.signer && (
+            <Tooltip label={version.signer}>
+              <Badge color="blue" leftSection={<IconSignature size={13} />}>
+                {t.signed}
+              </Badge>
+            </Tooltip>
+          )}
+        </Group>
+        <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+          {version.installed_at && `${format.time(version.installed_at)} · `}
+          <bdi>{notes.join(" · ")}</bdi>
+        </Text>
+      </Box>
+      {!version.current && !version.removed && version.status !== "failed" && <Back id={id} version={version.version} />}
+    </Group>
+  );
+}
+
+function Back({ id, version }: { id: string; version: string }) {
+  const t = useText(table);
+  const cache = useQueryClient();
+  const [asked, setAsked] = useState(false);
+  const going = useMutation({
+    mutationFn: rollbackTo,
+    onSuccess: async () => {
+      setAsked(false);
+      notify({ message: t.done(version) });
+      await cache.invalidateQueries();
+    },
+    onError: (error) => {
+      if (asProblem(error).code !== "local_edits") {
+        setAsked(false);
+        notifyProblem(error);
+      }
+    },
+  });
+  const edited = going.error !== null && asProblem(going.error).code === "local_edits";
+  return (
+    <>
+      <Button size="compact-sm" variant="default" leftSection={<IconArrowBackUp size={14} />} onClick={() => setAsked(true)}>
+        {t.back}
+      </Button>
+      <Confirm
+        opened={asked}
+        close={() => {
+          setAsked(false);
+          going.reset();
+        }}
+        title={t.backAsk(version)}
+        action={edited ? t.forceDo : t.back}
+        danger={edited}
+        busy={going.isPending}
+        act={() => going.mutate({ id, version, force: edited })}
+      >
+        {edited ? t.force : t.backWhy}
+      </Confirm>
+    </>
+  );
+}
+
+function Compare({ id, versions }: { id: string; versions: readonly Version[] }) {
+  const t = useText(table);
+  const current = versions.find(({ current }) => current) ?? versions[0];
+  const [after, setAfter] = useState(current?.version ?? "");
+  const [before, setBefore] = useState(versions.find(({ version }) => version !== after)?.version ?? "");
+  if (versions.length < 2) return null;
+  const options = versions.map(({ version, declared_version }) => ({
+    value: version,
+    label: declared_version ? `${version} (${visible(declared_version)})` : version,
+  }));
+  return (
+    <Section title={t.compare} lead={t.compareWhy}>
+      <Group gap="sm" mb="sm" align="flex-end">
+        <NativeSelect size="sm" label={t.before} data={options} value={before} onChange={(event) => setBefore(event.currentTarget.value)} />
+        <NativeSelect size="sm" label={t.after} data={options} value={after} onChange={(event) => setAfter(event.currentTarget.value)} />
+      </Group>
+      <Compared id={id} before={before} after={after} />
+    </Section>
+  );
+}
+
+function Compared({ id, before, after }: { id: string; before: string; after: string }) {
+  const difference = useQuery(differenceQuery(id, before, after));
+  return (
+    <Loaded query={difference} skeleton={<Skeleton h={160} />}>
+      {(found) => <Difference key={`${before} ${after}`} difference={found} />}
+    </Loaded>
+  );
+}
+
+function LogRow({ log }: { log: InstallLog }) {
+  const t = useText(table);
+  const format = useFormat();
+  return (
+    <Box className={classes.row}>
+      <Group gap="xs">
+        <Text size="sm" fw={560}>
+          {t.operations[log.operation] ?? log.operation}
+        </Text>
+        <Badge size="sm" color={log.status === "failed" ? "red" : log.status === "success" ? "pine" : "blue"}>
+          {t.outcome[log.status] ?? log.status}
+        </Badge>
+        {log.version && (
+          <Text size="xs" ff="monospace" c="dimmed">
+            {log.version}
+          </Text>
+        )}
+        <Box flex={1} />
+        <Text size="xs" c="dimmed">
+          {log.started_at && format.time(log.started_at)}
+          {log.duration_ms !== null && ` · ${format.duration(log.duration_ms)}`}
+        </Text>
+      </Group>
+      {log.steps.length > 0 && (
+        <Text size="xs" c="dimmed">
+          {log.steps.map(({ name, duration_ms }) => (duration_ms == null ? (t.stages[name] ?? name) : `${t.stages[name] ?? name} ${format.duration(duration_ms)}`)).join(" → ")}
+        </Text>
+      )}
+      {log.error_message && (
+        <Text size="sm" style={{ overflowWrap: "anywhere" }}>
+          <Code>{log.error_code}</Code> <bdi>{visible(log.error_message)}</bdi>
+        </Text>
+      )}
+    </Box>
+  );
+}
