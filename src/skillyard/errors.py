@@ -50,6 +50,7 @@
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
     ├── RecordExists                    record_exists             409   one with that id or name is there already
+    ├── ServerStopping                  server_stopping           503   the server takes nothing new any more
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -107,6 +108,7 @@ __all__ = [
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
+    "ServerStopping",
     "SignInRequired",
     "SignatureInvalid",
     "SignerChanged",
@@ -457,6 +459,13 @@ class RecordExists(SkillyardError):
 
     code = "record_exists"
     status = 409
+
+
+class ServerStopping(SkillyardError):
+    """The server was asked to stop and takes nothing new."""
+
+    code = "server_stopping"
+    status = 503
 
 
 class ExecutionProblem(SkillyardError):

@@ -62,7 +62,7 @@ def test_every_answer_carries_the_headers_of_safety(client: TestClient, path: st
 def test_an_address_that_others_reach_is_not_listened_on(home: Any, host: str) -> None:
     catalog = Catalog.discover(roots=())
     with pytest.raises(PermissionDenied):
-        serve(catalog, Registry.of(catalog), host=host, port=0)
+        serve(lambda: (catalog, Registry.of(catalog)), host=host, port=0)
 
 
 @pytest.mark.parametrize("announced", [True, False])

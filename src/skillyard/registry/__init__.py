@@ -11,6 +11,7 @@ from skillyard.registry.candidate import Finding, Scanner
 from skillyard.registry.fetched import Fetched, Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
+from skillyard.registry.hearing import hear_operations
 from skillyard.registry.inspection import Inspected, Refusal
 from skillyard.registry.model import (
     Consent,
@@ -57,6 +58,7 @@ __all__ = [
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "hear_operations",
     "locked_to",
     "new_operation_id",
     "read_powers",

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, RowMapping, Select, func, insert, select, upd
 from skillyard.access import Outcome, actor_name, record
 from skillyard.database import agent_skills, install_logs, skill_definitions, skill_versions
 from skillyard.errors import SkillyardError
+from skillyard.registry.hearing import tell
 from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, SkillVersion
 from skillyard.registry.open_log import OpenLog
 from skillyard.registry.rows import content_of, log_of, skill_of, told_by, told_by_text, version_of
@@ -309,6 +310,7 @@ class Ledger:
     def _audit(
         self, connection: Connection, action: str, subject: str, outcome: Outcome, details: Mapping[str, object] | None
     ) -> None:
+        tell(action, outcome)
         record(connection, action, subject, outcome, details, fallback=self._actor)
 
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
