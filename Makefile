@@ -4,7 +4,7 @@ BIN := .venv/bin
 SKILLS := examples/skills
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system page run demo web test check format docs screenshots rows bench lock clean
+.PHONY: help setup system page clients run demo web test check format docs screenshots rows bench lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,12 @@ page: $(BIN)/.ready # built when its sources changed; without it all but the pag
 system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
 	@sh scripts/system.sh
 
+clients: tests/clients/node_modules/.ready ## put the programs of other people in place that tests run against the server
+
+tests/clients/node_modules/.ready: tests/clients/package-lock.json $(BIN)/.ready
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix tests/clients ci --no-audit --no-fund --loglevel error
+	@touch $@
+
 run: setup ## serve the example skills with their page until Ctrl-C; SECONDS=5 ends by itself, PORT=, SKILLS=folder
 	@exec $(BIN)/python scripts/run.py $(SKILLS) --seconds=$(SECONDS) --port=$(PORT)
 
@@ -33,7 +39,7 @@ demo: setup ## the main job in the terminal: find, check, tell, read, run
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system ## every test
+test: setup system clients ## every test
 	$(BIN)/python -m pytest
 
 check: setup ## lint, format, types, floors
@@ -65,4 +71,4 @@ lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/uv pip compile --quiet --upgrade --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
 
 clean: ## remove what the commands above made
-	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules tests/clients/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -12,9 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "web"))
 
-import run  # noqa: E402 # scripts/run.py
-
 import build  # noqa: E402 # web/build.py, which knows where node is
+import run  # noqa: E402 # scripts/run.py
 
 
 def main(skills: str) -> int:

@@ -1,4 +1,4 @@
-"""A file of ours is replaced whole or not at all, and changed by one process at a time."""
+"""A file or folder of ours is replaced whole or not at all, and changed by one process at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.files import locked, replace_file
+from skillyard import files
+from skillyard.files import locked, locked_scratch, move_folder, replace_file
 
 
 def test_a_file_is_made_for_its_owner_only_and_replaced_with_the_mode_asked_for(tmp_path: Path) -> None:
@@ -59,3 +60,30 @@ def test_two_who_count_in_one_file_lose_no_number(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert file.read_text() == "200"
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_folder_takes_the_place_of_another(tmp_path: Path, exchanges: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not exchanges:  # as on a file system that cannot
+        monkeypatch.setattr(files, "_exchanged", lambda *_: False)
+    for name in ("new", "old"):
+        (tmp_path / name / "below").mkdir(parents=True, mode=0o700)
+        for number in range(20):
+            (tmp_path / name / f"below/{number}").write_text(name)
+    move_folder(tmp_path / "new", tmp_path / "old")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old/below/7").read_text() == "new"
+    move_folder(tmp_path / "old", tmp_path / "other")
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    (tmp_path / "new").mkdir()
+    move_folder(tmp_path / "new", tmp_path / "link")
+    assert (tmp_path / "other/below/7").read_text() == "new"
+    assert not (tmp_path / "link").is_symlink()
+
+
+def test_what_a_dead_process_left_goes_and_what_a_living_one_makes_stays(tmp_path: Path) -> None:
+    (tmp_path / ".making-dead/deep").mkdir(parents=True)
+    (tmp_path / "mine").mkdir()
+    with locked_scratch(tmp_path, ".making-") as first, locked_scratch(tmp_path, ".making-") as second:
+        assert {path.name for path in tmp_path.iterdir()} == {"mine", Path(first).name, Path(second).name}
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

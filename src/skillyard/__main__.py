@@ -2,4 +2,5 @@
 
 from skillyard.cli import console
 
-console()
+if __name__ == "__main__":  # not in the other processes of a server
+    console()

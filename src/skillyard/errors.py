@@ -45,9 +45,12 @@
     │   ├── LocalEdits              local_edits               409   an installed version was changed by hand
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
+    ├── ConversationBusy                conversation_busy         409   a turn is open: it works, or waits for an answer
+    ├── ModelFailed                     model_failed              502   the service of a model said no, or nothing
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
     ├── RecordExists                    record_exists             409   one with that id or name is there already
+    ├── ServerStopping                  server_stopping           503   the server takes nothing new any more
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -71,6 +74,7 @@ __all__ = [
     "ArchiveTooLarge",
     "BinaryFile",
     "ConsentRequired",
+    "ConversationBusy",
     "DatabaseUnavailable",
     "DeleteRefused",
     "DependenciesUnavailable",
@@ -89,6 +93,7 @@ __all__ = [
     "LinkNotAllowed",
     "LocalEdits",
     "MalformedArchive",
+    "ModelFailed",
     "NetworkFailed",
     "NetworkRefused",
     "NoSkillInside",
@@ -103,6 +108,7 @@ __all__ = [
     "RecordNotFound",
     "RuntimeUnavailable",
     "SandboxUnavailable",
+    "ServerStopping",
     "SignInRequired",
     "SignatureInvalid",
     "SignerChanged",
@@ -420,6 +426,20 @@ class VersionUnusable(InstallProblem):
     code = "version_unusable"
 
 
+class ConversationBusy(SkillyardError):
+    """A conversation has an open turn: it is being worked on, or waits for an answer."""
+
+    code = "conversation_busy"
+    status = 409
+
+
+class ModelFailed(SkillyardError):
+    """The service of a model refused a request, or could not be reached."""
+
+    code = "model_failed"
+    status = 502
+
+
 class DatabaseUnavailable(SkillyardError):
     """The records of runs and memories cannot be opened, read or written."""
 
@@ -439,6 +459,13 @@ class RecordExists(SkillyardError):
 
     code = "record_exists"
     status = 409
+
+
+class ServerStopping(SkillyardError):
+    """The server was asked to stop and takes nothing new."""
+
+    code = "server_stopping"
+    status = 503
 
 
 class ExecutionProblem(SkillyardError):

@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,11 +75,20 @@ def _skillyard() -> Check:
 def _home() -> Check:
     """Whether the folder for settings, the cache and installed skills can be written."""
     home = Path(home_directory())
-    existing = next(folder for folder in (home, *home.parents) if folder.exists())
-    if not os.access(existing, os.W_OK):
-        return Check("home", "error", f"{home} cannot be written", "set SKILLYARD_HOME to a folder you own")
+    if trouble := _trouble_writing(home):
+        return Check("home", "error", f"{home} cannot be used: {trouble}", "set SKILLYARD_HOME to a folder you own")
     cached = sum(file.stat().st_size for file in home.joinpath("cache").rglob("*") if file.is_file())
     return Check("home", "ok", f"{home} (cache {cached:,} bytes)")
+
+
+def _trouble_writing(home: Path) -> str | None:
+    """Why nothing can be made in a folder, or where it would be made; tried, for rights alone do not tell."""
+    there = next((folder for folder in (home, *home.parents) if os.path.lexists(folder)), home)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".skillyard-doctor-", dir=there):
+            return None
+    except OSError as error:
+        return f"{there}: {error.strerror}"
 
 
 def _configuration(catalog: Catalog) -> Check:

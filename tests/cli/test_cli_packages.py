@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from skillyard.interop.script import main
+
 Call = Callable[..., Any]
 
 
@@ -32,9 +34,31 @@ def test_another_content_fails(call: Call, project: Path, make_skill: Call, tmp_
 
 def test_rubbish_is_refused_in_two_lines_and_leaves_nothing(call: Call, project: Path) -> None:
     Path("a.zip").write_text("rubbish")
-    for words in (("verify", "a.zip"), ("pack", "."), ("verify", "missing.zip"), ("pack", "missing")):
+    for words in (("verify", "a.zip"), ("pack", "."), ("verify", "."), ("sign", ".")):
         answer = call(*words)
         assert (answer.code, answer.out) == (1, "")
         assert answer.err.count("\n") == 2
         assert "hint: " in answer.err
     assert sorted(path.name for path in project.iterdir()) == [".git", "a.zip"]
+
+
+def test_a_folder_that_is_not_there_is_wrong_usage_in_the_same_words_for_all(call: Call, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    for command in (("pack",), ("sign",), ("verify",), ("check",), ("check", "--package"), ("convert", "--to", "codex")):
+        answer = call(*command, nowhere)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(f"error: there is nothing at {nowhere}\nhint: ")
+    for command in ("pack", "sign", "verify"):
+        answer = call(command, tmp_path)
+        assert (answer.code, answer.err.splitlines()[0]) == (1, f"error: {tmp_path} has no file SKILL.md")
+
+
+def test_checked_packages_end_with_a_count_like_those_of_the_script(
+    call: Call, tmp_path: Path, make_skill: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = make_skill(tmp_path, "good")
+    (tmp_path / "empty").mkdir()
+    for folders in ([good], [good, tmp_path / "empty"], [tmp_path / "nowhere"]):
+        answer = call("check", "--package", *folders)
+        assert (main([str(folder) for folder in folders]), capsys.readouterr().out) == (answer.code, answer.out)
+    assert call("check", "--package", good, tmp_path / "empty").out.endswith("\n1 of 2 packages are valid\n")

@@ -52,3 +52,10 @@ def test_a_skill_is_signed_verified_installed_and_its_signer_kept(call: Call, ti
 def test_signing_without_a_key_or_a_skill_says_what_to_do(call: Call, tidy: Path, tmp_path: Path) -> None:
     assert "skillyard key new" in call("sign", tidy).err
     assert call("sign", tmp_path, "--json").data["error"]["code"] == "no_skill_inside"
+
+
+def test_a_signer_that_is_no_key_is_wrong_usage(call: Call, tidy: Path) -> None:
+    for text in ("abc", "ed25519:abc", "ed25519:" + "A" * 44):
+        answer = call("verify", tidy, "--signer", text)
+        assert (answer.code, answer.out) == (2, "")
+        assert "44 characters of base64" in answer.err

@@ -221,3 +221,12 @@ def test_a_prompt_goes_on_from_the_turn_before(call: Call, examples: Path, tmp_p
         assert refused.code == 1
         assert "hint:" in refused.err
     assert call("prompt", "--root", examples, "--previous", tmp_path / "nowhere.json").code == 1
+
+
+@pytest.mark.parametrize("home", ["/dev/null/home", "/proc/home"])
+def test_doctor_says_when_nothing_can_be_kept(call: Call, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    monkeypatch.setenv("SKILLYARD_HOME", home)
+    (check,) = [check for check in call("doctor", "--json").data["checks"] if check["name"] == "home"]
+    assert check["status"] == "error"
+    assert check["detail"].startswith(f"{home} cannot be used: /")
+    assert "SKILLYARD_HOME" in check["fix"]

@@ -41,6 +41,9 @@ async def test_a_static_skill_without_a_usable_file_says_so(write_skill) -> None
         await Executor().run(write_skill({"x": ""}, kind="static", config={"dataPath": "y.json"}), {})
     with pytest.raises(NotExecutable, match="cannot be read"):
         await Executor().run(write_skill({"x": "{"}, kind="static", config={"dataPath": "x"}), {})
+    for depth in (65, 900, 100_000):
+        with pytest.raises(NotExecutable, match="levels deep"):
+            await Executor().run(write_skill({"x": "[" * depth + "]" * depth}, kind="static", config={"dataPath": "x"}), {})
 
 
 async def test_an_approved_static_skill_gives_only_what_was_approved(write_skill) -> None:

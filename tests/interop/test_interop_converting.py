@@ -158,10 +158,7 @@ def test_a_plugin_with_more_than_skills_comes_back_whole(tmp_path: Path) -> None
         (plugin / path).write_text(text)
     there = _there(plugin, tmp_path / "there", "codex")
     back = _there(there, tmp_path / "back", "claude-plugin")
-    skill = back / "document-skills/pdf"
-    assert (back / "commands/fix.md").read_text() == "Fix it.\n"
-    assert (back / ".claude-plugin/plugin.json").read_bytes() == (plugin / ".claude-plugin/plugin.json").read_bytes()
-    assert tree_digest(_there(skill, tmp_path / "skill", "agent-skills")) == tree_digest(plugin / "document-skills/pdf")
+    assert tree_digest(back) == tree_digest(plugin)
 
 
 def test_an_edit_in_between_is_kept_and_the_rest_comes_back(tmp_path: Path) -> None:
@@ -210,22 +207,35 @@ def test_what_cannot_be_converted_says_why_and_leaves_nothing(tmp_path: Path) ->
     with pytest.raises(LinkNotAllowed):
         convert(linked, tmp_path / "out", "codex")
     broken = _skill(tmp_path / "broken")
-    (broken / ORIGINALS_FILE).write_text('{"originals": {"x": {"../../evil": "1"}}, "written": {}}')
+    (broken / ORIGINALS_FILE).write_text(json.dumps(_carried(written={"../../evil": "1"})))
     with pytest.raises(Exception, match=r"evil|understood"):
         convert(broken, tmp_path / "out", "codex")
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def _carried(**more: object) -> dict[str, object]:
+    return {"version": 2, "format": "", "written": {}, "originals": [], "envelopes": [], **more}
+
+
+def _envelope(at: str, files: object) -> dict[str, object]:
+    return _carried(envelopes=[{"at": at, "skill": "codex", "depth": 0, "made": False, "files": files}])
+
+
 @pytest.mark.parametrize(
     "carried",
     [
-        {"originals": {"agent-skills": {".envrc": "x"}}, "written": {}},
-        {"originals": {}, "written": {"../x": "y"}},
-        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {".git/config": "x"}}},
-        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {"b/.vscode/t": "x"}}},
-        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "../a", "files": {}}},
-        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {"a": "x"}}},
-        {"originals": {}, "written": {}, "envelope": {"format": "claude-plugin", "at": "a", "files": {"b": "x", "b/c": "y"}}},
+        _carried(originals=[{"format": "agent-skills", "files": {"SKILL.md": "x", ".envrc": "x"}, "written": {}}]),
+        _carried(originals=[{"format": "agent-skills", "files": {"SKILL.md": None, "manifest.json": None}, "written": {}}]),
+        _carried(written={"../x": "y"}),
+        _envelope("a", {".git/config": "x"}),
+        _envelope("a", {"b/.vscode/t": "x"}),
+        _envelope("a", {".claude-plugin": "x"}),
+        _envelope("../a", {}),
+        _envelope(".git/a", {}),
+        _envelope("a", {"a": "x"}),
+        _envelope("a/b", {"a": "x"}),
+        _envelope("a", {"b": "x", "b/c": "y"}),
+        _envelope("a", {"b": {"base64": "?"}}),
         [],
         {"originals": 1},
     ],
@@ -239,18 +249,25 @@ def test_a_sidecar_that_reaches_for_other_files_is_refused(tmp_path: Path, carri
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_a_stranger_carries_along_replaces_no_file_of_a_skill_unless_it_says_what_it_wrote(tmp_path: Path) -> None:
-    source = _skill(tmp_path / "text-editor", manifest={"skill_id": "a", "name": "a", "version": "1.0.0"})
+def test_what_a_stranger_carries_along_replaces_no_file_of_a_skill(tmp_path: Path) -> None:
+    source = _skill(tmp_path / "text-editor")
     evil = "---\nname: evil\ndescription: Evil.\n---\n"
-    envelope = {"format": "claude-plugin", "at": "here", "files": {"here/SKILL.md": evil, ".claude-plugin/plugin.json": "[1"}}
-    (source / ORIGINALS_FILE).write_text(json.dumps({"originals": {}, "written": {}, "envelope": envelope}))
+    files = {"here/SKILL.md": evil, ".claude-plugin/plugin.json": "[1"}
+    envelope = {"at": "here", "skill": "agent-skills", "depth": 0, "made": False, "files": files}
+    (source / ORIGINALS_FILE).write_text(json.dumps(_carried(envelopes=[envelope])))
     (done,) = convert(source, tmp_path / "out", "claude-plugin")
     assert (done.path / "here/SKILL.md").read_text() == SKILL
     assert any("came back with it" in note for note in done.notes)
-    originals = {"agent-skills": {"SKILL.md": evil, "manifest.json": None}}
-    (source / ORIGINALS_FILE).write_text(json.dumps({"originals": originals, "written": {}}))
-    (done,) = convert(source, tmp_path / "back", "agent-skills")
-    assert "evil" not in (done.path / "SKILL.md").read_text().lower()
+
+
+def test_what_comes_back_is_told_for_a_stranger_may_have_written_it(tmp_path: Path) -> None:
+    there = _skill(tmp_path / "text-editor")
+    files = {"SKILL.md": "---\nname: other\ndescription: Other.\n---\n", "manifest.json": None}
+    written = {"SKILL.md": SKILL, "manifest.json": None}
+    past = {"format": "agent-skills", "files": files, "written": {}}
+    (there / ORIGINALS_FILE).write_text(json.dumps(_carried(format="codex", written=written, originals=[past])))
+    (done,) = convert(there, tmp_path / "out", "agent-skills")
+    assert any("the publisher's word" in note for note in done.notes)
 
 
 def test_a_plugin_with_a_huge_file_is_not_read_into_memory(tmp_path: Path) -> None:
@@ -262,4 +279,16 @@ def test_a_plugin_with_a_huge_file_is_not_read_into_memory(tmp_path: Path) -> No
         file.truncate(3 * 1024**3)
     (done,) = convert(plugin, tmp_path / "out", "codex")
     carried = json.loads((done.path / ORIGINALS_FILE).read_text())
-    assert list(carried["envelope"]["files"]) == [".claude-plugin/plugin.json"]
+    assert list(carried["envelopes"][0]["files"]) == [".claude-plugin/plugin.json"]
+    assert any("huge.bin (too large)" in note for note in done.notes)
+
+
+@pytest.mark.parametrize("depth", [65, 400, 900, 100_000])
+def test_a_manifest_that_is_nested_too_deeply_is_refused(tmp_path: Path, depth: int) -> None:
+    source = _skill(tmp_path / "text-editor")
+    deep = "[" * depth + "]" * depth
+    (source / "manifest.json").write_text(f'{{"skill_id": "x", "name": "x", "version": "1.0.0", "x_own": {deep}}}')
+    with pytest.raises(InvalidManifest, match="levels deep"):
+        convert(source, tmp_path / "out", "codex")
+    (done,) = convert(source, tmp_path / "same", "agent-skills")
+    assert tree_digest(done.path) == tree_digest(source)

@@ -120,7 +120,7 @@ def test_the_fields_are_in_one_order_with_defaults_and_nothing_is_lost(write: Wr
     assert after.values["triggers"] == {"intents": [], "phrases": ["打招呼", "问候", "greet"], "event_types": []}
     assert after.values["tags"] == after.values["capabilities"] == ["问候", "greet"]
     assert after.values["resources"] == {"entry": "./scripts/execute.ts"}
-    assert after.values["output_schema"] == {"type": "object", "properties": {}, "additionalProperties": True}
+    assert after.values["output_schema"] == {"properties": {}, "additionalProperties": True}
 
 
 @pytest.mark.row("000-51", "000-54", "000-6")

@@ -55,11 +55,13 @@ async def test_an_older_client_is_notified(command: Command, shop: Path, make_sk
 
 async def test_a_refresh_asked_for_by_a_tool_is_announced_too(command: Command, shop: Path, make_skill: Any) -> None:
     async with Client(command("--no-watch")) as client, client.listen(tools_list_changed=True) as events:
+        assert "fresh" not in await names(client)
         make_skill(shop, "fresh")
         await client.call_tool("skills_list", {"refresh": True})
         with anyio.fail_after(20):
-            async for _ in events:
-                break
+            event = await anext(aiter(events))
+        assert type(event).__name__ == "ToolsListChanged"
+        assert "fresh" in await names(client)
 
 
 def test_bad_frames_do_not_stop_the_server_and_output_is_protocol_only(command: Command) -> None:

@@ -45,6 +45,18 @@ def test_what_is_there_comes_before_a_shorthand(tmp_path: Path, monkeypatch: pyt
     assert resolve("./a.zip", names=("x",)) == Source("archive", str(tmp_path / "a.zip"), names=("x",))
 
 
+def test_a_folder_of_this_machine_has_no_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "owner/repo").mkdir(parents=True)
+    (tmp_path / "git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for text in ("./owner/repo@v1", "owner/repo@v1", str(tmp_path / "owner@main")):
+        with pytest.raises(InvalidSource, match="is a folder of this machine: it is installed as it stands") as caught:
+            resolve(text)
+        assert "worktree add" in (caught.value.hint or "")
+    assert resolve("git@host.example:a/b").kind == "git"
+    assert resolve("other/repo@v1").ref == "v1"
+
+
 @pytest.mark.parametrize(
     "text",
     [

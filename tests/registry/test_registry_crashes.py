@@ -32,7 +32,7 @@ def _whole(registry: Registry, skill_id: str, expected: set[str]) -> str | None:
     current = versions.current(skill_id)
     assert skill.current_version == current
     assert skill.active == (current is not None)
-    assert [path.name for path in registry.work.folder.iterdir()] == ["gate"]
+    assert [path.name for path in registry.operations.folder.iterdir()] == ["gate"]
     recorded = {version.version: version for version in registry.versions(skill_id)}
     for name in versions.names(skill_id):
         digest = tree_digest(versions.path(skill_id, name))

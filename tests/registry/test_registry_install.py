@@ -294,7 +294,7 @@ def test_nothing_is_left_of_a_refused_install(registry: Registry, write: Any, tm
     for source in (str(broken), str(tmp_path)):
         with pytest.raises(SkillyardError):
             registry.install(source)
-    assert [path.name for path in registry.work.folder.iterdir()] == ["gate"]
+    assert [path.name for path in registry.operations.folder.iterdir()] == ["gate"]
     assert [log.status for log in registry.history()] == ["failed", "failed"]
 
 
@@ -307,3 +307,13 @@ def test_a_step_that_failed_is_timed_too(registry: Registry, write: Any) -> None
     assert (log.status, log.step) == ("failed", "consent")
     assert log.steps[-1]["name"] == "consent"
     assert all(isinstance(step["duration_ms"], int) for step in log.steps)
+
+
+def test_the_time_of_one_of_many_holds_no_other_ones_turn(registry: Registry, write: Any, tmp_path: Path) -> None:
+    for number in range(6):
+        folder = tmp_path / "many" / f"s{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: s{number}\ndescription: One of many. Use it.\n---\n")
+    registry.install(str(tmp_path / "many"))
+    for log in registry.history():
+        assert log.duration_ms == sum(int(str(step["duration_ms"])) for step in log.steps)

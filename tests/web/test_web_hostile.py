@@ -35,9 +35,11 @@ _SCRIPT = f"""import sys
 HARM = {json.dumps(_HARM)}.encode().decode("unicode_escape")
 def execute(parameters, context=None, config=None):
     print(HARM); print(HARM, file=sys.stderr)
-    step = {{"stepId": HARM, "stepName": HARM, "duration": 1, "input": {{HARM: HARM}}, "output": [{{HARM: HARM}}], "error": HARM}}
+    told = {{"input": {{HARM: HARM}}, "output": [{{HARM: HARM}}], "error": HARM}}
+    step = {{"stepId": HARM, "stepName": HARM, "duration": 1, **told}}
     picture = "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+"
-    return {{"status": "success", "message": HARM, "output": {{HARM: [{{HARM: HARM}}], "picture": picture}}, "intermediateSteps": [step]}}
+    output = {{HARM: [{{HARM: HARM}}], "picture": picture}}
+    return {{"status": "success", "message": HARM, "output": output, "intermediateSteps": [step]}}
 """
 
 

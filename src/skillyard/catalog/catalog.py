@@ -76,6 +76,7 @@ class Catalog:
         self._scanned = state
         self._overlays = overlays
         self._state = _overlaid(state, overlays)
+        self._asked: tuple[tuple[Skill, ...], dict[str, Skill]] = ((), {})  # what was last looked up in, by id
 
     @classmethod
     def discover(
@@ -169,9 +170,16 @@ class Catalog:
             SkillNotFound: nothing fits; `details["candidates"]` lists ids of near names.
             AmbiguousSkill: several fit; `details["candidates"]` lists their ids.
         """
-        from skillyard.catalog.lookup import find_skill
+        from skillyard.catalog.lookup import by_id, find_skill
 
-        return find_skill(self._state.all(), name_or_id)
+        skills = self._state.all()
+        asked, index = self._asked
+        if asked is skills:  # who asks again asks often: from now on an id costs one look
+            index = index or by_id(skills)
+            if (found := index.get(name_or_id.strip())) is not None:
+                return found
+        self._asked = (skills, index if asked is skills else {})
+        return find_skill(skills, name_or_id)
 
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""

@@ -51,8 +51,9 @@ class Configuration(NamedTuple):
     keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is the
     user's table of the HTTP service, whose keys the server room knows. `scan` and
     `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room knows their keys.
-    `database_url`, `package_store` and `private_hosts` (packages may come from addresses that are not public) are the user's
-    own: a project may not say where records and packages go. `file` is None when no project file was found.
+    `database_url`, `package_store`, `kept_versions` (of a skill, on the disk) and `private_hosts` (packages may come from
+    addresses that are not public) are the user's own: a project may not say where records and packages go.
+    `file` is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -68,6 +69,7 @@ class Configuration(NamedTuple):
     server: Mapping[str, object] = _EMPTY
     database_url: str | None = None
     package_store: str | None = None
+    kept_versions: int = 5
     private_hosts: bool = False
     file: str | None = None
     user_paths: tuple[str, ...] = ()
@@ -207,7 +209,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
     skills = reader.table(values, "skills", ("paths", "allow-external-paths", "prompt-section", "profile"))
     permissions = reader.table(values, "permissions", ("match", "skills"))
     tools = reader.table(values, "tools", ("allowed-tools",))
-    packages = reader.table(values, "packages", ("store", "private-hosts"))
+    packages = reader.table(values, "packages", ("store", "private-hosts", "keep"))
     match = reader.word(permissions, "permissions.match", get_args(PermissionMatch), base.permission_match)
     mode = reader.word(tools, "tools.allowed-tools", get_args(AllowedToolsMode), base.allowed_tools)
     profile = reader.word(skills, "skills.profile", get_args(_Profile), base.profile)
@@ -225,6 +227,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         scan=MappingProxyType(reader.table(values, "scan", None)),
         database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
         package_store=reader.text(packages, "packages.store", base.package_store),
+        kept_versions=reader.count(packages, "packages.keep", base.kept_versions),
         private_hosts=reader.flag(packages, "packages.private-hosts", base.private_hosts),
     )
 
@@ -277,6 +280,12 @@ class _Reader:
         value = table.get(_last(key), default)
         if not isinstance(value, bool):
             raise self.wrong(key, "true or false", value)
+        return value
+
+    def count(self, table: _Table, key: str, default: int) -> int:
+        value = table.get(_last(key), default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise self.wrong(key, "a whole number above 0", value)
         return value
 
     def word(self, table: _Table, key: str, words: tuple[str, ...], default: str) -> str:

@@ -11,7 +11,7 @@ from skillyard.text import nearest
 if TYPE_CHECKING:
     from skillyard.catalog.model import Skill
 
-__all__ = ["find_skill"]
+__all__ = ["by_id", "find_skill"]
 
 _SHORTEST_PART: Final = 2
 _Test = Callable[["Skill", str], bool]
@@ -42,6 +42,12 @@ def find_skill(skills: Sequence[Skill], wanted: str) -> Skill:
         if matches := [skill for skill in skills if fits(skill, wanted)]:
             return _only(matches, wanted)
     raise _not_found(skills, wanted)
+
+
+def by_id(skills: Sequence[Skill]) -> dict[str, Skill]:
+    """The skills by their id; an id that two have is left out."""
+    index = {skill.id: skill for skill in skills}
+    return index if len(index) == len(skills) else {}
 
 
 def folder_name(skill: Skill) -> str:

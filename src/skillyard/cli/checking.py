@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import UsageProblem
+from skillyard.cli.failures import existing
 from skillyard.cli.opening import discover
 from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
@@ -79,9 +79,7 @@ def _sorted_paths(paths: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Files that no catalog would find, and folders: the absolute path of each and how it was written."""
     drafts, folders = [], {}
     for path in paths:
-        if not os.path.lexists(path):
-            raise UsageProblem(f"there is nothing at {path}", hint="give a SKILL.md, a skill's folder or a folder of skills")
-        written = Path(path)
+        written = Path(existing(path, hint="give a SKILL.md, a skill's folder or a folder of skills"))
         if written.is_dir():
             folders[os.path.abspath(path)] = path  # noqa: PTH100 # links stay as they were written
         elif written.name.lower() == "skill.md":

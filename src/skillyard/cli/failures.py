@@ -19,6 +19,7 @@ __all__ = [
     "USAGE",
     "UsageProblem",
     "describe_failure",
+    "existing",
     "exit_code",
     "given_roots",
     "with_roots",
@@ -40,6 +41,17 @@ class UsageProblem(InvalidInput):
     """The command line itself cannot be understood."""
 
     code = "usage"
+
+
+def existing(path: str, *, hint: str = "check the path") -> str:
+    """A path of the command line that must be there.
+
+    Raises:
+        UsageProblem: nothing is.
+    """
+    if not os.path.lexists(path):
+        raise UsageProblem(f"there is nothing at {path}", hint=hint)
+    return path
 
 
 def given_roots(argv: Sequence[str]) -> list[str]:

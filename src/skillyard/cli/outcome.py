@@ -27,7 +27,7 @@ def draw_run(screen: Screen, name: str, run: Run) -> None:
         screen.line(f"{run.error.code}: {run.error.message.partition(chr(10))[0]}", indent=2)
     if run.output is not None:
         screen.heading("Output")
-        screen.line(run.output if isinstance(run.output, str) else pretty(run.output), indent=2)
+        screen.text(run.output if isinstance(run.output, str) else pretty(run.output), indent=2)
     if run.steps:
         screen.heading("Steps")
         screen.table(
@@ -87,7 +87,7 @@ def _draw_log(screen: Screen, run: Run) -> None:
         lines = text.strip().splitlines()
         if lines:
             screen.heading(title if len(lines) <= _LOG_LINES else f"{title} (the last {_LOG_LINES} of {len(lines)} lines)")
-            screen.line("\n".join(lines[-_LOG_LINES:]), indent=2)
+            screen.text("\n".join(lines[-_LOG_LINES:]), indent=2)
 
 
 def pretty(value: object, indent: int = 0) -> str:

@@ -88,7 +88,11 @@ class Screen:
         sys.stdout.buffer.write(data)
 
     def line(self, text: str = "", *, style: str = "", indent: int = 0) -> None:
-        """Write one paragraph for people; an indented one keeps its indent when a terminal wraps it."""
+        """Write one line for people, whatever is in it: a name with a line break begins no line of its own."""
+        self.text(sanitize(text).replace("\n", " "), style=style, indent=indent)
+
+    def text(self, text: str, *, style: str = "", indent: int = 0) -> None:
+        """Write a text of several lines for people; an indented one keeps its indent when a terminal wraps it."""
         text = sanitize(text)
         if not (self.is_terminal and indent):
             self._write_lines(" " * indent + self._colored(line, STYLES.get(style, style)) for line in text.split("\n"))
@@ -173,7 +177,7 @@ class Screen:
         return self._colored(cell, STYLES.get(cell.rstrip(), ""))
 
     def _colored(self, text: str, style: str) -> str:
-        if not (style and self.color and self.is_terminal):
+        if style not in _CODES or not (self.color and self.is_terminal):
             return text
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 

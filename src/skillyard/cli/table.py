@@ -55,6 +55,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "agents": Command("agents", GROUPS[2], "agents: prompt, model and skills under a name, and what each is told"),
         "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": Command("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
+        "chat": Command("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
+        "trail": Command("trail", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": Command("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
         "worker": Command("worker", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
@@ -63,6 +65,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "organisations": Command("organisations", GROUPS[3], "who shares the server, each with skills and runs of its own"),
         "audit": Command("audit", GROUPS[3], "who changed what, and who was refused"),
         "db": Command("db", GROUPS[3], "where the records are; bring their tables, or what they say of the disk, up to date"),
+        "backup": Command("backup", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
+        "restore": Command("restore", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
         "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),
     }
 )

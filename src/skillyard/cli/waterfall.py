@@ -35,18 +35,18 @@ def draw_record(screen: Screen, record: RunRecord) -> None:
         draw_steps(screen, record.steps)
     if record.output is not None:
         screen.heading("Output")
-        screen.line(record.output if isinstance(record.output, str) else pretty(record.output), indent=2)
+        screen.text(record.output if isinstance(record.output, str) else pretty(record.output), indent=2)
     if record.memory_writes:
         screen.heading("Memories")
         screen.table((_memory(write) for write in record.memory_writes), indent=2)
     if record.warnings:
         screen.heading("Warnings")
-        screen.line("\n".join(single_line(warning) for warning in record.warnings), indent=2)
+        screen.text("\n".join(single_line(warning) for warning in record.warnings), indent=2)
     for title, text in (("Standard error", record.stderr), ("Standard output", record.stdout if record.error_code else "")):
         lines = text.strip().splitlines()
         if lines:
             screen.heading(title if len(lines) <= _LOG_LINES else f"{title} (the last {_LOG_LINES} of {len(lines)} lines)")
-            screen.line("\n".join(lines[-_LOG_LINES:]), indent=2)
+            screen.text("\n".join(lines[-_LOG_LINES:]), indent=2)
     if record.limits:
         screen.heading("Limits")
         screen.table((_limit(limit) for limit in record.limits), indent=2)

@@ -7,8 +7,9 @@ stores what services tell it. It takes half a second to import, so whoever lists
 from __future__ import annotations
 
 from skillyard.database.address import database_url, separate_url, shown_url
+from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
-from skillyard.database.copying import CopiedTable, compare_records, copy_records
+from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
 from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
@@ -36,23 +37,29 @@ __all__ = [
     "api_keys",
     "api_sessions",
     "approvals",
+    "attachments",
     "audit_events",
     "compare_records",
+    "conversations",
     "copy_records",
     "database_url",
     "handovers",
+    "has_records",
     "insert_or_update",
     "install_logs",
     "make_schema",
     "memories",
     "memory_tags",
     "organisations",
+    "replace_records",
     "runs",
     "separate_url",
     "shown_url",
     "skill_definitions",
     "skill_versions",
     "steps",
+    "trail",
+    "turns",
     "with_any_word",
     "worker_pools",
     "workers",

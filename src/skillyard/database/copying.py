@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import delete, func, insert, select, tuple_
 
-from skillyard.database.dialects import continue_numbers, insert_if_new
+from skillyard.database.dialects import continue_numbers, insert_if_new, see_one_moment
 from skillyard.database.tables import METADATA, handovers, worker_pools, workers
 from skillyard.errors import InvalidInput
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from skillyard.database.connection import Database
 
-__all__ = ["CopiedTable", "compare_records", "copy_records"]
+__all__ = ["CopiedTable", "compare_records", "copy_records", "has_records", "replace_records"]
 
 _TRANSIENT: Final = (handovers, worker_pools, workers)
 _ROWS: Final = 500
@@ -86,6 +86,37 @@ def compare_records(source: Database, target: Database) -> tuple[CopiedTable, ..
                 rows, new = rows + len(batch), new + len(batch) - there
         done.append(CopiedTable(table.name, rows, new, _count(target, table) - rows + new))
     return tuple(done)
+
+
+def replace_records(source: Database, target: Database) -> int:
+    """Let `target` hold what `source` holds at one moment, and nothing else; gives the number of rows.
+
+    It is one transaction: whoever kills it finds the old records. `source` may be written to meanwhile.
+
+    Raises:
+        DatabaseUnavailable: one of the two cannot be used.
+    """
+    count = 0
+    with source.read() as reading, target.write() as writing:
+        see_one_moment(reading)
+        for table in reversed(METADATA.sorted_tables):
+            writing.execute(delete(table))
+        for table in _tables():
+            with closing(_batches(reading, table)) as batches:
+                for batch in batches:
+                    writing.execute(insert(table), [dict(row) for row in batch])
+                    count += len(batch)
+            continue_numbers(writing, table)
+    return count
+
+
+def has_records(database: Database) -> bool:
+    """Whether there is anything that `replace_records` would take away.
+
+    Raises:
+        DatabaseUnavailable: the database cannot be used.
+    """
+    return any(_count(database, table) for table in _tables())
 
 
 def _tables() -> list[Table]:

@@ -29,6 +29,7 @@ __all__ = [
     "make_schema",
     "one_at_a_time",
     "schema_url",
+    "see_one_moment",
     "with_any_word",
 ]
 
@@ -162,6 +163,12 @@ def continue_numbers(connection: Connection, table: Table) -> None:
     highest = connection.execute(select(func.max(number))).scalar()
     if sequence and highest:
         connection.execute(select(func.setval(sequence, highest)))
+
+
+def see_one_moment(connection: Connection) -> None:
+    """Let everything this transaction reads be as it is now; to be said before it reads. SQLite does that by itself."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
 
 
 def announce(connection: Connection, channel: str, message: str) -> None:

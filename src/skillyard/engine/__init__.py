@@ -15,7 +15,7 @@ from skillyard.engine.pools import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
 from skillyard.engine.record import FINAL, RunRecord, RunState
 from skillyard.engine.records import Records
-from skillyard.engine.tracing import flush_spans
+from skillyard.engine.tracing import flush_spans, hear_runs
 
 if TYPE_CHECKING:
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
@@ -37,6 +37,7 @@ __all__ = [
     "Worker",
     "WorkerInfo",
     "flush_spans",
+    "hear_runs",
 ]
 
 _LATER = {"PoolInfo": "roster", "Roster": "roster", "WorkerInfo": "roster", "Worker": "worker"}  # they need the database

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
@@ -18,6 +18,7 @@ from skillyard.engine.plain import plain, recordable, tail
 from skillyard.engine.record import RunRecord, RunState
 from skillyard.errors import DatabaseUnavailable, ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
+from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
@@ -66,7 +67,7 @@ class Journal:
         Raises:
             ExecutionProblem, DatabaseUnavailable: as `queue`.
         """
-        now = _now()
+        now = utc_now()
         ended = {"state": "succeeded", "started_at": now, "finished_at": now}
         self._write(beginning(record) | _ending(run) | ended, known=known)
 
@@ -74,11 +75,11 @@ class Journal:
         """Note that a queued run starts; False when it has ended meanwhile and must not."""
         changed = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
         with self._database.write() as connection:
-            return connection.execute(changed.values(state="running", started_at=_now())).rowcount == 1
+            return connection.execute(changed.values(state="running", started_at=utc_now())).rowcount == 1
 
     def finish(self, run: Run, *, keep_s: int = 0) -> bool:
         """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds."""
-        now = _now()
+        now = utc_now()
         values = _ending(run) | {
             "state": "succeeded" if run.ok else "failed",
             "finished_at": now,
@@ -88,7 +89,7 @@ class Journal:
 
     def stop(self, run_id: str, state: RunState, error: RunError) -> bool:
         """Note that a run ended without a result; False when it had ended already."""
-        values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": _now()}
+        values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": utc_now()}
         return self._end(run_id, values, ())
 
     def note_memories(self, run_id: str, writes: Collection[Mapping[str, object]], warnings: Collection[str]) -> None:
@@ -170,7 +171,7 @@ class Journal:
         """The newest result that is kept under that key and still holds."""
         query = (
             select(runs)
-            .where(runs.c.cache_key == cache_key, runs.c.expires_at > _now(), runs.c.state == "succeeded")
+            .where(runs.c.cache_key == cache_key, runs.c.expires_at > utc_now(), runs.c.state == "succeeded")
             .order_by(runs.c.finished_at.desc())
             .limit(1)
         )
@@ -230,10 +231,6 @@ def _wanted(
     if since is not None:
         conditions.append(runs.c.created_at >= since)
     return conditions
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _is_gone(row: Row[Any]) -> bool:

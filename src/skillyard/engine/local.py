@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from skillyard.engine.carrying import Carrier
@@ -44,15 +45,14 @@ class LocalEngine(Carrier):
 
     def through(self, runner: Runner) -> LocalEngine:
         """This engine with another runner: the same records and turns."""
-        return self._like(runner, self._records, self._memory)
+        engine = copy(self)
+        engine._runner = runner
+        return engine
 
     def unrecorded(self) -> LocalEngine:
         """This engine without its records and memory: the same runner and turns."""
-        return self._like(self._runner, None, None)
-
-    def _like(self, runner: Runner, records: Records | None, memory: MemoryService | None) -> LocalEngine:
-        engine = LocalEngine(runner, records, memory=memory, slots=self._slots)
-        engine._working = self._working
+        engine = copy(self)
+        engine._records = engine._memory = None
         return engine
 
     def can_run(self, skill: Skill) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PoolEngine"]
 
+_STAYS: Final = "files and command lines of this machine cannot go to a worker pool"
 _UNRECORDED: Final = "a run that is not recorded cannot go to a worker pool"
 
 
@@ -41,18 +43,16 @@ class PoolEngine(Carrier):
 
     def through(self, runner: Runner) -> PoolEngine:
         """This engine with another runner for what works here; the time that it allows also holds for the workers."""
-        engine = self._like(self._local.through(runner), self._records)
+        engine = copy(self)
+        engine._local = self._local.through(runner)
         if isinstance(runner, Executor):
             engine._timeout_ms = min(runner.timeout_ms, LONGEST_MS)
         return engine
 
     def unrecorded(self) -> PoolEngine:
         """This engine without its records: everything works here."""
-        return self._like(self._local.unrecorded(), None)
-
-    def _like(self, local: LocalEngine, records: Records | None) -> PoolEngine:
-        engine = PoolEngine(local, records)
-        engine._working, engine._reach, engine._timeout_ms = self._working, self._reach, self._timeout_ms
+        engine = copy(self)
+        engine._local, engine._records = self._local.unrecorded(), None
         return engine
 
     def can_run(self, skill: Skill) -> bool:
@@ -66,7 +66,7 @@ class PoolEngine(Carrier):
         pool = pool_of(call.skill)
         if pool is None:
             return super()._queued(call, journal)
-        reason = self._problem(pool, journal)
+        reason = _STAYS if call.stays else self._problem(pool, journal)
         if reason is not None or self._reach is None:
             return super()._queued(replace(call, unavailable=reason), journal)
         call = replace(call, pool=pool, digest=call.digest or call.skill.digest())

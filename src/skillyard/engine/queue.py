@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.engine.record import RunRecord
 
-__all__ = ["TASK", "Place", "RunQueue", "name_problem", "queue_problem"]
+__all__ = ["Place", "RunQueue", "name_problem", "queue_problem"]
 
-TASK: Final = "skillyard.run"
+_TASK: Final = "skillyard.run"
 _LONGEST_NAME: Final = 100
 _LOCK: Final = 0x534B594451  # any number that is always the same: who makes the tables of the queue
 _ADDRESS: Final = (
@@ -88,7 +88,7 @@ class RunQueue:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             if connection.execute(select(func.to_regclass("procrastinate_jobs"))).scalar() is None:
                 connection.exec_driver_sql(SchemaManager.get_schema().replace("%", "%%"))
-            connection.execute(text(_FORGET), {"task": TASK})
+            connection.execute(text(_FORGET), {"task": _TASK})
 
     def receiver(self, work: Callable[[str], Awaitable[None]]) -> App:
         """What a worker runs: procrastinate's application, with `work` called for the id of each run."""
@@ -96,7 +96,7 @@ class RunQueue:
 
         app = App(connector=PsycopgConnector(conninfo=self._database.conninfo, min_size=1, max_size=4))
 
-        @app.task(name=TASK)
+        @app.task(name=_TASK)
         async def carry(run_id: str) -> None:
             await work(run_id)
 
@@ -162,4 +162,4 @@ class RunQueue:
         if self._sender is None:
             self._sender = App(connector=SyncPsycopgConnector())
         raw = connection.connection.driver_connection
-        self._sender.configure_task(TASK, queue=pool, connection=raw).defer(run_id=run_id)
+        self._sender.configure_task(_TASK, queue=pool, connection=raw).defer(run_id=run_id)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from skillyard.execution import StepTrace
+from skillyard.times import utc_text
 
 __all__ = ["FINAL", "RunRecord", "RunState"]
 
@@ -96,4 +97,4 @@ class RunRecord:
 
 
 def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if moment is None else utc_text(moment)

@@ -17,6 +17,7 @@ from sqlalchemy import delete, func, insert, select, update
 from skillyard.database import handovers, runs, worker_pools, workers
 from skillyard.engine.owner import Owner
 from skillyard.engine.queue import queue_problem
+from skillyard.times import utc_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
@@ -57,8 +58,8 @@ class WorkerInfo:
             "concurrency": self.concurrency,
             "state": self.state,
             "running": list(self.running),
-            "started_at": _text(self.started_at),
-            "seen_at": _text(self.seen_at),
+            "started_at": utc_text(self.started_at),
+            "seen_at": utc_text(self.seen_at),
         }
 
     @property
@@ -198,10 +199,6 @@ def _worker(row: Row[Any], pools: tuple[str, ...], running: tuple[str, ...]) -> 
         seen_at=row.seen_at,
         running=running,
     )
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def worker_id() -> str:

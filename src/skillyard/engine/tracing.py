@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry, where the program that uses Skillyard has loaded it.
+"""Spans for OpenTelemetry, where the program that uses Skillyard has loaded it, and the word to who counts runs.
 
 Nothing is imported for this: without OpenTelemetry, or with it unconfigured, a run costs a dictionary look-up more. Names of
 spans are constants; skills and steps are attributes, cut and counted, so that a model that makes up names floods no label.
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skillyard.execution import Run
 
-__all__ = ["Names", "flush_spans", "trace_run"]
+__all__ = ["Names", "flush_spans", "hear_runs", "trace_run"]
 
 _MODULE: Final = "opentelemetry.trace"
 _SCOPE: Final = "skillyard"
@@ -43,6 +45,18 @@ class Names:
 
 
 _skills: Final = Names()
+_hearing: Final[dict[object, Callable[[Run], object]]] = {}
+
+
+def hear_runs(told: Callable[[Run], object]) -> Callable[[], None]:
+    """Let `told` hear of every run that ends in this process, whoever asked for it; gives what ends that."""
+    mine = object()
+    _hearing[mine] = told
+
+    def stop() -> None:
+        _hearing.pop(mine, None)
+
+    return stop
 
 
 def trace_run(run: Run, *, asked_ns: int, turn_ns: int, ended_ns: int) -> None:
@@ -50,6 +64,8 @@ def trace_run(run: Run, *, asked_ns: int, turn_ns: int, ended_ns: int) -> None:
 
     Times are nanoseconds since the epoch: when it was asked for, when it had its turn, when it ended.
     """
+    for told in tuple(_hearing.values()):
+        told(run)
     trace: Any = sys.modules.get(_MODULE)
     if trace is None:
         return

@@ -19,6 +19,7 @@ from skillyard.execution.grants import Grants, MissingGrant
 from skillyard.execution.kinds import Answer, KindUnavailable, failed
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
 from skillyard.execution.service import timeout_of
+from skillyard.plain_json import read_json
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -175,7 +176,6 @@ def _output(result: CallToolResult) -> object:
         return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     text = "\n".join(texts)
     try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
+        return read_json(text)
+    except ValueError:
         return text or None
-    return value

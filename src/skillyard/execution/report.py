@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from skillyard.execution.call import Call
@@ -13,6 +12,7 @@ from skillyard.execution.outcome import Outcome
 from skillyard.execution.run import Run, RunError
 from skillyard.execution.schema import UnusableSchema, schema_problems
 from skillyard.execution.steps import read_steps
+from skillyard.plain_json import read_json
 from skillyard.sandbox import Result, Status
 
 __all__ = ["answer_of", "answered", "finished"]
@@ -38,13 +38,9 @@ def answer_of(result: Result) -> object:
     if not text:
         return None
     try:
-        return json.loads(text, parse_constant=_not_json)
-    except (ValueError, RecursionError):
+        return read_json(text)
+    except ValueError:
         return text
-
-
-def _not_json(name: str) -> object:
-    raise ValueError(name)
 
 
 def finished(call: Call, outcome: Outcome, result: Result | None) -> Run:
@@ -85,6 +81,7 @@ def _with_process(run: Run, result: Result) -> Run:
         duration_ms=result.duration_ms,
         interpreter=result.interpreter,
         contacts=result.contacts,
+        files=result.files,
     )
 
 

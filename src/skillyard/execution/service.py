@@ -19,6 +19,7 @@ from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.grants import Grants, MissingGrant
 from skillyard.execution.kinds import Answer, KindUnavailable, failed
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
+from skillyard.plain_json import read_json
 from skillyard.sandbox import guarded_request
 from skillyard.sandbox.hosts import ANY_HOST, MalformedHost, permits, read_rules
 from skillyard.sandbox.network.guarded import read_destination
@@ -200,14 +201,9 @@ def _read(body: bytes) -> object:
     if not body.strip():
         return None
     try:
-        value: object = json.loads(body.decode("utf-8-sig"), parse_constant=_not_json)
-    except (ValueError, RecursionError):
+        return read_json(body.decode("utf-8-sig"))
+    except ValueError:
         return body
-    return value
-
-
-def _not_json(name: str) -> object:
-    raise ValueError(name)
 
 
 def _outcome(value: object, body: bytes, content_type: str) -> Outcome:

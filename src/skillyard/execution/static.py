@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
 from skillyard.errors import NotExecutable
 from skillyard.paths import read_inside
+from skillyard.plain_json import read_json
 
 __all__ = ["has_data", "read_static"]
 
@@ -42,9 +42,6 @@ def read_static(directory: str, config: Mapping[str, object]) -> object:
     data = read_inside(directory, path, limit=_LIMIT)
     try:
         text = data.decode("utf-8-sig")
-        if config.get("format", "json") == "text":
-            return text
-        value: object = json.loads(text)
+        return text if config.get("format", "json") == "text" else read_json(text)
     except ValueError as error:
         raise NotExecutable(f"{path!r} cannot be read: {error}", hint="use UTF-8 JSON, or set config.format to text") from None
-    return value

@@ -6,7 +6,7 @@ from skillyard.interop.clients import CLIENTS, Client, Loading, check_clients
 from skillyard.interop.converting import FORMATS, Converted, PackageFormatName, convert
 from skillyard.interop.inference import infer_category, infer_entry, infer_tags
 from skillyard.interop.manifest import MANIFEST_FIELDS, Problem, manifest_problems, manifest_version, validate_manifest
-from skillyard.interop.migration import MigrationReport, MigrationResult, migrate_skills, validate_skills
+from skillyard.interop.migration import migrate_skills, validate_skills
 from skillyard.interop.originals import ORIGINALS_FILE
 from skillyard.interop.protocols import (
     SHARED_FIELDS,
@@ -17,7 +17,8 @@ from skillyard.interop.protocols import (
     convert_semibot_to_anthropic,
     convert_semibot_to_codex,
 )
-from skillyard.interop.script import report_lines
+from skillyard.interop.report import MigrationReport, MigrationResult
+from skillyard.interop.script import closing_line, report_lines
 from skillyard.interop.structure import (
     Compatibility,
     PackageCheck,
@@ -50,6 +51,7 @@ __all__ = [
     "check_clients",
     "check_package",
     "check_protocol_compatibility",
+    "closing_line",
     "convert",
     "convert_anthropic_to_codex",
     "convert_anthropic_to_semibot",

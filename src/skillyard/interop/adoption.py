@@ -25,7 +25,7 @@ from skillyard.interop.foreign_files import (
     read_foreign,
     rules,
 )
-from skillyard.interop.migration import MigrationReport, MigrationResult
+from skillyard.interop.report import MigrationReport, MigrationResult
 from skillyard.paths import real_path
 from skillyard.text import shorten, single_line
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from skillyard.document import Section, new_document
 
-__all__ = ["ORDER", "REQUIRED", "canonical_fields", "canonical_text", "missing_headings"]
+__all__ = ["REQUIRED", "canonical_fields", "canonical_text", "missing_headings"]
 
-ORDER: Final = (
+_ORDER: Final = (
     "name", "display_name", "description", "version", "type", "domain", "category", "keywords", "tags", "capabilities",
     "triggers", "input_schema", "output_schema", "security", "resources", "cacheable", "ttl", "protocol", "permissions", "abp",
     "config",
@@ -27,6 +27,8 @@ _WRITTEN: Final = {
     "disable_model_invocation": "disable-model-invocation", "user_invocable": "user-invocable",
 }  # fmt: skip
 _OPEN: Final[Mapping[str, object]] = {"type": "object", "properties": {}, "additionalProperties": True}
+_ANYTHING: Final[Mapping[str, object]] = {"properties": {}, "additionalProperties": True}
+"""What a skill gives that does not say: an object of any kind, or the text that its script prints."""
 _TIMEOUT_MS: Final = 3000
 _MEMORY_MB: Final = 128
 _FILESYSTEMS: Final = {"read": "read-only", "readonly": "read-only", "write": "read-write", "readwrite": "read-write"}
@@ -57,7 +59,7 @@ def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | 
         "domain": fields.get("domain") or "general",
         "triggers": _triggers(fields, shown, keywords),
         "input_schema": fields.get("input_schema") or _OPEN,
-        "output_schema": fields.get("output_schema") or _OPEN,
+        "output_schema": fields.get("output_schema") or _ANYTHING,
         "security": _security(fields),
         "resources": _resources(fields, entry),
     }
@@ -65,8 +67,8 @@ def canonical_fields(fields: Mapping[str, object], *, folder: str, entry: str | 
         filled[name_of_list] = _words(fields.get(name_of_list)) or keywords
     if displaced := _displaced(fields, entry):
         filled["metadata"] = {**_mapping(fields.get("metadata")), "legacy": displaced}
-    known = {key: filled[key] for key in ORDER if filled.get(key) not in (None, "", [])}
-    return known | {key: value for key, value in filled.items() if key not in ORDER}
+    known = {key: filled[key] for key in _ORDER if filled.get(key) not in (None, "", [])}
+    return known | {key: value for key, value in filled.items() if key not in _ORDER}
 
 
 def canonical_text(fields: Mapping[str, object], body: str) -> str:

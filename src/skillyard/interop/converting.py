@@ -1,26 +1,34 @@
 """Skills from one format into another: each into a folder of its own, or all of them into a plugin or a marketplace.
 
-Nothing of the source is changed. A target is made beside its place and moved there in one step.
+Nothing of the source is changed. Everything is made beside its place first, and then each folder is moved there in one step:
+whoever ends this in between finds every folder as it was or as it shall be.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from skillyard.document import parse_document
-from skillyard.errors import InvalidInput, SkillExists
-from skillyard.interop.manifest import manifest_version
-from skillyard.interop.originals import Envelope, Originals
+from skillyard.errors import InvalidInput, InvalidManifest, SkillExists
+from skillyard.files import locked_scratch, move_folder
+from skillyard.interop.originals import CarriedFile, Envelope, Originals
 from skillyard.interop.reshaping import SKILL_FORMATS, SkillFormat, format_of_skill, reshape
-from skillyard.packages import FoundSkill, choose_skills, extract, find_skills, pack
-from skillyard.paths import read_inside, slug
+from skillyard.interop.wrapping import (
+    DESCRIBED_IN,
+    WRAPPINGS,
+    Group,
+    Wrapping,
+    described,
+    groups,
+    name_in,
+    needless,
+    other_files,
+)
+from skillyard.packages import IGNORED, FoundSkill, choose_skills, copy_tree, extract, find_skills
+from skillyard.paths import slug
 
 __all__ = ["FORMATS", "Converted", "PackageFormatName", "convert"]
 
@@ -28,11 +36,7 @@ PackageFormatName = Literal[
     "agent-skills", "anthropic", "codex", "semibot", "apexbridge", "claude-plugin", "claude-marketplace"
 ]
 FORMATS: Final[tuple[PackageFormatName, ...]] = get_args(PackageFormatName)
-_AROUND: Final[Mapping[PackageFormatName, str]] = {
-    "claude-plugin": ".claude-plugin/plugin.json",
-    "claude-marketplace": ".claude-plugin/marketplace.json",
-}
-_CARRIED: Final = 256 * 1024  # bytes of a plugin's other files that are carried along
+_SCRATCH: Final = ".converting-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,17 @@ class Converted:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A folder that is ready, before it is moved to its place under the name `name`."""
+
+    folder: Path
+    name: str
+    skills: tuple[str, ...]
+    before: str
+    notes: tuple[str, ...]
+
+
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -69,145 +84,196 @@ def convert(
     Raises:
         NoSkillInside: there is none, or none of a name in `skills`.
         SkillExists: a folder is there already, and `force` does not say to replace it.
+        InvalidSkill: the front matter of one cannot be read.
         InvalidManifest: a manifest cannot be understood.
-        ArchiveRefused: the archive breaks a rule.
+        ArchiveRefused: the archive, or a folder, breaks a rule of packages.
     """
     place = Path(source)
     if not place.exists():
         raise InvalidInput(f"there is no {place}", hint="name the folder of a skill, a plugin, or an archive")
-    Path(target).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".converting-", dir=target) as scratch:
-        tree = place if place.is_dir() else extract(place, scratch).tree
-        found = choose_skills(find_skills(tree), skills)
-        around = _around(tree, found)
+    out = Path(target)
+    out.mkdir(parents=True, exist_ok=True)
+    with locked_scratch(out, _SCRATCH) as scratch:
+        made = list(_unique(_made(place, out, to, skills, Path(scratch))))
+        if not force and (there := next((out / one.name for one in made if os.path.lexists(out / one.name)), None)):
+            raise SkillExists(f"{there} is there already", hint="choose another folder with --out, or replace it with --force")
+        for one in made:
+            move_folder(one.folder, out / one.name)
+    return tuple(Converted(out / one.name, one.skills, one.before, to, one.notes) for one in made)
+
+
+def _made(place: Path, out: Path, to: PackageFormatName, skills: Sequence[str], scratch: Path) -> Iterator[_Made]:
+    tree = (place if place.is_dir() else extract(place, scratch).tree).resolve()
+    name = tree.name if place.is_dir() else place.name.partition(".")[0]
+    found = [skill for skill in find_skills(tree) if not _is_written_here(skill, tree, out.resolve())]
+    for group in groups(tree, name, choose_skills(found, skills), found, out.resolve()):
         if to in SKILL_FORMATS:
-            done = [_one(skill, Path(target), to, Path(scratch), around, force=force) for skill in found]
-            return tuple(done)
-        return (_together(found, Path(target), to, Path(scratch), tree, force=force),)
+            yield from _apart(group, to, scratch)
+        elif to in WRAPPINGS:
+            here = group.formats and not _is_taken_out(group)
+            yield _rewrapped(group, to, scratch) if here else _wrapped(group, to, scratch)
 
 
-def _one(skill: FoundSkill, target: Path, to: SkillFormat, scratch: Path, around: Envelope | None, *, force: bool) -> Converted:
-    folder = _copy(skill, scratch)
-    before = format_of_skill(folder)
-    notes = [*reshape(folder, to)]
-    if around is not None:
-        carried = Originals.read(folder)
-        carried.envelope = Envelope(around.format, skill.path, around.files)
-        carried.write(folder)
-    return Converted(_place(folder, target / _folder_name(skill), force=force), (skill.name,), before, to, tuple(notes))
+def _is_written_here(skill: FoundSkill, tree: Path, out: Path) -> bool:
+    """Whether a skill is what an earlier conversion wrote into a folder of the source, or what one is about to write."""
+    earlier = out != tree and out.is_relative_to(tree) and skill.directory.is_relative_to(out)
+    return earlier or any(part.startswith(_SCRATCH) for part in skill.directory.relative_to(tree).parts)
 
 
-def _together(
-    found: Sequence[FoundSkill], target: Path, to: PackageFormatName, scratch: Path, tree: Path, *, force: bool
-) -> Converted:
-    """A plugin or a marketplace with all the skills: as it was when it is one that they carry, else a new one."""
-    package = scratch / "package"
-    before = format_of_skill(found[0].directory)
-    places = []
-    kept: Envelope | None = None
-    for skill in found:
+def _apart(group: Group, to: SkillFormat, scratch: Path) -> Iterator[_Made]:
+    """Each skill in a folder of its own; each carries the package that it was in."""
+    told: list[str] = []
+    around = other_files(group, told) if group.formats else {}
+    spare = needless(group, to)
+    made = spare is not None and len(group.formats) == 1
+    if spare is not None and not made:
+        around.pop(DESCRIBED_IN[spare], None)
+    for skill in group.skills:
         folder = _copy(skill, scratch)
-        carried = Originals.read(folder)
-        envelope, carried.envelope = carried.envelope, None
+        if spare is not None and group.place(skill) == ".":  # the copy is one of the package too
+            (folder / DESCRIBED_IN[spare]).unlink()
+        before, depth = format_of_skill(folder), len(Originals.read(folder).past)
+        notes = [*reshape(folder, to), *told]
+        if group.formats:
+            _carry(folder, Envelope(group.place(skill), before, around, depth, made or not around))
+        yield _Made(folder, folder.name, (skill.name,), before, tuple(notes))
+
+
+def _carry(folder: Path, envelope: Envelope) -> None:
+    """Note the package in the skill; one that can be made again only when the skill has become something else."""
+    carried = Originals.read(folder)
+    inside = envelope.at == "." and any(one.at == "." for one in carried.envelopes[-1:])  # it is still what it was taken out of
+    if not inside and (not envelope.made or len(carried.past) > envelope.depth):
+        carried.envelopes.append(envelope)
         carried.write(folder)
-        same = envelope is not None and envelope.format == to
-        kept = envelope if same else kept
-        at = envelope.at if same and envelope is not None else ""
-        if not at or (package / at).exists():
-            at = f"skills/{_folder_name(skill)}"
+
+
+def _is_taken_out(group: Group) -> bool:
+    """Whether a package is a skill itself that was converted since."""
+    root = group.skills[0].directory
+    return group.place(group.skills[0]) == "." and any(one.at == "." for one in Originals.read(root).envelopes[-1:])
+
+
+def _rewrapped(group: Group, to: Wrapping, scratch: Path) -> _Made:
+    """A package as another kind of package: every file stays where it is, the JSON file of `to` is there besides."""
+    left: list[str] = []
+
+    def without(path: str, entry: os.DirEntry[str]) -> bool:
+        here = group.root / path
+        if entry.name in IGNORED or entry.name.startswith(_SCRATCH) or entry.is_symlink():
+            if any(here.is_relative_to(skill.directory) for skill in group.skills):
+                return False
+            left.append(path)
+            return True
+        return here in group.others
+
+    package = copy_tree(group.root, scratch, without=without)
+    places = {group.place(skill): package / group.place(skill) for skill in group.skills}
+    if spare := needless(group, to):
+        (package / DESCRIBED_IN[spare]).unlink()
+    notes = [f"left out: {', '.join(left)}"] if left else []
+    return _finished(package, group, to, places, group.formats[0], notes)
+
+
+def _wrapped(group: Group, to: Wrapping, scratch: Path) -> _Made:
+    """Skills in a package: in the one they were taken out of, when they carry one, else in a new one."""
+    folders = [(skill, _copy(skill, scratch)) for skill in group.skills]
+    before = format_of_skill(folders[0][1])
+    carried = [Originals.read(folder).envelopes[-1:] for _, folder in folders]
+    kept = next((one[0] for one in carried if one), None)
+    package = scratch / os.urandom(6).hex()
+    if kept is not None and kept.at == "." and len(folders) == 1:
+        _unwrap(folders[0][1])
+        folders[0][1].rename(package)
+        return _finished(package, group, to, {".": package}, before, [])
+    package.mkdir(0o755)
+    places: dict[str, Path] = {}
+    for (skill, folder), one in zip(folders, carried, strict=True):
+        at = _place_of(skill, places, one[0].at if one and kept is not None and one[0].files == kept.files else "")
+        if one and at == one[0].at:
+            _unwrap(folder)
         (package / at).parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(package / at)
-        places.append(at)
-    files = {_AROUND[to]: _described(to, found, places, tree), **(kept.files if kept is not None else {})}
-    for path, data in files.items():
-        if any(path == at or path.startswith(f"{at}/") for at in places):
-            continue  # what is carried along replaces no file of a skill
-        (package / path).parent.mkdir(parents=True, exist_ok=True)
-        (package / path).write_bytes(data)
-    name = slug(_name_in(files[_AROUND[to]]) or tree.name, "plugin")
-    names = tuple(skill.name for skill in found)
-    back = sorted(kept.files) if kept is not None else []
-    notes = (f"came back with it: {', '.join(back)}",) if back else ()
-    return Converted(_place(package, target / name, force=force), names, before, to, notes)
+        places[at] = folder.rename(package / at)
+    if kept is not None and kept.made and DESCRIBED_IN[to] not in kept.files:  # another kind is made anew, under that name
+        names = [name_in(file.data) for file in kept.files.values() if file is not None]
+        group, kept = replace(group, name=next(filter(None, names), group.name)), None
+    back = _put_around(package, kept.files, places) if kept is not None else []
+    notes = [f"came back with it: {', '.join(back)}"] if back else []
+    return _finished(package, group, to, places, before, notes)
 
 
-def _name_in(data: bytes) -> str:
-    """The name that a plugin.json or marketplace.json gives, empty when it gives none."""
-    try:
-        shape = json.loads(data)
-    except (ValueError, RecursionError):
-        return ""
-    return str(shape.get("name") or "") if isinstance(shape, dict) else ""
+def _unwrap(folder: Path) -> None:
+    """Make of a skill what it was in the package that it carries last, and carry that no longer."""
+    carried = Originals.read(folder)
+    envelope = carried.envelopes.pop()
+    if envelope.skill not in SKILL_FORMATS:
+        raise InvalidManifest(f"nobody knows the format {envelope.skill!r} that the skill had", hint="delete what it carries")
+    carried.write(folder)
+    reshape(folder, envelope.skill)
 
 
-def _described(to: PackageFormatName, found: Sequence[FoundSkill], places: Sequence[str], tree: Path) -> bytes:
-    """The plugin.json or marketplace.json of these skills."""
-    first = parse_document((found[0].directory / "SKILL.md").read_bytes(), directory_name=found[0].directory.name)
-    name = _folder_name(found[0]) if len(found) == 1 else slug(tree.resolve().name, "skills")
-    about = {
-        "name": name,
-        "version": manifest_version(first.metadata.version),
-        "description": first.metadata.description if len(found) == 1 else f"Skills: {', '.join(s.name for s in found)}",
-    }
-    more = {key: value for key in ("license", "homepage", "repository") if (value := getattr(first.metadata, key))}
-    author = {"author": {"name": first.metadata.author}} if first.metadata.author else {}
-    keywords = {"keywords": list(first.metadata.search_words)} if first.metadata.search_words else {}
-    plugin: dict[str, object] = {**about, **author, **more, **keywords}
-    if to == "claude-marketplace":
-        entry = {**plugin, "source": "./", "strict": False, "skills": [f"./{place}" for place in places]}
-        plugin = {"name": name, "owner": {"name": first.metadata.author or name}, "plugins": [entry]}
-    return (json.dumps(plugin, indent=2, ensure_ascii=False) + "\n").encode()
+def _place_of(skill: FoundSkill, taken: Mapping[str, Path], wanted: str) -> str:
+    """Where a skill goes in a package: where it was, else below `skills`; never into the folder of another."""
+    name = _folder_name(skill)
+    numbered = (f"skills/{name}-{number}" for number in range(2, len(taken) + 3))
+    for place in (wanted, f"skills/{name}", *numbered):
+        others = (f"{other}/" for other in taken)
+        if place not in ("", ".") and not any(f"{place}/".startswith(one) or one.startswith(f"{place}/") for one in others):
+            return place
+    raise AssertionError("unreachable")
 
 
-def _around(tree: Path, found: Sequence[FoundSkill]) -> Envelope | None:
-    """The plugin or marketplace that the skills were in, with its other files as far as they are small."""
-    format_ = next((name for name, path in _AROUND.items() if (tree / path).is_file()), None)
-    if format_ is None:
-        return None
-    inside = [skill.directory for skill in found]
-    files: dict[str, bytes] = {}
-    size = 0
-    for path in sorted(tree.rglob("*")):
-        relative = path.relative_to(tree)
-        hidden = any(part.startswith(".") for part in relative.parts if part != ".claude-plugin")
-        if path.is_symlink() or not path.is_file() or hidden or any(path.is_relative_to(folder) for folder in inside):
+def _put_around(package: Path, files: Mapping[str, CarriedFile | None], places: Mapping[str, Path]) -> list[str]:
+    """Write the other files of a package; what is carried along replaces no file of a skill."""
+    written = []
+    for path, file in files.items():
+        if any(f"{path}/".startswith(f"{at}/") or f"{at}/".startswith(f"{path}/") for at in places):
             continue
-        size += path.stat().st_size
-        if size <= _CARRIED or relative.parts[0] == ".claude-plugin":
-            files[relative.as_posix()] = read_inside(tree, relative.as_posix(), limit=_CARRIED)
-    if files == {_AROUND[format_]: _described(format_, found, [skill.path for skill in found], tree)}:
-        return None  # as it would be made again
-    if size > _CARRIED:
-        files = {path: data for path, data in files.items() if path.startswith(".claude-plugin/")}
-    return Envelope(format_, "", files)
+        if file is None:
+            (package / path).mkdir(parents=True, exist_ok=True)
+            continue
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_bytes(file.data)
+        (package / path).chmod(0o755 if file.executable else 0o644)
+        written.append(path)
+    return written
+
+
+def _finished(
+    package: Path, group: Group, to: Wrapping, places: Mapping[str, Path], before: str, notes: Sequence[str]
+) -> _Made:
+    """The package with the JSON file that its kind has, and the name that it says there."""
+    path = package / DESCRIBED_IN[to]
+    there = {at: package / at for at in places}
+    if not path.is_file():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(described(to, package, there, group.name))
+    name = slug(name_in(path.read_bytes()) or group.name, "plugin")
+    return _Made(package, name, tuple(skill.name for skill in group.skills), before, tuple(notes))
+
+
+def _unique(made: Iterator[_Made]) -> Iterator[_Made]:
+    """Each under a name of its own: two skills of one name would be one folder."""
+    names: set[str] = set()
+    for one in made:
+        name = _free(one.name, names)
+        names.add(name)
+        more = () if name == one.name else (f"another one is called {one.name} too: this one is in {name}",)
+        yield _Made(one.folder, name, one.skills, one.before, one.notes + more)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """`name`, or `name-2` and so on when it is taken."""
+    numbered = (f"{name}-{number}" for number in range(2, len(taken) + 3))
+    return next(one for one in (name, *numbered) if one not in taken)
 
 
 def _copy(skill: FoundSkill, scratch: Path) -> Path:
-    """A copy of the skill's folder by the rules of packages: no links, no specials, safe names."""
-    archive = scratch / f"{os.urandom(6).hex()}.zip"
-    pack(skill.directory, archive, whole=True)
-    tree = extract(archive, scratch).tree
+    """A copy of the skill's folder by the rules of packages, under the name that it will have."""
     folder = scratch / os.urandom(6).hex() / _folder_name(skill)
     folder.parent.mkdir()
-    Path(tree).rename(folder)
-    archive.unlink()
-    return folder
+    return copy_tree(skill.directory, scratch).rename(folder)
 
 
 def _folder_name(skill: FoundSkill) -> str:
     return slug(skill.name, skill.skill_id)
-
-
-def _place(folder: Path, target: Path, *, force: bool) -> Path:
-    """Move a finished folder into its place."""
-    if os.path.lexists(target):
-        if not force:
-            raise SkillExists(f"{target} is there already", hint="choose another folder with --out, or replace it with --force")
-        aside = folder.with_name(f"replaced-{os.urandom(6).hex()}")
-        target.rename(aside)
-        folder.rename(target)
-        shutil.rmtree(aside)
-        return target
-    folder.chmod(0o755)
-    folder.rename(target)
-    return target

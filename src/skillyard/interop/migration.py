@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
 from skillyard.interop.canonical import REQUIRED, canonical_fields, canonical_text, missing_headings
 from skillyard.interop.code_moving import move_code
 from skillyard.interop.legacy import METADATA_FILES, LegacySkill, read_legacy
+from skillyard.interop.report import MigrationReport, MigrationResult
 from skillyard.paths import is_inside, read_inside, safe_relative
 
-__all__ = ["FOLDERS", "MigrationReport", "MigrationResult", "migrate_skills", "validate_skills"]
+__all__ = ["FOLDERS", "migrate_skills", "validate_skills"]
 
 FOLDERS: Final = ("scripts", "references", "assets")
 _SCRIPTED: Final = ("direct", "preprocessor")
@@ -33,50 +34,6 @@ _ENTRIES: Final = (
     "scripts/execute.ts", "scripts/main.ts", "scripts/index.ts", "scripts/execute.js", "scripts/execute.py",
     "scripts/execute.sh",
 )  # fmt: skip
-
-Status = Literal["migrated", "validated", "skipped", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationResult:
-    """What became of one skill: `issues` are sentences for people, `details` the files that were or would be written."""
-
-    skill_name: str
-    status: Status
-    issues: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
-    before: str = field(default="", repr=False)
-    after: str = field(default="", repr=False)
-    """SKILL.md before and after, where it changes."""
-
-    def to_dict(self) -> dict[str, object]:
-        """The result in the words of document 000: `{skillName, status, issues?, details?}`."""
-        shape: dict[str, object] = {"skillName": self.skill_name, "status": self.status}
-        if self.issues:
-            shape["issues"] = list(self.issues)
-        if self.details:
-            shape["details"] = list(self.details)
-        return shape
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationReport:
-    """What became of every skill of a folder (row 000-56)."""
-
-    results: tuple[MigrationResult, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether none failed."""
-        return all(result.status != "failed" for result in self.results)
-
-    def to_dict(self) -> dict[str, object]:
-        """`{total, migrated, validated, skipped, failed, results}`."""
-        counts = {status: sum(result.status == status for result in self.results) for status in _STATUSES}
-        return {"total": len(self.results), **counts, "results": [result.to_dict() for result in self.results]}
-
-
-_STATUSES: Final = ("migrated", "validated", "skipped", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +99,9 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
             return MigrationResult(folder.name, "skipped", ("already canonical",))
         if problem := _unusable(plan):
             return MigrationResult(folder.name, "failed", (problem, *plan.issues))
-        details = tuple(_write(plan, backup=backup) if not dry_run else _would(plan, backup=backup))
+        details = tuple(_would(plan, backup=backup))
+        if not dry_run:
+            _write(plan, backup=backup)
     except (FileProblem, OSError) as error:
         reason = error.message if isinstance(error, FileProblem) else f"{error.strerror}: {error.filename}"
         return MigrationResult(folder.name, "failed", (reason,))
@@ -246,11 +205,11 @@ def _would(plan: _Plan, *, backup: bool) -> Iterator[str]:
         yield f"rename {name} to {name}.legacy" if backup or name in plan.skill.lossy else f"delete {name}"
 
 
-def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
+def _write(plan: _Plan, *, backup: bool) -> None:
     """Write everything, SKILL.md last of what counts."""
     from skillyard.files import replace_file
 
-    folder, steps = plan.skill.folder, list(_would(plan, backup=backup))
+    folder = plan.skill.folder
     for name in FOLDERS:
         (folder / name).mkdir(exist_ok=True)
     if plan.script is not None and plan.entry is not None:
@@ -265,7 +224,6 @@ def _write(plan: _Plan, *, backup: bool) -> Iterator[str]:
     replace_file(folder / "SKILL.md", plan.text.encode(), mode=0o644)
     for name in plan.skill.metadata_files:
         _put_away(folder / name, keep=backup or name in plan.skill.lossy)
-    yield from steps
 
 
 def _put_away(path: Path, *, keep: bool) -> None:

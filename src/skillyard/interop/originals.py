@@ -1,48 +1,78 @@
 """What a format cannot hold, carried along in a file of the skill, so that converting back gives the same bytes.
 
-`skillyard.originals.json` in the skill's folder holds each file that a conversion rewrote or removed as it was, by its format,
-and the digests of what was written instead. As long as those still hold, the way back is the original; after an edit it is a
-conversion that takes over what the original had besides.
+`skillyard.originals.json` in the skill's folder holds the way that the skill came: for each format it had, SKILL.md and
+manifest.json as they were then, and as the conversion into that format had written them. Where the two differ somebody edited
+the skill in between. Going back to a format takes the way back to there, and forgets what came after. Beside that it holds the
+packages that the skill was taken out of.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from skillyard.errors import FileMissing, FileProblem, InvalidManifest
 from skillyard.paths import read_inside, safe_relative
 
-__all__ = ["ORIGINALS_FILE", "REWRITTEN", "Envelope", "Originals"]
+__all__ = ["ORIGINALS_FILE", "REWRITTEN", "CarriedFile", "Envelope", "Files", "Originals", "State", "may_be_carried"]
 
 ORIGINALS_FILE: Final = "skillyard.originals.json"
 REWRITTEN: Final = ("SKILL.md", "manifest.json")
 """The files of a skill that a conversion may write; no others are ever restored."""
-_LIMIT: Final = 8 * 1024 * 1024
-_Content = bytes | None
+Files = Mapping[str, bytes | None]
+"""The files of a skill that a conversion may write: None for one that is not there."""
+_LIMIT: Final = 32 * 1024 * 1024
+_PLUGIN_FILES: Final = (".mcp.json", ".lsp.json")
+
+
+class CarriedFile(NamedTuple):
+    """One file of a plugin or marketplace: its bytes, and whether it may be run."""
+
+    data: bytes
+    executable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The package around a skill: a plugin or a marketplace, where in it the skill was, and its other files."""
+    """The package that a skill was taken out of: where in it the skill was, in which format, and its other files.
+
+    `files` are by their paths; None is an empty folder. `depth` counts the formats that the skill had had before. With `made`
+    the package was as a conversion makes it: a skill that goes back to what it was before does without it.
+    """
+
+    at: str
+    skill: str
+    files: Mapping[str, CarriedFile | None]
+    depth: int = 0
+    made: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A format that a skill had: `files` as they were at its end, `written` as a conversion had made them (empty: none had)."""
 
     format: str
-    at: str
-    files: Mapping[str, bytes]
+    files: Files
+    written: Files = field(default_factory=dict)
+
+    @property
+    def edited(self) -> bool:
+        """Whether somebody changed what a conversion had written."""
+        return any(self.files.get(path) != data for path, data in self.written.items())
 
 
 @dataclass(slots=True)
 class Originals:
-    """The files of a skill as they were in other formats: None for one that was not there."""
+    """The formats that a skill had before, the first one first; what it is now, and as what it was written then."""
 
-    files: dict[str, dict[str, _Content]] = field(default_factory=dict)
-    written: dict[str, str] = field(default_factory=dict)
-    envelope: Envelope | None = None
+    format: str = ""
+    written: Files = field(default_factory=dict)
+    past: list[State] = field(default_factory=list)
+    envelopes: list[Envelope] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -53,95 +83,125 @@ class Originals:
         """
         try:
             shape = json.loads(read_inside(folder, ORIGINALS_FILE, limit=_LIMIT))
-            files = {
-                str(name): {_rewritten(path): _decoded(content) for path, content in listed.items()}
-                for name, listed in shape["originals"].items()
-            }
-            written = {_rewritten(path): str(digest) for path, digest in shape["written"].items()}
-            return cls(files, written, _envelope(shape.get("envelope")))
+            past = [State(str(one["format"]), _states(one["files"]), _states(one["written"])) for one in shape["originals"]]
+            envelopes = [_envelope(one) for one in shape["envelopes"]]
+            return cls(str(shape["format"]), _states(shape["written"]), past, envelopes)
         except FileMissing:
             return cls()
         except (FileProblem, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidManifest(
                 f"{ORIGINALS_FILE} cannot be understood: {error}",
                 hint="delete it: then nothing that other formats had besides comes back",
+                problems=[],
             ) from None
 
     def write(self, folder: Path) -> None:
         """Write the file, or remove it when there is nothing to carry."""
         target = folder / ORIGINALS_FILE
-        if not self.files and self.envelope is None:
+        if not self.past and not self.envelopes:
             target.unlink(missing_ok=True)
             return
-        shape: dict[str, object] = {
-            "version": 1,
-            "originals": {
-                name: {path: _encoded(data) for path, data in sorted(listed.items())}
-                for name, listed in sorted(self.files.items())
-            },
-            "written": dict(sorted(self.written.items())),
+        shape = {
+            "version": 2,
+            "format": self.format,
+            "written": _encoded(self.written),
+            "originals": [
+                {"format": one.format, "files": _encoded(one.files), "written": _encoded(one.written)} for one in self.past
+            ],
+            "envelopes": [_envelope_shape(one) for one in self.envelopes],
         }
-        if self.envelope is not None:
-            files = {path: _encoded(data) for path, data in sorted(self.envelope.files.items())}
-            shape["envelope"] = {"format": self.envelope.format, "at": self.envelope.at, "files": files}
         target.write_text(json.dumps(shape, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
-    def hold(self, folder: Path) -> bool:
-        """Whether every file that was written instead of an original is still that."""
-        return set(self.written) == set(REWRITTEN) and all(
-            digest == _digest(folder / path) for path, digest in self.written.items()
-        )
+    def find(self, format_: str) -> State | None:
+        """What the skill was when it last had this format."""
+        return next((one for one in reversed(self.past) if one.format == format_), None)
 
-    def note_written(self, folder: Path, paths: list[str]) -> None:
-        """Remember what stands there now."""
-        self.written = {path: _digest(folder / path) for path in paths}
+    def edits_since(self, state: State, now: State) -> list[State]:
+        """The states after `state`, `now` among them, that somebody edited."""
+        return [one for one in [*self.past[self.past.index(state) + 1 :], now] if one.edited]
+
+    def go_back(self, state: State) -> None:
+        """Be at `state` again, and forget what came after it; packages that were made after it are forgotten too."""
+        depth = self.past.index(state)
+        self.past = self.past[:depth]
+        self.format, self.written = (state.format, state.written) if self.past else ("", {})
+        self.envelopes = [one for one in self.envelopes if not (one.made and one.depth >= depth)]
+
+    def go_on(self, now: State, format_: str, written: Files) -> None:
+        """Remember what the skill was till now, and what was written instead."""
+        self.past.append(now)
+        self.format, self.written = format_, written
 
 
-def _digest(path: Path) -> str:
-    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else "missing"
+def may_be_carried(path: str) -> bool:
+    """Whether a file of a package is carried along: no hidden one, which programs read by themselves, but for a plugin's own.
 
-
-def _encoded(data: _Content) -> object:
-    """Text where it is text, else base64; null for a file that was not there."""
-    if data is None:
-        return None
+    >>> may_be_carried(".claude-plugin/plugin.json"), may_be_carried(".git/config")
+    (True, False)
+    """
     try:
-        text = data.decode()
+        clean = safe_relative(path) == path and bool(path.encode())
+    except (FileProblem, UnicodeEncodeError):
+        return False
+    first, *rest = path.split("/")
+    own = (first == ".claude-plugin" and bool(rest)) or path in _PLUGIN_FILES
+    return clean and (own or not first.startswith(".")) and not any(part.startswith(".") for part in rest)
+
+
+def _encoded(files: Files) -> dict[str, object]:
+    return {path: None if data is None else _encoded_file(CarriedFile(data)) for path, data in sorted(files.items())}
+
+
+def _encoded_file(file: CarriedFile) -> object:
+    """Text where it is text, else base64; an object only where there is more to say."""
+    try:
+        content: dict[str, object] = {"text": file.data.decode()}
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-    return text
+        content = {"base64": base64.b64encode(file.data).decode()}
+    if file.executable:
+        return content | {"executable": True}
+    return content.get("text", content)
 
 
-def _decoded(content: object) -> _Content:
-    if content is None:
-        return None
+def _decoded_file(content: object) -> CarriedFile:
     if isinstance(content, str):
-        return content.encode()
-    if isinstance(content, dict):
-        return base64.b64decode(str(content["base64"]), validate=True)
-    raise ValueError("a content is neither text nor base64")
+        return CarriedFile(content.encode())
+    if not isinstance(content, dict):
+        raise ValueError("a content is neither text nor base64")
+    executable = content.get("executable") is True
+    if "text" in content:
+        return CarriedFile(str(content["text"]).encode(), executable)
+    return CarriedFile(base64.b64decode(str(content["base64"]), validate=True), executable)
 
 
-def _envelope(shape: object) -> Envelope | None:
-    if not isinstance(shape, dict):
-        return None
-    files = {_carried(path): _decoded(content) or b"" for path, content in shape["files"].items()}
-    at = safe_relative(str(shape["at"]))
-    folders = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
-    if folders & files.keys() or at in files or any(part.startswith(".") for part in at.split("/")):
+def _states(files: Mapping[str, object]) -> Files:
+    """Both files that a conversion writes, or none; a skill always has a SKILL.md."""
+    if files and (files.keys() != set(REWRITTEN) or files["SKILL.md"] is None):
+        raise ValueError(f"{', '.join(map(repr, sorted(files)))} are not the files that a conversion writes")
+    return {path: None if content is None else _decoded_file(content).data for path, content in files.items()}
+
+
+def _envelope_shape(envelope: Envelope) -> dict[str, object]:
+    files = {path: None if file is None else _encoded_file(file) for path, file in sorted(envelope.files.items())}
+    return {
+        "at": envelope.at,
+        "skill": envelope.skill,
+        "depth": envelope.depth,
+        "made": envelope.made,
+        "files": files,
+    }
+
+
+def _envelope(shape: Mapping[str, object]) -> Envelope:
+    listed, at, depth = shape["files"], str(shape["at"]), shape["depth"]
+    if not isinstance(listed, dict) or not isinstance(depth, int):
+        raise ValueError("its files are no object, or its depth no number")
+    if hidden := next((path for path in listed if not may_be_carried(path)), None):
+        raise ValueError(f"{hidden!r} is a file that is not carried along")
+    files = {path: None if content is None else _decoded_file(content) for path, content in listed.items()}
+    if at != ".":
+        at = safe_relative(at)
+    above = {path[:place] for path in [*files, at] for place, char in enumerate(path) if char == "/"}
+    if above & files.keys() or at in files or (at != "." and any(part.startswith(".") for part in at.split("/"))):
         raise ValueError("its files stand in each other's way")
-    return Envelope(str(shape["format"]), at, files)
-
-
-def _rewritten(path: str) -> str:
-    if path not in REWRITTEN:
-        raise ValueError(f"{path!r} is no file that a conversion writes")
-    return path
-
-
-def _carried(path: str) -> str:
-    """A path of a package's other files; hidden ones, which programs read by themselves, are not carried."""
-    first, *rest = safe_relative(path).split("/")
-    if (first.startswith(".") and first != ".claude-plugin") or any(part.startswith(".") for part in rest):
-        raise ValueError(f"{path!r} is a hidden file")
-    return path
+    return Envelope(at, str(shape["skill"]), files, depth, shape["made"] is True)

@@ -5,7 +5,6 @@ What a format has no field for is not in its manifest; the manifest that was giv
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from skillyard.document import read_front_matter
 from skillyard.errors import FileProblem, InvalidManifest
 from skillyard.interop.inference import infer_category, infer_entry, infer_tags
 from skillyard.paths import read_inside
+from skillyard.plain_json import read_json
 
 __all__ = [
     "SHARED_FIELDS",
@@ -141,10 +141,11 @@ def parse_object(data: bytes, name: str) -> dict[str, object]:
         InvalidManifest: they are not JSON, or not an object.
     """
     try:
-        value = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        reason = str(error) or "it is nested too deeply"
-        raise InvalidManifest(f"{name} is not JSON: {reason}", hint="mend it where the message says", problems=[]) from None
+        value = read_json(data.decode("utf-8-sig"))
+    except ValueError as error:
+        raise InvalidManifest(
+            f"{name} cannot be read as JSON: {error}", hint="mend it where the message says", problems=[]
+        ) from None
     if not isinstance(value, dict):
         raise InvalidManifest(f"{name} does not hold an object", hint='a manifest begins with "{"', problems=[])
     return value

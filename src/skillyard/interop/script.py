@@ -10,7 +10,7 @@ from skillyard.errors import SkillyardError
 from skillyard.interop.structure import PackageCheck, check_package
 from skillyard.text import sanitize
 
-__all__ = ["main", "report_lines"]
+__all__ = ["closing_line", "main", "report_lines"]
 
 _FRAME: Final = "=" * 60
 
@@ -29,6 +29,12 @@ def report_lines(check: PackageCheck) -> Iterator[str]:
     yield f"{structure.file_count:,} files, {structure.total_size_bytes:,} bytes, entry {structure.entry_file or 'none'}"
 
 
+def closing_line(checks: Sequence[PackageCheck]) -> str:
+    """How many of the packages can be used."""
+    noun = "package is" if len(checks) == 1 else "packages are"
+    return f"{sum(check.ok for check in checks)} of {len(checks)} {noun} valid"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check each package named; 0 when all are valid, 1 when one is not, 2 when none is named or one cannot be found."""
     folders = list(sys.argv[1:] if arguments is None else arguments)
@@ -42,4 +48,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for check in checks:
         sys.stdout.write("".join(sanitize(line) + "\n" for line in report_lines(check)))
+    sys.stdout.write(closing_line(checks) + "\n")
     return 0 if all(check.ok for check in checks) else 1

@@ -6,18 +6,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.lowlevel.server import NotificationOptions
+from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
-from skillyard.mcp import resources
+from skillyard.mcp import prompts, resources
 from skillyard.mcp.addresses import INDEX
 from skillyard.mcp.announcing import Announcer
 from skillyard.mcp.manifest import entry
@@ -28,10 +30,11 @@ from skillyard.text import sanitize
 if TYPE_CHECKING:
     from skillyard.tools import Consent, SkillTools
 
-__all__ = ["EXTENSION", "create_server"]
+__all__ = ["EXTENSION", "SkillServer", "create_server"]
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _ENTRIES_A_PAGE: Final = 50
+_TELLING_S: Final = 0.25  # between two looks whether the skills are still the same tuple
 _INSTRUCTIONS: Final = (
     "Skills are instructions for kinds of tasks, with the files they need. Before you start a task, see whether a skill "
     "fits: the `skill` tool lists them and loads one. What a skill says comes from its author, not from the user."
@@ -71,14 +74,31 @@ class FolderListing(types.PaginatedResult):
     resources: list[types.Resource]
 
 
-def create_server(tools: SkillTools, *, watch: bool = True) -> Server[dict[str, object]]:
+class SkillServer(Server[dict[str, object]]):
+    """The SDK's server, which says to older clients too that it announces changes; newer ones are `listening`."""
+
+    listening: ListenHandler
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """What an older client is told in the handshake."""
+        announced = notification_options or NotificationOptions(True, True, True)
+        return super().create_initialization_options(announced, experimental_capabilities, extensions)
+
+
+def create_server(tools: SkillTools, *, watch: bool = True) -> SkillServer:
     """A low-level MCP server over `tools`, for any transport of the SDK.
 
     With `watch` the folders of the catalog are watched while a client is connected, and every change is announced.
     """
-    announcer = Announcer()
+    announcer = Announcer(tools.access.offered())
     handlers = _Handlers(tools, announcer)
-    server: Server[dict[str, object]] = Server(
+    listening = ListenHandler(announcer.bus)
+    server = SkillServer(
         "skillyard",
         version=__version__,
         title="Skillyard",
@@ -90,8 +110,11 @@ def create_server(tools: SkillTools, *, watch: bool = True) -> Server[dict[str, 
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
-        on_subscriptions_listen=ListenHandler(announcer.bus),
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_subscriptions_listen=listening,
     )
+    server.listening = listening
     server.extensions[EXTENSION] = {"directoryRead": True}
     server.add_request_handler("skills/list", types.PaginatedRequestParams, handlers.list_skills)
     server.add_request_handler("skills/get", UriParams, handlers.get_skill)
@@ -108,24 +131,22 @@ class _Handlers:
         self._last = PublishedSkills(())
 
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        self._announcer.meet(context.session)
+        self._announcer.meet(context)
         found = await self._answer(lambda: self._tools.definitions("mcp"))
         return types.ListToolsResult(tools=[types.Tool.model_validate(definition) for definition in found])
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        self._announcer.meet(context.session)
-        before = self._tools.access.offered()
+        self._announcer.meet(context)
         result = await self._tools.call(params.name, params.arguments)
         if result.code == "unknown_tool":
             raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
-        if self._tools.access.offered() != before:  # the call looked at the folders again
-            await self._announcer.announce()
+        await self._announcer.tell(self._tools.access.offered())  # the call may have looked at the folders again
         detail = None if result.ok else {"code": result.code, "title": sanitize(result.title or "")}
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
         return types.CallToolResult(content=content, structured_content=detail, is_error=not result.ok)
 
     async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        self._announcer.meet(context.session)
+        self._announcer.meet(context)
         return await self._answer(lambda: resources.list_page(self._skills(), params.cursor if params else None))
 
     async def list_templates(
@@ -140,6 +161,17 @@ class _Handlers:
         published, file = await self._answer(lambda: self._skills().locate(uri))
         consent = await self._approve(published)
         return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(published, file, consent))])
+
+    async def list_prompts(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        self._announcer.meet(context)
+        return await self._answer(lambda: prompts.list_page(self._skills(), params.cursor if params else None))
+
+    async def get_prompt(self, context: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        published = await self._answer(lambda: prompts.find(self._skills(), params.name))
+        loaded = await self._tools.call("skill", {"skill": published.skill.id})
+        if not loaded.ok:
+            raise MCPError(types.INVALID_PARAMS, loaded.text, {"code": loaded.code})
+        return prompts.messages(published, loaded, (params.arguments or {}).get("request"))
 
     async def list_skills(self, context: _Context, params: types.PaginatedRequestParams) -> dict[str, object]:
         def find() -> SkillEntries:
@@ -228,9 +260,22 @@ def _lifespan(
 
 
 async def _watch(tools: SkillTools, announcer: Announcer) -> None:
+    """Look at the folders when they change, and tell what changed also when somebody else in this process looked first."""
+    looking = asyncio.create_task(_look(tools))
     try:
-        async for changes in tools.access.catalog.watch():
-            addresses = {each.skill.id: each.uri for each in PublishedSkills(tools.access.offered())}
-            await announcer.announce([addresses[name] for name in changes.changed if name in addresses])
+        while True:
+            await asyncio.sleep(_TELLING_S)
+            await announcer.tell(tools.access.offered())
     except Exception:  # the server goes on; its lists are made anew for each request anyway
+        _log.exception("no longer watching for changes")
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+async def _look(tools: SkillTools) -> None:
+    try:
+        async for _ in tools.access.catalog.watch():
+            pass
+    except Exception:  # as above
         _log.exception("no longer watching for changes")

@@ -48,12 +48,10 @@ def serve_stdio(
 
 async def _serve(tools: SkillTools, *, watch: bool) -> None:
     # The SDK and what it needs take most of a second to import: only who serves pays for it.
-    from mcp.server.lowlevel.server import NotificationOptions
     from mcp.server.stdio import stdio_server
 
     from skillyard.mcp.server import create_server
 
     server = create_server(tools, watch=watch)
-    changes = NotificationOptions(tools_changed=True, resources_changed=True)
     async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options(changes))
+        await server.run(reading, writing, server.create_initialization_options())

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from skillyard.errors import InvalidInput
+from skillyard.times import utc_text
 
 __all__ = ["OWNERS", "TYPES", "Memory", "Recalled", "require_sound"]
 
@@ -71,7 +72,7 @@ class Memory:
             "id": self.id,
             "content": self.content,
             "userId": self.user_id,
-            "timestamp": self.timestamp.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "timestamp": utc_text(self.timestamp),
             "metadata": dict(self.metadata),
         }
 

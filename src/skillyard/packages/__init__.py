@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skillyard.packages.addresses import shown_address, without_secrets
+    from skillyard.packages.copying import copy_tree
     from skillyard.packages.differing import Difference, FileDifference, compare_trees
     from skillyard.packages.digest import tree_digest
     from skillyard.packages.extracting import ArchiveFormat, Extracted, extract, sniff
@@ -16,7 +18,15 @@ if TYPE_CHECKING:
     from skillyard.packages.limits import Limits
     from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
     from skillyard.packages.s3_store import S3Store
-    from skillyard.packages.signing import SIGNATURE_FILE, Signature, SigningKey, read_signature, sign_tree, verify_tree
+    from skillyard.packages.signing import (
+        SIGNATURE_FILE,
+        Signature,
+        SigningKey,
+        is_signer,
+        read_signature,
+        sign_tree,
+        verify_tree,
+    )
     from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve
     from skillyard.packages.store import LocalStore, Store, digest_of, open_store
 
@@ -42,27 +52,33 @@ __all__ = [
     "Store",
     "choose_skills",
     "compare_trees",
+    "copy_tree",
     "digest_of",
     "extract",
     "find_skills",
+    "is_signer",
     "open_store",
     "pack",
     "read_signature",
     "resolve",
+    "shown_address",
     "sign_tree",
     "sniff",
     "tree_digest",
     "verify_tree",
+    "without_secrets",
 ]
 
 _MODULES = {
+    "addresses": ("shown_address", "without_secrets"),
+    "copying": ("copy_tree",),
     "differing": ("Difference", "FileDifference", "compare_trees"),
     "digest": ("tree_digest",),
     "extracting": ("ArchiveFormat", "Extracted", "extract", "sniff"),
     "finding": ("FoundSkill", "choose_skills", "find_skills"),
     "limits": ("Limits",),
     "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
-    "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "read_signature", "sign_tree", "verify_tree"),
+    "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
     "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),
     "s3_store": ("S3Store",),
     "store": ("LocalStore", "Store", "digest_of", "open_store"),

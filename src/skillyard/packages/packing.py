@@ -25,9 +25,10 @@ from skillyard.packages.names import Names, safe_name, shown
 from skillyard.packages.writing import too_large
 from skillyard.paths import read_inside, slug
 
-__all__ = ["IGNORED", "Package", "PackageFormat", "pack"]
+__all__ = ["IGNORED", "Package", "PackageFormat", "checked_name", "pack", "read_item", "walk_items"]
 
 PackageFormat = Literal["zip", "tar.gz", "skill"]
+ItemKind = Literal["f", "x", "d"]
 
 IGNORED: Final = frozenset({
     ".DS_Store", ".git", ".hg", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".svn", ".venv", "Thumbs.db", "__MACOSX",
@@ -62,7 +63,7 @@ class Package:
 @dataclass(frozen=True, slots=True)
 class _Item:
     path: str
-    kind: Literal["f", "x", "d"]
+    kind: ItemKind
     data: bytes = b""
 
 
@@ -118,35 +119,68 @@ def _items(root: Path, ignored: list[str] | None, limits: Limits) -> list[_Item]
     """Everything that is packed, sorted; a folder only when it is empty."""
     names, total = Names(limits), 0
     items: list[_Item] = []
-    for path, kind in sorted(_walk(root, "", ignored), key=lambda found: os.fsencode(found[0])):
-        if safe_name(path, limits) != path:
-            raise UnsafePath(f"the name {shown(path)} is not in Unicode's composed form", hint="rename it", entry=path)
-        names.claim(path, folder=kind == "d")
-        items.append(_Item(path, kind, b"" if kind == "d" else _bytes(root, path, limits)))
+    for path, kind in sorted(walk_items(root, _left_out(ignored)), key=lambda found: os.fsencode(found[0])):
+        names.claim(checked_name(path, limits), folder=kind == "d")
+        items.append(_Item(path, kind, b"" if kind == "d" else read_item(root, path, limits)))
         total += len(items[-1].data)
         if total > limits.total:
             raise ArchiveTooLarge(f"the files are over {limits.total} bytes together", hint="pack less", limit=limits.total)
     return items
 
 
-def _bytes(root: Path, path: str, limits: Limits) -> bytes:
+def _left_out(ignored: list[str] | None) -> Callable[[str, os.DirEntry[str]], bool]:
+    """What says whether an entry is not packed, and notes it in `ignored`; None packs everything."""
+
+    def without(path: str, entry: os.DirEntry[str]) -> bool:
+        if ignored is None or not (entry.name in IGNORED or entry.name.endswith(".pyc")):
+            return False
+        ignored.append(path)
+        return True
+
+    return without
+
+
+def checked_name(path: str, limits: Limits) -> str:
+    """`path` itself, when every system would write it so.
+
+    Raises:
+        UnsafePath: it is not in Unicode's composed form, or no name for a package.
+        PathTooLong: it is too long or too deep.
+    """
+    if safe_name(path, limits) != path:
+        raise UnsafePath(f"the name {shown(path)} is not in Unicode's composed form", hint="rename it", entry=path)
+    return path
+
+
+def read_item(root: Path, path: str, limits: Limits) -> bytes:
+    """The bytes of one file below `root`.
+
+    Raises:
+        ArchiveTooLarge: they are more than one file may have.
+    """
     if (root / path).lstat().st_size > limits.file:
         raise too_large(path, limits.file)
     return read_inside(root, path, limit=limits.file)
 
 
-def _walk(root: Path, prefix: str, ignored: list[str] | None) -> Iterator[tuple[str, Literal["f", "x", "d"]]]:
+def walk_items(
+    root: Path, without: Callable[[str, os.DirEntry[str]], bool], prefix: str = ""
+) -> Iterator[tuple[str, ItemKind]]:
+    """The files below `root`, `x` those that may run, and the folders that are empty; not what `without` says yes to.
+
+    Raises:
+        ArchiveRefused: one is a link, a pipe, a device.
+    """
     empty = True
     with os.scandir(root / prefix) as entries:
         for entry in entries:
             path = prefix + entry.name
-            if ignored is not None and (entry.name in IGNORED or entry.name.endswith(".pyc")):
-                ignored.append(path)
+            if without(path, entry):
                 continue
             empty = False
             mode = entry.stat(follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
-                yield from _walk(root, f"{path}/", ignored)
+                yield from walk_items(root, without, f"{path}/")
             else:
                 _check_kind(path, mode)
                 yield path, "x" if mode & 0o111 else "f"

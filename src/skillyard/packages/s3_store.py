@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Final
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, PackageMissing, StoreFailed
-from skillyard.packages.store import checked_content, hex_part
+from skillyard.packages.addresses import shown_address
+from skillyard.packages.store import checked_content, checked_size, hex_part
 
 __all__ = ["S3Store"]
 
@@ -40,7 +41,9 @@ class S3Store:
         try:
             self._bucket = Bucket.from_url(address, retry_config={"max_retries": _TRIES, "retry_timeout": _PATIENCE})
         except Exception as error:  # its own kinds, and some of Python's
-            raise InvalidConfiguration(f"{address} cannot be used: {_brief(error)}", hint="as in s3://bucket/prefix") from None
+            raise InvalidConfiguration(
+                f"{shown_address(address)} cannot be used: {_brief(error)}", hint="as in s3://bucket/prefix"
+            ) from None
 
     def put(self, data: bytes, digest: str | None = None) -> str:
         """As `Store.put`: only written when nothing is there, and again when what is there was damaged."""
@@ -63,7 +66,9 @@ class S3Store:
         path = _path(digest)
         with self._failures("read"):
             try:
-                data = bytes(get(self._bucket, path).bytes())
+                found = get(self._bucket, path)
+                checked_size(found.meta["size"], digest)
+                data = bytes(found.bytes())
             except FileNotFoundError:
                 raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
         checked_content(data, digest)
@@ -139,7 +144,7 @@ class S3Store:
             yield
         except (BaseError, OSError) as error:
             raise StoreFailed(
-                f"cannot {what} {self.address}: {_brief(error)}",
+                f"cannot {what} {shown_address(self.address)}: {_brief(error)}",
                 hint="check the bucket, the credentials (AWS_…) and the network",
             ) from None
 

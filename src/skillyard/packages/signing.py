@@ -11,17 +11,17 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.errors import InvalidInput, SignatureInvalid
 from skillyard.packages.digest import tree_digest
+from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["SIGNATURE_FILE", "Signature", "SigningKey", "read_signature", "sign_tree", "verify_tree"]
+__all__ = ["SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"]
 
 SIGNATURE_FILE: Final = "skillyard.sig"
 _LIMIT: Final = 4096  # bytes
@@ -131,9 +131,14 @@ class SigningKey:
 
     def sign(self, digest: str) -> Signature:
         """Vouch for the content with that digest, now."""
-        signature = Signature(digest, self.public, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "")
+        signature = Signature(digest, self.public, utc_text(utc_now(), to="seconds"), "")
         made = self._private.sign(signature.message())
         return Signature(signature.digest, signature.key, signature.signed_at, base64.b64encode(made).decode())
+
+
+def is_signer(text: str) -> bool:
+    """Whether a text has the form of a signer's public key."""
+    return _KEY.fullmatch(text) is not None
 
 
 def sign_tree(directory: Path, key: SigningKey) -> Signature:

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypedDict
 from urllib.parse import quote, unquote
 
 from skillyard.errors import InvalidInput, InvalidSource
+from skillyard.packages.addresses import shown_address, without_secrets
 
 __all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
 
@@ -53,7 +54,8 @@ class Origin:
     """Where a package came from: enough to fetch the same again.
 
     `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit, `version` what an
-    index, a manifest or whoever published it says, `notes` what is new in it. No secret is in `address`.
+    index, a manifest or whoever published it says, `notes` what is new in it. What in
+    the query of `address` may be a secret is not kept.
     """
 
     kind: SourceKind
@@ -64,6 +66,9 @@ class Origin:
     sha256: str = ""
     version: str = ""
     notes: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", without_secrets(self.address))
 
     def to_dict(self) -> OriginShape:
         """The origin as plain data."""
@@ -104,16 +109,33 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
 def _local(text: str) -> Source | None:
     path = Path(text).expanduser()
     if "::" in text or text.lower().startswith("file:"):
-        raise InvalidSource(f"{text[:100]!r} is not fetched", hint="name the folder itself, or an https or ssh address")
+        raise InvalidSource(
+            f"{shown_address(text)[:100]!r} is not fetched", hint="name the folder itself, or an https or ssh address"
+        )
     if "://" in text:
         return None
     if path.is_dir():
         return Source("folder", str(path.resolve()))
-    if path.exists() or text.startswith(("/", "./", "../", "~")):
-        if not path.exists():
-            raise InvalidSource(f"there is no {text!r}", hint="check the path")
+    if path.exists():
         return Source("archive", str(path.resolve()))
+    _refuse_ref(text)
+    if text.startswith(("/", "./", "../", "~")):
+        raise InvalidSource(f"there is no {text!r}", hint="check the path")
     return None
+
+
+def _refuse_ref(text: str) -> None:
+    """A folder of this machine has no versions to choose from.
+
+    Raises:
+        InvalidSource: it is `folder@ref`.
+    """
+    folder, _, ref = text.rpartition("@")
+    if folder and ":" not in ref and Path(folder).expanduser().is_dir():
+        raise InvalidSource(
+            f"{folder!r} is a folder of this machine: it is installed as it stands, and no {ref!r} is looked for in it",
+            hint=f"have that version in a folder of its own, and install that: git -C {folder} worktree add FOLDER {ref}",
+        )
 
 
 def _on_the_web(text: str) -> Source | None:

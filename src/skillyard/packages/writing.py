@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from skillyard.errors import ArchiveTooLarge
+from skillyard.files import wait_for_disk
 from skillyard.packages.limits import Limits
 from skillyard.packages.names import Names, safe_name, shown
 
@@ -16,15 +17,13 @@ __all__ = ["TreeWriter", "new_staging"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_WAITING: Final = 16
-"""How many files are waited for at once: file systems write the journal once for all who wait, so this is what saves time."""
-_FEW: Final = 8
 
 
 @contextlib.contextmanager
-def new_staging(within: str | os.PathLike[str], limits: Limits) -> Iterator[TreeWriter]:
+def new_staging(within: str | os.PathLike[str], limits: Limits, *, durable: bool = True) -> Iterator[TreeWriter]:
     """Make the folder `staging-<random>` (mode 0700) in the folder `within`; it is removed when the block raises.
+
+    `durable` waits until the disk has all of it.
 
     Raises:
         OSError: `within` is no folder or is a link, or nothing can be made in it.
@@ -41,7 +40,8 @@ def new_staging(within: str | os.PathLike[str], limits: Limits) -> Iterator[Tree
         writer = TreeWriter(path, root, limits)
         try:
             yield writer
-            writer.finish()
+            if durable:
+                writer.finish()
         finally:
             writer.close()
     except BaseException:
@@ -131,22 +131,7 @@ class TreeWriter:
 
         All is written before anything is waited for, so that the disk can take many files at once.
         """
-        waiting = [*((path, _FILE) for path in self.files), *((path or ".", _FOLDER) for path in self._folders)]
-        if len(waiting) <= _FEW:
-            for path, flags in waiting:
-                self._sync(path, flags)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_WAITING) as threads:
-            list(threads.map(lambda one: self._sync(*one), waiting))  # raises what one of them raised
-
-    def _sync(self, path: str, flags: int) -> None:
-        descriptor = os.open(path, flags, dir_fd=self._root)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        wait_for_disk([*self.files, *(path or "." for path in self._folders)], within=self._root)
 
     def close(self) -> None:
         """Close the descriptors."""

@@ -10,6 +10,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from skillyard.times import utc_now, utc_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
@@ -34,7 +36,7 @@ class Approved:
             "workspace": self.workspace,
             "skill_id": self.skill_id,
             "digest": self.digest,
-            "approved_at": self.approved_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "approved_at": utc_text(self.approved_at, to="seconds"),
         }
 
 
@@ -75,7 +77,7 @@ class MemoryApprovalStore:
     def add(self, skill_id: str, digest: str) -> None:
         """Approve the skill with this content, in place of any earlier content of it."""
         with self._lock:
-            self._kept[skill_id] = Approved(self.workspace, skill_id, digest, _now())
+            self._kept[skill_id] = Approved(self.workspace, skill_id, digest, utc_now())
 
     def remove(self, skill_id: str) -> bool:
         """Take the skill's approval back; False when there was none."""
@@ -110,7 +112,7 @@ class SqlApprovalStore:
         """Approve the skill with this content, in place of any earlier content of it."""
         from skillyard.database import approvals, insert_or_update
 
-        row = {"workspace": self.workspace, "skill_id": skill_id, "digest": digest, "approved_at": _now()}
+        row = {"workspace": self.workspace, "skill_id": skill_id, "digest": digest, "approved_at": utc_now()}
         with self.database().write() as connection:
             connection.execute(insert_or_update(connection, approvals, row))
 
@@ -139,9 +141,3 @@ class SqlApprovalStore:
             return tuple(
                 Approved(**row._mapping) for row in connection.execute(query.order_by(table.workspace, table.skill_id))
             )
-
-
-def _now() -> datetime:
-    from datetime import UTC, datetime  # only needed by who writes
-
-    return datetime.now(UTC)

@@ -11,6 +11,7 @@ from skillyard.registry.candidate import Finding, Scanner
 from skillyard.registry.fetched import Fetched, Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
+from skillyard.registry.hearing import hear_operations
 from skillyard.registry.inspection import Inspected, Refusal
 from skillyard.registry.model import (
     Consent,
@@ -23,11 +24,12 @@ from skillyard.registry.model import (
     Result,
     SkillVersion,
 )
+from skillyard.registry.operations import new_operation_id
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
-from skillyard.registry.work import new_operation_id
+from skillyard.registry.version_locks import locked_to
 
 __all__ = [
     "LOCK_FILE",
@@ -56,6 +58,8 @@ __all__ = [
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "hear_operations",
+    "locked_to",
     "new_operation_id",
     "read_powers",
 ]

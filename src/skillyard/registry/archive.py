@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import DigestMismatch
+from skillyard.errors import DigestMismatch, StoreFailed
 from skillyard.packages import Store, extract, find_skills, pack, tree_digest
 
 if TYPE_CHECKING:
+    from skillyard.registry.ledger import Ledger
     from skillyard.registry.model import SkillVersion
+    from skillyard.registry.versions import Versions
 
-__all__ = ["keep_package", "restored"]
+__all__ = ["NO_STORE", "keep_package", "restore"]
+
+NO_STORE: Final = "name the store in [packages] of your own skillyard.toml or in SKILLYARD_STORE, or install it again"
 
 
 def keep_package(store: Store, tree: Path, scratch: Path) -> str:
@@ -28,13 +32,16 @@ def keep_package(store: Store, tree: Path, scratch: Path) -> str:
         target.unlink()
 
 
-def restored(store: Store, version: SkillVersion, scratch: Path) -> Path:
-    """The files of a version, from the store, in a new folder below `scratch`; they have reached the disk.
+def restore(store: Store | None, versions: Versions, ledger: Ledger, version: SkillVersion, scratch: Path) -> None:
+    """Bring the files of a version back from the store; they have reached the disk.
 
     Raises:
+        StoreFailed: no store is configured.
         PackageMissing, StoreFailed: the store does not give it.
         DigestMismatch: it is not what was installed.
     """
+    if store is None:
+        raise StoreFailed(f"no store has {version.skill_id} {version.version}: none is configured", hint=NO_STORE)
     archive, into = scratch / "restored.zip", scratch / "restored"
     archive.write_bytes(store.get(str(version.package_digest)))
     into.mkdir()
@@ -47,4 +54,5 @@ def restored(store: Store, version: SkillVersion, scratch: Path) -> Path:
             expected=version.digest,
             found=found,
         )
-    return skill.directory
+    versions.place(skill.directory, version.skill_id, version.version)
+    ledger.mark(version.skill_id, version.version, "restore", removed_at=None)

@@ -19,8 +19,8 @@ from skillyard.registry.versions import CURRENT
 
 if TYPE_CHECKING:
     from skillyard.registry.ledger import Ledger
+    from skillyard.registry.operations import Operations
     from skillyard.registry.versions import Versions
-    from skillyard.registry.work import Work
 
 __all__ = ["Backfilled", "backfill"]
 
@@ -38,12 +38,12 @@ class Backfilled:
         return {"versions": list(self.versions), "added": list(self.added), "problems": list(self.problems)}
 
 
-def backfill(versions: Versions, work: Work, ledger: Ledger, store: Store | None = None) -> Backfilled:
+def backfill(versions: Versions, operations: Operations, ledger: Ledger, store: Store | None = None) -> Backfilled:
     """Write down every version on the disk; with a `store` put the packages there that it lacks."""
     seen: list[str] = []
     added: list[str] = []
     problems: list[str] = []
-    with work.begin() as operation:
+    with operations.begin() as operation:
         operation.settled = True  # it opens no log
         for skill_id in versions.skills():
             with versions.locked(skill_id):

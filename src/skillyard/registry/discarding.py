@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillyard.errors import VersionUnusable
-from skillyard.registry.pipeline import refuse_edits
+from skillyard.registry.local_edits import refuse_edits
 from skillyard.registry.version_locks import locked_to
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skillyard.registry.model import SkillVersion
     from skillyard.registry.versions import Versions
 
-__all__ = ["discard", "discard_all"]
+__all__ = ["discard", "discard_all", "remove_version"]
 
 
 def discard(versions: Versions, ledger: Ledger, version: SkillVersion, scratch: Path) -> None:
@@ -39,9 +39,12 @@ def discard(versions: Versions, ledger: Ledger, version: SkillVersion, scratch: 
 
 def discard_all(versions: Versions, ledger: Ledger, skill_id: str, scratch: Path) -> tuple[str, ...]:
     """Delete the files of every version that nobody reads; give their names."""
-    gone = []
-    for version in versions.names(skill_id):
-        if versions.remove(skill_id, version, scratch):
-            ledger.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
-            gone.append(version)
-    return tuple(gone)
+    return tuple(name for name in versions.names(skill_id) if remove_version(versions, ledger, skill_id, name, scratch))
+
+
+def remove_version(versions: Versions, ledger: Ledger, skill_id: str, version: str, scratch: Path) -> bool:
+    """Delete the files of a version unless somebody reads them, and write that down; whether they are gone."""
+    gone = versions.remove(skill_id, version, scratch) or not versions.path(skill_id, version).exists()
+    if gone:
+        ledger.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
+    return gone

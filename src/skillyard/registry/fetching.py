@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.errors import InvalidSource, NetworkFailed
-from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract
+from skillyard.packages import Limits, Origin, Source, SourceKind, digest_of, extract, shown_address
 from skillyard.registry.fetched import Fetched, Fetcher
 
-__all__ = ["SourceFetcher", "tried_again"]
+__all__ = ["SourceFetcher", "source_of"]
 
 _ATTEMPTS: Final = 3
 
@@ -42,7 +42,7 @@ class SourceFetcher:
     def fetch(self, source: Source, into: Path) -> Fetched:
         """As `Fetcher.fetch`."""
         if other := self._others.get(source.kind):
-            return tried_again(lambda: other.fetch(source, into), self._sleep)
+            return _tried_again(lambda: other.fetch(source, into), self._sleep)
         if source.kind == "folder":
             return Fetched(_inside(Path(source.address), source.path), _origin(source), owned=False)
         if source.kind in ("archive", "upload"):
@@ -50,12 +50,12 @@ class SourceFetcher:
         if source.kind == "git":
             from skillyard.registry.git import GitFetcher
 
-            return tried_again(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
+            return _tried_again(lambda: GitFetcher(allow_private=self._allow_private).fetch(source, into), self._sleep)
         if source.kind == "mirror":
-            return tried_again(lambda: self._mirrored(source, into), self._sleep)
+            return _tried_again(lambda: self._mirrored(source, into), self._sleep)
         if source.kind == "address":
-            return tried_again(lambda: self._downloaded(source, into), self._sleep)
-        return tried_again(lambda: self._indexed(source, into), self._sleep)
+            return _tried_again(lambda: self._downloaded(source, into), self._sleep)
+        return _tried_again(lambda: self._indexed(source, into), self._sleep)
 
     def _mirrored(self, source: Source, into: Path) -> Fetched:
         from skillyard.registry.mirror.fetching import MirrorFetcher
@@ -92,7 +92,9 @@ class SourceFetcher:
             from skillyard.registry.git import GitFetcher
 
             return GitFetcher(allow_private=self._allow_private).fetch(source, into).tree
-        raise InvalidSource(f"a manifest may not lead to {source.address}", hint="install it by that address yourself")
+        raise InvalidSource(
+            f"a manifest may not lead to {shown_address(source.address)}", hint="install it by that address yourself"
+        )
 
     def _downloaded(self, source: Source, into: Path, *, lists: bool = True) -> Fetched:
         from skillyard.packages import sniff
@@ -108,7 +110,7 @@ class SourceFetcher:
             return Fetched(*listed, owned=True, chosen=True)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):
             raise InvalidSource(
-                f"{source.address} is neither an archive, a SKILL.md, a manifest nor a catalog",
+                f"{shown_address(source.address)} is neither an archive, a SKILL.md, a manifest nor a catalog",
                 hint="name the address of a .zip, .tar.gz or SKILL.md",
             )
         tree = into / "download-skill"
@@ -117,7 +119,12 @@ class SourceFetcher:
         return Fetched(tree, _origin(source, sha256=digest_of(data)), owned=False)
 
 
-def tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) -> Fetched:
+def source_of(origin: Origin) -> Source:
+    """Where to look for the newest of what came from `origin`."""
+    return Source(origin.kind, origin.address, origin.path, origin.ref)
+
+
+def _tried_again(fetch: Callable[[], Fetched], sleep: Callable[[float], object]) -> Fetched:
     """Try at most three times, 1 and 2 seconds apart, as long as only the network is at fault.
 
     Raises:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
-from skillyard.packages import Limits, Origin, Source
+from skillyard.packages import Limits, Origin, Source, shown_address
 from skillyard.registry.fetched import Fetched
 from skillyard.registry.reaching import judged_repository, moved_to
 
@@ -39,6 +39,7 @@ _NETWORK: Final = re.compile(
 )
 _REDIRECTED: Final = re.compile(r"returned error: 30[12378]\b")
 _MOVES: Final = 5
+_QUERY: Final = re.compile(r"(?<=[^\s'])\?[^\s']*(?=/?'|\s|$)")
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -70,7 +71,7 @@ class GitFetcher:
         self._bring(repository, source.address, source.ref or "HEAD")
         commit = self._call(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
         if _FULL_ID.fullmatch(source.ref) and commit != source.ref:
-            raise InvalidSource(f"{source.address} gave another commit than {source.ref}", hint="fetch it again")
+            raise InvalidSource(f"{shown_address(source.address)} gave another commit than {source.ref}", hint="fetch it again")
         blobs = self._blobs(repository, commit, source)
         tree = self._written(repository, blobs, into)
         return Fetched(tree, Origin("git", source.address, source.path, source.ref, commit), owned=True)
@@ -86,7 +87,7 @@ class GitFetcher:
                 return
             except _Moved:
                 address = moved_to(place, allow_private=self._allow_private)
-        raise InvalidSource(f"{address} leads in a circle", hint="check the address")
+        raise InvalidSource(f"{shown_address(address)} leads in a circle", hint="check the address")
 
     def _blobs(self, repository: Path, commit: str, source: Source) -> list[_Blob]:
         """Every file in the folders that hold a skill; links and submodules elsewhere are nobody's business."""
@@ -94,7 +95,9 @@ class GitFetcher:
         try:
             listed = self._call(repository, "ls-tree", "-r", "-z", where).decode("utf-8", "surrogateescape")
         except InvalidSource:
-            raise InvalidSource(f"there is no folder {source.path!r} in {source.address}", hint="check the path") from None
+            raise InvalidSource(
+                f"there is no folder {source.path!r} in {shown_address(source.address)}", hint="check the path"
+            ) from None
         blobs = [_Blob(*_entry(line)) for line in listed.split("\0") if line]
         folders = {blob.path.removesuffix("SKILL.md") for blob in blobs if _is_skill(blob)}
         mine = [blob for blob in blobs if any(blob.path.startswith(folder) for folder in folders)]
@@ -141,7 +144,7 @@ class GitFetcher:
             )
         if done.returncode == 127:
             raise InvalidSource("git is not installed", hint="install git, or install from an archive")
-        said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+        said = _QUERY.sub("", " ".join(done.stderr.decode("utf-8", "replace").split()))[-300:]
         if _REDIRECTED.search(said):
             raise _Moved(f"git refused: {said}", hint="use the address it has now")
         if _NETWORK.search(said):

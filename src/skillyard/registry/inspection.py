@@ -80,7 +80,7 @@ def inspect(pipeline: Pipeline, order: Order) -> tuple[Inspected, ...]:
     Raises:
         InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
     """
-    with pipeline.work.begin() as operation:
+    with pipeline.operations.begin() as operation:
         operation.settled = True  # it opens no log: what is left is only to be deleted
         fetched = pipeline.fetcher.fetch(order.source, operation.folder)
         found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else order.names)

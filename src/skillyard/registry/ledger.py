@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +15,10 @@ from sqlalchemy import Connection, RowMapping, Select, func, insert, select, upd
 
 from skillyard.access import Outcome, actor_name, record
 from skillyard.database import agent_skills, install_logs, skill_definitions, skill_versions
-from skillyard.errors import DatabaseUnavailable, SkillyardError
-from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, ProgressEvent, SkillVersion
+from skillyard.errors import SkillyardError
+from skillyard.registry.hearing import tell
+from skillyard.registry.model import InstalledSkill, InstallLog, Operation, Progress, SkillVersion
+from skillyard.registry.open_log import OpenLog
 from skillyard.registry.rows import content_of, log_of, skill_of, told_by, told_by_text, version_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.registry.candidate import Candidate
 
-__all__ = ["Ledger", "OpenLog"]
+__all__ = ["Ledger"]
 
 _OPEN: Final = ("pending", "in_progress")
 _BECOMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -37,43 +36,6 @@ _BECOMES: Final[Mapping[str, tuple[str, ...]]] = {
     "failed": ("pending", "downloading", "validating", "installing"),
 }
 """From which states a version may come into a state (section 2.3)."""
-
-
-@dataclass(slots=True)
-class OpenLog:
-    """The log of an operation on one skill while it goes on."""
-
-    ledger: Ledger
-    id: str
-    operation_id: str
-    operation: Operation
-    source: str | None
-    progress: Progress | None = None
-    skill_id: str | None = None
-    steps: list[dict[str, object]] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
-
-    @contextmanager
-    def step(self, name: str, percent: int) -> Iterator[None]:
-        """One step of the operation: told when it begins, timed, written down when the next one begins."""
-        self.ledger.write_log(self.id, status="in_progress", step=name, progress=percent, steps=self.steps)
-        if self.progress is not None:
-            self.progress(ProgressEvent(name, percent, self.skill_id))
-        started = time.monotonic()
-        entry: dict[str, object] = {"name": name, "progress": percent}
-        self.steps.append(entry)
-        try:
-            yield
-        except BaseException:
-            entry["duration_ms"] = _since(started)
-            with suppress(DatabaseUnavailable):  # why it failed is more than how long it took
-                self.ledger.write_log(self.id, steps=self.steps)
-            raise
-        entry["duration_ms"] = _since(started)
-
-    def ending(self) -> dict[str, object]:
-        """The columns that every ended log has."""
-        return {"steps": self.steps, "completed_at": datetime.now(UTC), "duration_ms": _since(self.began)}
 
 
 class Ledger:
@@ -348,6 +310,7 @@ class Ledger:
     def _audit(
         self, connection: Connection, action: str, subject: str, outcome: Outcome, details: Mapping[str, object] | None
     ) -> None:
+        tell(action, outcome)
         record(connection, action, subject, outcome, details, fallback=self._actor)
 
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
@@ -373,8 +336,3 @@ def _why(error: BaseException | None) -> tuple[str, str]:
     if isinstance(error, SkillyardError):
         return error.code, error.message
     return ("interrupted", "it was stopped") if isinstance(error, KeyboardInterrupt) else ("internal_error", str(error))
-
-
-def _since(began: float) -> int:
-    """Milliseconds since a moment of the monotonic clock."""
-    return round((time.monotonic() - began) * 1000)

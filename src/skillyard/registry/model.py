@@ -55,7 +55,10 @@ Consent = Callable[[Sequence[PowerChange]], bool]
 
 @dataclass(frozen=True, slots=True)
 class SkillVersion:
-    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says (C-5)."""
+    """One installed version; `version` is the install version, a UTC time, `declared_version` what SKILL.md says (C-5).
+
+    It was written down here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
+    """
 
     skill_id: str
     version: str
@@ -72,6 +75,7 @@ class SkillVersion:
     signer: str | None = None
     installed_at: datetime | None = None
     installed_by: str | None = None
+    created_at: datetime | None = None
     deprecated_reason: str | None = None
     yanked_reason: str | None = None
     yanked: bool = False

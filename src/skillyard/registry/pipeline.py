@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,18 +16,29 @@ from skillyard.errors import (
     AmbiguousSkill,
     ConsentRequired,
     DigestMismatch,
-    LocalEdits,
     NoSkillInside,
     SignerChanged,
     VersionUnusable,
 )
-from skillyard.packages import Limits, Source, Store, choose_skills, find_skills, read_signature, tree_digest
+from skillyard.packages import (
+    Limits,
+    Source,
+    Store,
+    choose_skills,
+    find_skills,
+    read_signature,
+    shown_address,
+    tree_digest,
+    without_secrets,
+)
 from skillyard.registry.archive import keep_package
 from skillyard.registry.candidate import Candidate, Scanner, checked, read_candidate, staged
+from skillyard.registry.discarding import remove_version
 from skillyard.registry.fetched import Fetcher
+from skillyard.registry.local_edits import refuse_edits
 from skillyard.registry.model import Consent, InstallReport, Progress, Result, SkillVersion
 from skillyard.registry.powers import PowerChange, Powers, read_powers
-from skillyard.registry.publisher import publisher, shown_source, without_query
+from skillyard.registry.publisher import publisher, shown_source
 from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements
 from skillyard.registry.version_locks import locked_to
@@ -35,9 +46,10 @@ from skillyard.registry.version_locks import locked_to
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillyard.registry.ledger import Ledger, OpenLog
+    from skillyard.registry.ledger import Ledger
+    from skillyard.registry.open_log import OpenLog
+    from skillyard.registry.operations import Operations, Workplace
     from skillyard.registry.versions import Versions
-    from skillyard.registry.work import Operation, Work
 
 __all__ = ["Order", "Pipeline", "folder_name", "powers_in", "refuse_edits"]
 
@@ -74,7 +86,7 @@ class Pipeline:
     """Everything an installation needs; `keep` versions of a skill stay on the disk, their packages go to the `store`."""
 
     versions: Versions
-    work: Work
+    operations: Operations
     ledger: Ledger
     fetcher: Fetcher
     unmet: Callable[[str, Requirements], tuple[str, ...]]
@@ -89,14 +101,14 @@ class Pipeline:
         Raises:
             SkillyardError: what was refused; nothing of it serves, and the log says why.
         """
-        recover(self.work, self.versions, self.ledger)
-        with self.work.begin(order.operation_id) as operation:
+        recover(self.operations, self.versions, self.ledger)
+        with self.operations.begin(order.operation_id) as operation:
             log = self.ledger.begin(operation.id, order.operation, source=shown_source(order.source), progress=order.progress)
             with settling(operation, self.versions, self.ledger):
                 results = self._install(operation, log, order)
         return InstallReport(operation.id, results)
 
-    def _install(self, operation: Operation, log: OpenLog, order: Order) -> tuple[Result, ...]:
+    def _install(self, operation: Workplace, log: OpenLog, order: Order) -> tuple[Result, ...]:
         with log.step("download", 30):
             fetched = self.fetcher.fetch(order.source, operation.folder)
             found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else order.names)
@@ -112,7 +124,7 @@ class Pipeline:
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
                 self.refuse_yanked(candidate, order)
-            candidates = [self.signed(candidate, order) for candidate in candidates]
+            candidates = [_told(self.signed(candidate, order), order.source) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
@@ -201,9 +213,9 @@ class Pipeline:
         before, now = str(origin.get("address", "")), candidate.origin.address
         if origin.get("kind") not in _PUBLISHED or publisher(before) == publisher(now):
             return ()
-        return (f"comes from {without_query(now)}, and no longer from {without_query(before)}",)
+        return (f"comes from {shown_address(now)}, and no longer from {shown_address(before)}",)
 
-    def _logs(self, operation: Operation, log: OpenLog, candidates: Sequence[Candidate], order: Order) -> list[OpenLog]:
+    def _logs(self, operation: Workplace, log: OpenLog, candidates: Sequence[Candidate], order: Order) -> list[OpenLog]:
         """One log for each skill: the first goes on with the one there is."""
         logs = []
         for index, candidate in enumerate(candidates):
@@ -218,7 +230,7 @@ class Pipeline:
             logs.append(own)
         return logs
 
-    def _commit(self, operation: Operation, candidate: Candidate, log: OpenLog, agreed: frozenset[str], order: Order) -> Result:
+    def _commit(self, operation: Workplace, candidate: Candidate, log: OpenLog, agreed: frozenset[str], order: Order) -> Result:
         skill_id = candidate.skill_id
         with self.versions.locked(skill_id):
             current = self.versions.current(skill_id)
@@ -251,7 +263,7 @@ class Pipeline:
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
 
-    def prune(self, skill_id: str, operation: Operation, *, keep: int | None = None) -> tuple[str, ...]:
+    def prune(self, skill_id: str, operation: Workplace, *, keep: int | None = None) -> tuple[str, ...]:
         """Delete the files of all but the newest versions; never of one that serves, is in use, locked or changed by hand."""
         there = [version for version in self.ledger.versions(skill_id) if not version.removed]
         held = locked_to(there, self.ledger.locks(skill_id))
@@ -264,8 +276,7 @@ class Pipeline:
                 or (path.is_dir() and tree_digest(path) != old.digest)
             ):
                 continue
-            if self.versions.remove(skill_id, old.version, operation.folder) or not path.exists():
-                self.ledger.mark(skill_id, old.version, "prune", removed_at=datetime.now(UTC))
+            if remove_version(self.versions, self.ledger, skill_id, old.version, operation.folder):
                 pruned.append(old.version)
         return tuple(pruned)
 
@@ -293,24 +304,6 @@ class Pipeline:
             log_id=log.id,
             origin=dict(candidate.origin.to_dict()),
         )
-
-
-def refuse_edits(versions: Versions, ledger: Ledger, skill_id: str, version: str, *, force: bool) -> str:
-    """The digest of a version as it is on the disk.
-
-    Raises:
-        LocalEdits: it is not what was installed, and `force` does not say that this is fine.
-    """
-    path = versions.path(skill_id, version)
-    actual = tree_digest(path)
-    recorded = next((known.digest for known in ledger.versions(skill_id) if known.version == version), actual)
-    if actual != recorded and not force:
-        raise LocalEdits(
-            f"{path} was changed by hand since it was installed",
-            hint="copy your changes to a skill of your own, or use --force: the changed version stays on the disk",
-            path=str(path),
-        )
-    return actual
 
 
 def powers_in(path: Path) -> Powers:
@@ -344,6 +337,14 @@ def _chosen(pairs: list[tuple[Candidate, str]], order: Order) -> list[tuple[Cand
                 found=candidate.digest,
             )
     return pairs
+
+
+def _told(candidate: Candidate, source: Source) -> Candidate:
+    """The candidate, with a warning where its address is not kept as it was given."""
+    if without_secrets(source.address) == source.address:
+        return candidate
+    warning = "what may be a secret in its address is not kept: to update it, `skillyard install` it by its whole address"
+    return replace(candidate, warnings=(*candidate.warnings, warning))
 
 
 def _scanned(candidate: Candidate, scanner: Scanner) -> Candidate:

@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 from skillyard.errors import DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
 from skillyard.interop import CatalogEntry, read_anthropic_manifest, read_catalog
-from skillyard.packages import Limits, Origin, Source, digest_of, extract, find_skills, resolve
+from skillyard.packages import Limits, Origin, Source, digest_of, extract, find_skills, resolve, shown_address
 from skillyard.paths import slug
 
 __all__ = ["fetch_index", "fetch_listed", "index_address"]
@@ -69,7 +69,7 @@ def fetch_index(source: Source, into: Path, download: Download, limits: Limits) 
         data = download(skill.url, limits.archive)
         if digest_of(data) != skill.digest:
             raise DigestMismatch(
-                f"{skill.name} is not what {address} says",
+                f"{skill.name} is not what {shown_address(address)} says",
                 hint="the publisher has to mend the index, or somebody changed the skill on its way",
                 expected=skill.digest,
                 found=digest_of(data),
@@ -85,14 +85,18 @@ def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
     except (ValueError, RecursionError):
         shape = None
     if not isinstance(shape, dict) or not isinstance(shape.get("skills"), list):
-        raise InvalidSource(f"{address} is no index of skills", hint="name the address of an archive or of a SKILL.md")
+        raise InvalidSource(
+            f"{shown_address(address)} is no index of skills", hint="name the address of an archive or of a SKILL.md"
+        )
     if shape.get("$schema") != _SCHEMA:
-        raise InvalidSource(f"{address} is an index of a version that is not known", hint=f"known is {_SCHEMA}")
+        raise InvalidSource(f"{shown_address(address)} is an index of a version that is not known", hint=f"known is {_SCHEMA}")
     for item in shape["skills"]:
         fields = [item.get(name) if isinstance(item, dict) else None for name in ("name", "type", "url", "digest")]
         name, kind, url, digest = (field if isinstance(field, str) else "" for field in fields)
         if slug(name) != name or kind not in ("skill-md", "archive") or not url or not digest.startswith("sha256:"):
-            raise InvalidSource(f"{address} lists {str(name)[:80]!r} in a way that is not known", hint="tell its publisher")
+            raise InvalidSource(
+                f"{shown_address(address)} lists {str(name)[:80]!r} in a way that is not known", hint="tell its publisher"
+            )
         yield _Listed(name, kind, urljoin(address, url), digest)
 
 
@@ -100,10 +104,12 @@ def _chosen(listed: list[_Listed], wanted: tuple[str, ...], address: str) -> lis
     names = {skill.name for skill in listed}
     if missing := [name for name in wanted if name not in names]:
         few = ", ".join(sorted(names)[:10])
-        raise NoSkillInside(f"{address} has no skill {missing[0]!r}", hint=f"it has {few}", candidates=sorted(names))
+        raise NoSkillInside(
+            f"{shown_address(address)} has no skill {missing[0]!r}", hint=f"it has {few}", candidates=sorted(names)
+        )
     chosen = [skill for skill in listed if not wanted or skill.name in wanted]
     if len(chosen) > _MOST:
-        raise InvalidSource(f"{address} lists {len(chosen)} skills", hint="name those you want with --skill")
+        raise InvalidSource(f"{shown_address(address)} lists {len(chosen)} skills", hint="name those you want with --skill")
     return chosen
 
 
@@ -126,7 +132,8 @@ def _check_name(skill: _Listed, folder: Path, address: str) -> None:
     for found in find_skills(folder):
         if found.path == "." and skill.name not in (found.name, found.skill_id):
             raise InvalidSource(
-                f"{address} calls a skill {skill.name}, and its SKILL.md calls it {found.name!r}", hint="tell its publisher"
+                f"{shown_address(address)} calls a skill {skill.name}, and its SKILL.md calls it {found.name!r}",
+                hint="tell its publisher",
             )
 
 
@@ -157,7 +164,9 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
     try:
         shape = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InvalidManifest(f"{source.address} is not JSON: {error}", hint="check the address", problems=[]) from None
+        raise InvalidManifest(
+            f"{shown_address(source.address)} is not JSON: {error}", hint="check the address", problems=[]
+        ) from None
     if isinstance(shape, Mapping) and (shape.get("skill_id") or shape.get("id")):
         manifest = read_anthropic_manifest(data)
         return [CatalogEntry(str(manifest["skill_id"]), str(manifest["name"]))]
@@ -167,12 +176,14 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
     if not chosen:
         names = sorted(entry.skill_id for entry in entries)
         raise NoSkillInside(
-            f"{source.address} leads to none of the skills that are wanted",
+            f"{shown_address(source.address)} leads to none of the skills that are wanted",
             hint=f"it has {', '.join(names[:10]) or 'none with a manifest'}",
             candidates=names,
         )
     if len(chosen) > _MOST:
-        raise InvalidSource(f"{source.address} lists {len(chosen)} skills", hint="name those you want with --skill")
+        raise InvalidSource(
+            f"{shown_address(source.address)} lists {len(chosen)} skills", hint="name those you want with --skill"
+        )
     return chosen
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-from skillyard.packages import Source
+from skillyard.packages import Source, shown_address
 
-__all__ = ["publisher", "shown_source", "without_query"]
+__all__ = ["publisher", "shown_source"]
 
 
 def publisher(address: str) -> tuple[str, ...]:
@@ -18,15 +18,10 @@ def publisher(address: str) -> tuple[str, ...]:
     return (parts.netloc.lower(), *(() if file_in_root else path[:2]))
 
 
-def without_query(address: str) -> str:
-    """An address without what may be a token."""
-    return address.partition("?")[0]
-
-
 def shown_source(source: Source) -> str:
     """A source as a person would write it; of an upload, the name of the file."""
     if source.kind == "upload":
         return f"{PurePath(source.address).name} (uploaded)"
     return (
-        without_query(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
+        shown_address(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
     )

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from skillyard.errors import InvalidSource, NetworkFailed, NetworkRefused
+from skillyard.packages import shown_address
 
 __all__ = ["MOVED", "apart", "judged_repository", "moved_to", "private_told"]
 
@@ -68,7 +69,7 @@ def judged_repository(url: str, *, allow_private: bool) -> tuple[str, tuple[str,
         _judge_ssh(url, allow_private=allow_private)
         return url, ()
     if scheme != "https" and not (allow_private and scheme == "http"):
-        raise InvalidSource(f"{url} is not fetched by git", hint="use https:// or ssh://")
+        raise InvalidSource(f"{shown_address(url)} is not fetched by git", hint="use https:// or ssh://")
     from skillyard.sandbox.network.guarded import read_destination
 
     to = read_destination(url)
@@ -101,7 +102,7 @@ def moved_to(url: str, *, allow_private: bool) -> str:
     if answer.status not in MOVED or target == asked:
         return url
     if not target.endswith(_REFS):
-        raise InvalidSource(f"{url} leads to what is no repository", hint="check the address")
+        raise InvalidSource(f"{shown_address(url)} leads to what is no repository", hint="check the address")
     return target.removesuffix(_REFS)
 
 
@@ -109,7 +110,9 @@ def _judge_ssh(url: str, *, allow_private: bool) -> None:
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
-        raise InvalidSource(f"{url} is no address", hint="for example ssh://git@example.com/owner/repo") from None
+        raise InvalidSource(
+            f"{shown_address(url)} is no address", hint="for example ssh://git@example.com/owner/repo"
+        ) from None
     with contextlib.suppress(NetworkFailed):  # a name of the user's ssh settings
         _judged(host, allow_private=allow_private)
 

@@ -14,22 +14,22 @@ from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from skillyard.registry.ledger import Ledger
+    from skillyard.registry.operations import Operations, Workplace
     from skillyard.registry.versions import Versions
-    from skillyard.registry.work import Operation, Work
 
 __all__ = ["recover", "settle", "settling"]
 
 
-def recover(work: Work, versions: Versions, ledger: Ledger) -> int:
+def recover(operations: Operations, versions: Versions, ledger: Ledger) -> int:
     """Settle every operation whose process is gone; give how many there were."""
     count = 0
-    for operation in work.abandoned():
+    for operation in operations.abandoned():
         settle(operation, versions, ledger, None)
         count += 1
     return count
 
 
-def settle(operation: Operation, versions: Versions, ledger: Ledger, error: BaseException | None) -> None:
+def settle(operation: Workplace, versions: Versions, ledger: Ledger, error: BaseException | None) -> None:
     """Bring disk and records of one operation together, and end its logs; `error` is None when its process was killed."""
     for skill_id in ledger.touched(operation.id):
         with versions.locked(skill_id):
@@ -39,7 +39,7 @@ def settle(operation: Operation, versions: Versions, ledger: Ledger, error: Base
 
 
 @contextlib.contextmanager
-def settling(operation: Operation, versions: Versions, ledger: Ledger) -> Iterator[None]:
+def settling(operation: Workplace, versions: Versions, ledger: Ledger) -> Iterator[None]:
     """Carry out an operation: it is settled at the end, and at once when something is raised."""
     try:
         yield
@@ -50,7 +50,7 @@ def settling(operation: Operation, versions: Versions, ledger: Ledger) -> Iterat
     operation.settled = True
 
 
-def _settle_skill(operation: Operation, skill_id: str, versions: Versions, ledger: Ledger) -> None:
+def _settle_skill(operation: Workplace, skill_id: str, versions: Versions, ledger: Ledger) -> None:
     current = versions.current(skill_id)
     for version in ledger.installing(operation.id, skill_id):
         if version == current:

@@ -16,15 +16,17 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from skillyard.errors import InvalidSource, SkillNotFound
 from skillyard.packages import Origin, Source, Store, open_store, resolve
-from skillyard.registry.archive import restored
+from skillyard.registry.archive import restore
 from skillyard.registry.discarding import discard, discard_all
 from skillyard.registry.fetched import Fetcher
-from skillyard.registry.fetching import SourceFetcher
+from skillyard.registry.fetching import SourceFetcher, source_of
+from skillyard.registry.local_edits import refuse_edits
 from skillyard.registry.model import (
     Consent,
     InstalledSkill,
@@ -35,12 +37,12 @@ from skillyard.registry.model import (
     Result,
     SkillVersion,
 )
-from skillyard.registry.pipeline import Order, Pipeline, refuse_edits
+from skillyard.registry.needs import trouble, unmet_needs
+from skillyard.registry.operations import Operations
+from skillyard.registry.pipeline import Order, Pipeline
 from skillyard.registry.recovery import recover, settling
-from skillyard.registry.requirements import Requirements, Surroundings, cycles, read_requirements, unmet
 from skillyard.registry.returning import named_version, returning
 from skillyard.registry.versions import Versions
-from skillyard.registry.work import Work
 
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog
@@ -48,8 +50,9 @@ if TYPE_CHECKING:
     from skillyard.registry.backfill import Backfilled
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.inspection import Inspected
-    from skillyard.registry.ledger import Ledger, OpenLog
-    from skillyard.registry.work import Operation as WorkOperation
+    from skillyard.registry.ledger import Ledger
+    from skillyard.registry.open_log import OpenLog
+    from skillyard.registry.operations import Workplace
 
 __all__ = ["Registry"]
 
@@ -75,7 +78,7 @@ class Registry:
         actor: str | None = None,
     ) -> None:
         self.versions_folder = Versions(Path(data) / "skills")
-        self.work = Work(self.versions_folder.root)
+        self.operations = Operations(self.versions_folder.root)
         self._data, self._url = data, url
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
@@ -103,7 +106,13 @@ class Registry:
         servers = tuple(configuration.servers)
         fetcher = SourceFetcher(allow_private=configuration.private_hosts)
         return cls(
-            catalog.data_directory, configuration.database_url, fetcher=fetcher, scanner=scanner, servers=servers, store=store
+            catalog.data_directory,
+            configuration.database_url,
+            fetcher=fetcher,
+            scanner=scanner,
+            servers=servers,
+            store=store,
+            keep=configuration.kept_versions,
         )
 
     def beside(self, catalog: Catalog, *, public_only: bool = False) -> Self:
@@ -132,7 +141,7 @@ class Registry:
                 from skillyard.database import Database  # half a second
 
                 ledger = self._ledger_over(Database.open(self._data, self._url))
-                recover(self.work, self.versions_folder, ledger)
+                recover(self.operations, self.versions_folder, ledger)
                 self._ledger = ledger
             return self._ledger
 
@@ -290,7 +299,7 @@ class Registry:
             target = returning(known, version, before, stored=self.store is not None, force=force)
             if target.removed:
                 with log.step("restore", 50):
-                    self._restore(target, operation)
+                    restore(self.store, self.versions_folder, self.ledger, target, operation.folder)
             refuse_edits(self.versions_folder, self.ledger, skill_id, target.version, force=force)
             self.ledger.write_log(log.id, version=target.version)
             with log.step("activate", 90):
@@ -308,7 +317,7 @@ class Registry:
             LocalEdits: it was changed by hand.
         """
         found = self._version(name, version)
-        with self.work.begin() as operation:
+        with self.operations.begin() as operation:
             operation.settled = True  # it opens no log
             with self._locked(found.skill_id):
                 discard(self.versions_folder, self.ledger, found, operation.folder)
@@ -340,7 +349,7 @@ class Registry:
     def prune(self, name: str, *, keep: int | None = None) -> tuple[str, ...]:
         """Delete the files of all but the newest `keep` versions; never of the current one or one that is read."""
         skill_id = self.skill(name, installed=False).skill_id
-        with self.work.begin() as operation:
+        with self.operations.begin() as operation:
             operation.settled = True  # it opens no log: what is left is only to be deleted
             with self._locked(skill_id):
                 return self._pipeline().prune(skill_id, operation, keep=keep)
@@ -349,7 +358,7 @@ class Registry:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.backfill import backfill
 
-        return backfill(self.versions_folder, self.work, self.ledger, self.store)
+        return backfill(self.versions_folder, self.operations, self.ledger, self.store)
 
     # -- knowing ---------------------------------------------------------------------------------------------------------
 
@@ -421,59 +430,27 @@ class Registry:
 
     def trouble(self) -> Iterator[tuple[str, str]]:
         """What is wrong with installed skills: withdrawn versions, requirements not met here, and those that go in a circle."""
-        for skill_id in (skill.skill_id for skill in self.ledger.skills()):
-            marks = (version.withdrawn for version in self.ledger.versions(skill_id) if version.current)
-            yield from ((skill_id, mark) for mark in marks if mark)
-        required = self._required()
-        for skill_id, requirements in required.items():
-            yield from ((skill_id, sentence) for sentence in unmet(requirements, self._around()))
-        needs = {skill_id: requirements.skill_names for skill_id, requirements in required.items()}
-        for circle in cycles(needs):
-            yield circle[0], f"skills require each other in a circle: {' → '.join(circle)}"
+        return trouble(self.ledger, self._servers)
 
     # -- pieces ----------------------------------------------------------------------------------------------------------
 
     def _pipeline(self) -> Pipeline:
         return Pipeline(
             self.versions_folder,
-            self.work,
+            self.operations,
             self.ledger,
             self._fetcher,
-            self._unmet,
+            partial(unmet_needs, self.ledger, self._servers),
             self._scanner,
             keep=self.keep,
             store=self.store,
         )
 
-    def _unmet(self, skill_id: str, requirements: Requirements) -> tuple[str, ...]:
-        required = self._required() | {skill_id: requirements}
-        needs = {name: found.skill_names for name, found in required.items()}
-        circles = [" → ".join(circle) for circle in cycles(needs) if skill_id in circle]
-        return (
-            *unmet(requirements, self._around()),
-            *(f"skills require each other in a circle: {circle}" for circle in circles),
-        )
-
-    def _required(self) -> dict[str, Requirements]:
-        from skillyard.document import parse_document
-
-        return {
-            skill.skill_id: read_requirements(parse_document((skill.skill_md_content or "").encode("utf-8", "surrogatepass")))
-            for skill in self.ledger.skills()
-        }
-
-    def _around(self) -> Surroundings:
-        versions: dict[str, str | None] = {}
-        for skill in self.ledger.skills():
-            current = next((v for v in self.ledger.versions(skill.skill_id) if v.current), None)
-            versions[skill.skill_id] = versions[skill.name] = current.declared_version if current else None
-        return Surroundings(versions, self._servers)
-
     @contextlib.contextmanager
     def _operation(
         self, kind: Operation, skill_id: str, *, version: str | None = None, progress: Progress | None = None
-    ) -> Iterator[tuple[WorkOperation, OpenLog]]:
-        with self.work.begin() as operation:
+    ) -> Iterator[tuple[Workplace, OpenLog]]:
+        with self.operations.begin() as operation:
             log = self.ledger.begin(operation.id, kind, skill_id=skill_id, version=version, progress=progress)
             with settling(operation, self.versions_folder, self.ledger):
                 yield operation, log
@@ -481,17 +458,5 @@ class Registry:
     def _locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
         return self.versions_folder.locked(skill_id)
 
-    def _restore(self, version: SkillVersion, operation: WorkOperation) -> None:
-        """Bring the files of a version back from the store."""
-        if self.store is not None:
-            tree = restored(self.store, version, operation.folder)
-            self.versions_folder.place(tree, version.skill_id, version.version)
-            self.ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
-
     def _version(self, name: str, version: str | None) -> SkillVersion:
-        return self.current(name) if version is None else self.version(name, version)
-
-
-def source_of(origin: Origin) -> Source:
-    """Where to look for the newest of what came from `origin`."""
-    return Source(origin.kind, origin.address, origin.path, origin.ref)
+        return self.current(name) if version is None else named_version(self.versions(name), version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillyard.errors import VersionNotFound, VersionUnusable
+from skillyard.registry.archive import NO_STORE
 from skillyard.registry.model import SkillVersion
 
 __all__ = ["named_version", "returning"]
@@ -63,6 +64,8 @@ def _previous(known: Sequence[SkillVersion], current: str | None, *, stored: boo
 def _problem(version: SkillVersion, *, stored: bool, force: bool) -> tuple[str, str] | None:
     """Why a version may not serve again, and the way out."""
     if version.removed and not (stored and version.package_digest):
+        if version.package_digest:
+            return "is no longer on the disk, and no store is configured to bring it back from", NO_STORE
         return "is no longer on the disk", "install it again from its source"
     if version.yanked:
         why = f": {version.yanked_reason}" if version.yanked_reason else ""

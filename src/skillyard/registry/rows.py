@@ -100,6 +100,7 @@ def version_of(row: RowMapping) -> SkillVersion:
         signer=row["signer"],
         installed_at=row["installed_at"],
         installed_by=row["installed_by"],
+        created_at=row["created_at"],
         deprecated_reason=row["deprecated_reason"],
         yanked_reason=row["yanked_reason"],
         yanked=row["yanked_at"] is not None,

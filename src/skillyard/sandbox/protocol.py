@@ -11,9 +11,9 @@ import math
 import re
 from typing import Final, NoReturn
 
-__all__ = ["MAXIMUM_DEPTH", "MalformedResult", "read_result"]
+from skillyard.plain_json import MAXIMUM_DEPTH
 
-MAXIMUM_DEPTH: Final = 64
+__all__ = ["MalformedResult", "read_result"]
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89abAB-F]")

@@ -149,7 +149,7 @@ def _posted(url: str, body: dict[str, object], api_key: str | None, timeout_s: f
                 if size > _LARGEST:
                     raise NetworkFailed(f"{url} answered with more than 64 MiB", hint="ask another model")
         return json.loads(b"".join(parts))
-    except (httpx2.HTTPError, ValueError) as error:
+    except (httpx2.HTTPError, ValueError, RecursionError) as error:
         raise NetworkFailed(f"{url} cannot be asked: {error}", hint="check the address, the model and the key") from None
 
 

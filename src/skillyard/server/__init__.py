@@ -1,12 +1,12 @@
 """The HTTP service: skills are listed, read, installed, rolled back and run over one API, for whoever it knows.
 
-`create_app` gives the ASGI application, `serve` listens. Every protocol is a module with `routes`.
+`create_app` gives the ASGI application, `serve` listens as `Listening` says. Every protocol is a module with `routes`.
 """
 
 from __future__ import annotations
 
 from skillyard.server.admission import Admission
 from skillyard.server.application import create_app
-from skillyard.server.serving import serve
+from skillyard.server.serving import Listening, serve
 
-__all__ = ["Admission", "create_app", "serve"]
+__all__ = ["Admission", "Listening", "create_app", "serve"]

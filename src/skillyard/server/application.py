@@ -12,43 +12,59 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
+from skillyard.engine import flush_spans
 from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server import (
+    about,
     agents,
+    anthropic_skills,
     approvals,
     audit,
+    chat,
+    clawhub,
+    clawhub_moderation,
+    clawhub_publishing,
     definitions,
     discovered,
     health,
     installing,
     keys,
     machine,
+    marketplace,
     memories,
+    metrics,
     mirrored,
+    modelcontext,
     modelling,
+    openai_skills,
     operations,
     organisations,
     portraits,
     runs,
     sessions,
+    skills_sh,
     versions,
     wellknown,
+    wellknown_files,
 )
 from skillyard.server.admission import Admission
 from skillyard.server.authentication import SCHEMES, Authentication, Identities
 from skillyard.server.callers import scopes_of
+from skillyard.server.dialects import Dialects
 from skillyard.server.guard import Guard
 from skillyard.server.homes import Homes
 from skillyard.server.identity import RequestIds
 from skillyard.server.limits import RateLimits
+from skillyard.server.observing import Observer
 from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
 from skillyard.server.service import Service
 from skillyard.server.settings import ServerSettings
+from skillyard.server.stopping import Stopping
 from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
@@ -57,6 +73,7 @@ GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 # One module each, with its `routes`:
 _PROTOCOLS: Final = (
     health,
+    metrics,
     sessions,
     definitions,
     versions,
@@ -69,24 +86,45 @@ _PROTOCOLS: Final = (
     agents,
     memories,
     modelling,
+    modelcontext,
     machine,
     keys,
     organisations,
     audit,
+    chat,
     wellknown,
     mirrored,
+    about,
+    wellknown_files,
+    skills_sh,
+    marketplace,
+    anthropic_skills,
+    openai_skills,
+    clawhub,
+    clawhub_moderation,
+    clawhub_publishing,
 )
 
 
-def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | None = None) -> FastAPI:
+def create_app(
+    catalog: Catalog,
+    registry: Registry,
+    *,
+    admission: Admission | None = None,
+    alone: bool = True,
+    grace_s: float = GRACE_S,
+) -> FastAPI:
     """The HTTP service over a catalog and a registry, which are let go of when it stops.
 
-    It is open to the local user, unless `admission` says that keys are needed.
+    It is open to the local user, unless `admission` says that keys are needed. `alone` says that no other process serves the
+    same address: what only this one knows may then be asked for again. Runs that go on have `grace_s` seconds when it stops.
 
     Raises:
         InvalidConfiguration: the table `[server]` cannot be understood.
     """
     admission = admission or Admission()
+    counted, stopping = metrics.Metrics(), Stopping()
+    doors = modelcontext.Doors(sessions=alone)
     settings = ServerSettings.of(catalog.configuration)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
@@ -96,17 +134,24 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
-        async with homes.running(GRACE_S):
+        stop_counting = counted.listen()
+        async with homes.running(grace_s), doors.running():
             yield
+            await stopping.settled()
+        stop_counting()
+        await run_in_threadpool(flush_spans)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
+    app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
+    stopping.then(doors.stop_telling)
     app.state.identities = Identities(homes.database)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
     app.include_router(page)
     answer_errors(app)
     _guard(app)
+    app.add_middleware(Dialects)  # the last one stands before all others
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
 
@@ -120,6 +165,7 @@ def _guard(app: FastAPI) -> None:
     app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
     app.add_middleware(Guard, admission=state.admission)
     app.add_middleware(RequestIds)
+    app.add_middleware(Observer, metrics=state.metrics, stopping=state.stopping)
 
 
 def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
@@ -146,6 +192,8 @@ def _description(app: FastAPI) -> dict[str, Any]:
             for route in methods.values():
                 if "HTTPValidationError" in str(route["responses"].get("422")):
                     del route["responses"]["422"]
+                for content in route.get("requestBody", {}).get("content", {}).values():
+                    shapes |= content["schema"].pop("$defs", {})  # of a body that the route reads by itself
         describe_streams(found)
         for unused in ("HTTPValidationError", "ValidationError"):
             shapes.pop(unused, None)

@@ -19,22 +19,23 @@ __all__ = ["routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/audit", tags=["audit"], dependencies=[needs("admin")])
 
-_Text = Annotated[str | None, Query(max_length=500)]
 
-
-class AuditRecord(BaseModel):
-    """One thing that was done or refused, and by whom."""
+class AuditEvent(BaseModel):
+    """One record: who did what, about what, how it ended, and for a request where it came from."""
 
     id: str
-    at: str
+    at: datetime
     actor: str
     organisation: str
     action: str
     subject: str
-    outcome: str
+    outcome: Outcome
     details: dict[str, Any] | None
     request_id: str | None
     address: str | None
+
+
+_Text = Annotated[str | None, Query(max_length=500)]
 
 
 @routes.get("", responses=READING)
@@ -47,7 +48,7 @@ def list_events(
     since: datetime | None = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Listed[AuditRecord]:
+) -> Listed[AuditEvent]:
     """What was done, the newest first; a `subject` that is a skill stands for all its versions. A time without zone is UTC."""
     since = None if since is None else _in_utc(since)
     trail = Trail(lambda: service.catalog.records().database)
@@ -56,7 +57,7 @@ def list_events(
         actor=actor, action=action, subject=subject, outcome=outcome, since=since, limit=limit, offset=(page - 1) * limit
     )
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
-    return Listed(data=[AuditRecord.model_validate(event.to_dict()) for event in events], meta=meta)
+    return Listed(data=[AuditEvent.model_validate(event.to_dict()) for event in events], meta=meta)
 
 
 def _in_utc(at: datetime) -> datetime:

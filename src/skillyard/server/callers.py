@@ -40,7 +40,7 @@ NOBODY: Final = Caller("nobody", DEFAULT, frozenset())
 """Who shows no key where one is needed: only `OPEN` routes see it."""
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     found = request.state.caller
     assert isinstance(found, Caller)  # noqa: S101 # the guard puts it there
     return found

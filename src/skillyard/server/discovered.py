@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import about
 from skillyard.catalog import Source
@@ -15,6 +16,7 @@ from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
 from skillyard.server.entries import Entry, Facets, Fit, Narrowed, entry, facets, fit
+from skillyard.server.prepared import Prepared
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served
 from skillyard.server.shapes import Answer, Listed, listed
@@ -53,16 +55,24 @@ class Named(BaseModel):
     skill: str = Field(min_length=1, max_length=300)
 
 
-@routes.get("", responses=READING)
-def list_skills(
+@routes.get("", responses=READING, response_model=Listed[Entry])
+async def list_skills(
     service: Served,
+    request: Request,
     narrowed: Narrowed,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
-) -> Listed[Entry]:
+) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
-    found = listed(narrowed(service.catalog.all()), page, limit)
-    return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
+    skills, query = service.catalog.all(), request.scope["query_string"]
+
+    def make() -> Listed[Entry]:
+        found = listed(narrowed(skills), page, limit)
+        return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
+
+    if (kept := service.pages.get(skills, query)) is None:
+        kept = await run_in_threadpool(service.pages.put, skills, query, make)
+    return kept.response(request)
 
 
 @routes.get("/facets", responses=READING)
@@ -71,9 +81,10 @@ def count_facets(service: Served) -> Answer[Facets]:
     return Answer(data=facets(service.catalog.all()))
 
 
-@routes.get("/search", responses=READING)
+@routes.get("/search", responses=READING, response_model=Answer[list[Fit]])
 def search(
     service: Served,
+    request: Request,
     q: Annotated[str, Query(min_length=1, max_length=2000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
     min_confidence: Annotated[float, Query(ge=0, le=1)] = 0.15,
@@ -81,12 +92,12 @@ def search(
     tag: Annotated[str | None, Query(max_length=200, description="a tag or a keyword")] = None,
     domain: Annotated[str | None, Query(max_length=200)] = None,
     permission: Annotated[Literal["allow", "ask"] | None, Query(description="what the rules say")] = None,
-) -> Answer[list[Fit]]:
+) -> Response:
     """The usable skills that fit a request, the best first, each with its confidence and what matched."""
     found = service.catalog.search(
         q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
     )
-    return Answer(data=[fit(match) for match in found])
+    return Prepared.of(Answer(data=[fit(match) for match in found])).response(request)
 
 
 @routes.get("/event", responses=READING)

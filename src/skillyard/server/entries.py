@@ -90,10 +90,10 @@ def facets(skills: Iterable[Skill]) -> Facets:
 class _Narrowed:
     """Which skills a list shall hold; `text` is part of an id, a name or a description."""
 
-    source: Annotated[Source | None, Query()] = None
-    status: Annotated[Status | None, Query()] = None
-    tag: Annotated[str | None, Query(max_length=200)] = None
-    text: Annotated[str, Query(max_length=200)] = ""
+    source: Source | None
+    status: Status | None
+    tag: str | None
+    text: str
 
     def __call__(self, skills: Sequence[Skill]) -> Sequence[Skill]:
         """Those of the skills that are meant, in their order."""
@@ -111,4 +111,13 @@ class _Narrowed:
         )
 
 
-Narrowed = Annotated[_Narrowed, Depends()]
+async def _narrowed(
+    source: Annotated[Source | None, Query()] = None,
+    status: Annotated[Status | None, Query()] = None,
+    tag: Annotated[str | None, Query(max_length=200)] = None,
+    text: Annotated[str, Query(max_length=200)] = "",
+) -> _Narrowed:
+    return _Narrowed(source, status, tag, text)
+
+
+Narrowed = Annotated[_Narrowed, Depends(_narrowed)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
+from skillyard.errors import ServerStopping
 from skillyard.server.callers import OPEN
 from skillyard.server.problems import READING
 from skillyard.server.service import Served
@@ -29,7 +30,9 @@ async def alive() -> Health:
 
 
 @routes.get("/readyz", responses=READING, openapi_extra=OPEN)
-def ready(service: Served) -> Health:
-    """The records can be read."""
+def ready(service: Served, request: Request) -> Health:
+    """The records can be read, and the server does not stop."""
+    if request.app.state.stopping.begun:
+        raise ServerStopping("the server is about to stop", hint="ask another one, or this one when it is back")
     service.registry.history(limit=1)
     return Health()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated, Final, Literal
+from datetime import datetime, timedelta
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillyard.access import DEFAULT, SCOPES, Trail
+from skillyard.access import DEFAULT, SCOPES, ApiKey, KeyState, Trail
 from skillyard.errors import PermissionDenied
 from skillyard.server.authentication import Identities
 from skillyard.server.callers import Asking, Caller, Scope, needs
@@ -33,18 +33,18 @@ class NewKey(BaseModel):
 
 
 class KeyDetail(BaseModel):
-    """A key without its secret; `prefix` is how that begins."""
+    """What is known of a key; `prefix` are its first letters."""
 
     id: str
     name: str
     organisation: str
     scopes: list[Scope]
     prefix: str
-    state: Literal["usable", "expired", "revoked"]
-    created_at: str
-    expires_at: str | None
-    revoked_at: str | None
-    last_used_at: str | None
+    state: KeyState
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
 
 
 class MadeKey(BaseModel):
@@ -64,7 +64,7 @@ def list_keys(
 ) -> Listed[KeyDetail]:
     """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
     keys = _identities(request).keys.all(_reach(caller, organisation))
-    return listed([KeyDetail.model_validate(key.to_dict()) for key in keys], page, limit)
+    return listed([_detail(key) for key in keys], page, limit)
 
 
 @routes.post("", status_code=201, responses=WRITING)
@@ -75,7 +75,7 @@ def create(request: Request, response: Response, service: Served, caller: Asking
     key, secret = _identities(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
     _tell(service, caller, "keys.create", key.id)
     response.headers["Cache-Control"] = "no-store"
-    return Answer(data=MadeKey(key=KeyDetail.model_validate(key.to_dict()), secret=secret))
+    return Answer(data=MadeKey(key=_detail(key), secret=secret))
 
 
 @routes.delete("/{id}", responses=WRITING)
@@ -90,7 +90,11 @@ def revoke(
     key = identities.keys.revoke(id, None if caller.organisation == DEFAULT else caller.organisation)
     identities.forget()
     _tell(service, caller, "keys.revoke", key.id)
-    return Answer(data=KeyDetail.model_validate(key.to_dict()))
+    return Answer(data=_detail(key))
+
+
+def _detail(key: ApiKey) -> KeyDetail:
+    return KeyDetail.model_validate(key.to_dict())
 
 
 def _identities(request: Request) -> Identities:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from skillyard.access import Organisation
 from skillyard.server.callers import SERVER_ADMIN, needs
 from skillyard.server.homes import Homes
 from skillyard.server.problems import READING, WRITING
@@ -17,6 +19,13 @@ __all__ = ["routes"]
 routes: Final = APIRouter(prefix="/api/v1/organisations", tags=["organisations"], dependencies=[needs("admin"), SERVER_ADMIN])
 
 
+class OrganisationDetail(BaseModel):
+    """An organisation; `default` was never made."""
+
+    name: str
+    created_at: datetime | None
+
+
 class NewOrganisation(BaseModel):
     """What it is called: lower-case letters, digits and single dashes."""
 
@@ -25,22 +34,19 @@ class NewOrganisation(BaseModel):
     name: str = Field(min_length=1, max_length=60)
 
 
-class OrganisationDetail(BaseModel):
-    """One organisation; `default` is the server's own, and was there before any clock."""
-
-    name: str
-    created_at: str | None
-
-
 @routes.get("", responses=READING)
 def list_organisations(request: Request) -> Answer[list[OrganisationDetail]]:
     """Every organisation; `default` is the server's own."""
     homes: Homes = request.app.state.homes
-    return Answer(data=[OrganisationDetail.model_validate(one.to_dict()) for one in homes.organisations.all()])
+    return Answer(data=[_detail(organisation) for organisation in homes.organisations.all()])
 
 
 @routes.post("", status_code=201, responses=WRITING)
 def create(request: Request, body: NewOrganisation) -> Answer[OrganisationDetail]:
     """Make an organisation, without skills, runs and keys."""
     homes: Homes = request.app.state.homes
-    return Answer(data=OrganisationDetail.model_validate(homes.organisations.create(body.name).to_dict()))
+    return Answer(data=_detail(homes.organisations.create(body.name)))
+
+
+def _detail(organisation: Organisation) -> OrganisationDetail:
+    return OrganisationDetail.model_validate(organisation.to_dict())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,9 +16,12 @@ from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.callers import Asking, Caller
+from skillyard.server.changing import Changing
+from skillyard.server.chat_desk import ChatDesk
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
 from skillyard.server.noticing import Noticed
+from skillyard.server.prepared import PreparedPages
 from skillyard.server.questions import Questions, nobody
 from skillyard.server.toolboxes import Toolboxes
 
@@ -35,27 +37,39 @@ _SETTLED_MS: Final = 150  # changes of files that come closer together are looke
 class Service:
     """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
 
-    `runs` and `installs` go on after their request was answered, `questions` wait for somebody to answer them.
+    `runs`, `installs` and the turns of `chats` go on after their request was answered, `questions` wait for somebody to answer
+    them.
     """
 
     catalog: Catalog
     registry: Registry
-    changing: threading.Lock = field(default_factory=threading.Lock)
+    changing: Changing = field(init=False)
     runs: RunDesk = field(default_factory=RunDesk)
     questions: Questions = field(default_factory=Questions)
     installs: InstallDesk = field(default_factory=InstallDesk)
+    chats: ChatDesk = field(default_factory=ChatDesk)
+    pages: PreparedPages = field(default_factory=PreparedPages)
     tools: Toolboxes = field(default_factory=Toolboxes)
     noticed: Noticed = field(default_factory=Noticed)
 
     @property
     def busy(self) -> bool:
         """Whether something goes on that was asked for by a request that is answered."""
-        return self.runs.busy or self.installs.busy
+        return self.runs.busy or self.installs.busy or self.chats.busy
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        await self.chats.close()
         await self.installs.close()
         await self.runs.close(grace_s)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changing", Changing(self.catalog.data_directory))
+
+    async def catch_up(self) -> None:
+        """See what other processes that serve the same folder have changed."""
+        if self.changing.elsewhere():
+            await run_in_threadpool(self.changing.look, self._look)
 
     def owner(self, caller: Caller) -> str:
         """Whose memories and sessions a caller's are."""
@@ -69,9 +83,15 @@ class Service:
 
     def look(self) -> Changes:
         """Look at the folders again; what is different is remembered for who asks."""
-        with self.changing:
-            changes = self.catalog.refresh()
-            self.noticed.add(changes.added, changes.changed, changes.removed)
+        with self.changing.held():
+            changes = self._look()
+            if changes.any:
+                self.changing.tell()
+        return changes
+
+    def _look(self) -> Changes:
+        changes = self.catalog.refresh()
+        self.noticed.add(changes.added, changes.changed, changes.removed)
         return changes
 
     def refresh(self) -> dict[str, list[str]]:
@@ -105,6 +125,7 @@ class Service:
 async def _service(request: Request, caller: Asking) -> AsyncIterator[Service]:
     homes: Homes = request.app.state.homes
     async with homes.of(caller.organisation) as service:
+        await service.catch_up()
         yield service
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
     from skillyard.registry import Registry
 
-__all__ = ["UPLOAD", "is_upload", "uploaded"]
+__all__ = ["FILES", "UPLOAD", "is_upload", "read_form", "scratch", "uploaded"]
 
-_FORM: Final = 64 * 1024  # what the form itself may take beside the archive, in bytes
+_FORM: Final = 64 * 1024  # what the form itself may take beside the files, in bytes
+_PART: Final = 1024  # the same for each file: its name and its type
+_HOW: Final = "send one archive as the field `file` of multipart/form-data"
 _SUFFIXES: Final = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
 _NAME: Final = 120  # characters of a name that is kept
 _MULTIPART: Final = "multipart/form-data"
@@ -43,6 +45,21 @@ UPLOAD: Final[dict[str, Any]] = {
                     "type": "object",
                     "required": ["file"],
                     "properties": {"file": {"type": "string", "format": "binary", "description": "a .zip or .tar.gz"}},
+                }
+            }
+        },
+    }
+}
+
+FILES: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
                 }
             }
         },
@@ -63,46 +80,59 @@ async def uploaded(request: Request, registry: Registry, limit: int = Limits().a
         ArchiveTooLarge: more than `limit` bytes came, or are announced; the rest is not read.
         InvalidInput: there is not exactly one file, or its name is no archive's.
     """
-    with contextlib.ExitStack() as held:
-        operation = await run_in_threadpool(held.enter_context, registry.work.begin())
-        operation.settled = True  # it opens no log: what is left is only to be deleted
-        async with _form(request, limit) as file:
-            target = operation.folder / _storage_name(file.filename or "")
-            await run_in_threadpool(_write, file, target)
+    async with scratch(registry) as folder:
+        async with read_form(request, limit) as form:
+            files = [value for value in form.values() if isinstance(value, UploadFile)]
+            if len(files) != 1:
+                raise InvalidInput("there is no file", hint=_HOW)
+            target = folder / _storage_name(files[0].filename or "")
+            await run_in_threadpool(_write, files[0], target)
         if target.stat().st_size > limit:
             raise _too_large(limit)
         yield target
 
 
 @contextlib.asynccontextmanager
-async def _form(request: Request, limit: int) -> AsyncIterator[UploadFile]:
+async def scratch(registry: Registry) -> AsyncIterator[Path]:
+    """A folder for what comes in, gone after the block; that of a killed server is swept up by the next one."""
+    with contextlib.ExitStack() as held:
+        operation = await run_in_threadpool(held.enter_context, registry.operations.begin())
+        operation.settled = True  # it opens no log: what is left is only to be deleted
+        yield operation.folder
+
+
+@contextlib.asynccontextmanager
+async def read_form(request: Request, limit: int, *, files: int = 1, fields: int = 8) -> AsyncIterator[FormData]:
+    """A multipart form of at most so many files and other fields, whose files are together not over `limit` bytes.
+
+    Raises:
+        ArchiveTooLarge: more came, or is announced; the rest is not read.
+        InvalidInput: it is no such form.
+    """
+    most = limit + _FORM + _PART * (files - 1)
     announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced) > limit + _FORM:
+    if announced.isdecimal() and int(announced) > most:
         raise _too_large(limit)
-    counted = Request(request.scope, _counted(request, limit))
     try:
-        form = await counted.form(max_files=1, max_fields=8)
+        form = await Request(request.scope, _counted(request, limit, most)).form(max_files=files, max_fields=fields)
     except HTTPException as error:
-        raise InvalidInput(str(error.detail), hint="send one archive as the field `file` of multipart/form-data") from None
+        raise InvalidInput(str(error.detail), hint=_HOW) from None
     except ClientDisconnect:
         raise InvalidInput("the upload broke off", hint="send it again") from None
     try:
-        files = [value for value in form.values() if isinstance(value, UploadFile)]
-        if len(files) != 1:
-            raise InvalidInput("there is no file", hint="send one archive as the field `file` of multipart/form-data")
-        yield files[0]
+        yield form
     finally:
         await form.close()
 
 
-def _counted(request: Request, limit: int) -> Any:
+def _counted(request: Request, limit: int, most: int) -> Any:
     taken = 0
 
     async def receive() -> Message:
         nonlocal taken
         message = await request.receive()
         taken += len(message.get("body", b""))
-        if taken > limit + _FORM:
+        if taken > most:
             raise _too_large(limit)
         return message
 

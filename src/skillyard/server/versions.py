@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,12 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from skillyard.catalog import read_file
 from skillyard.errors import VersionUnusable
-from skillyard.packages import Limits, compare_trees, pack
+from skillyard.packages import Limits, compare_trees
 from skillyard.registry import SkillVersion
 from skillyard.server.callers import needs
 from skillyard.server.contents import bytes_answer, file_answer
 from skillyard.server.definitions import FILE, Folder
 from skillyard.server.install_shapes import ClientLoading, InstallResult, TreeDifference, VersionDetail, result_detail
+from skillyard.server.packaged import package_of
 from skillyard.server.portraits import ScanOf
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
@@ -87,7 +87,8 @@ def download(service: Served, request: Request, id: str, version: _Version = Non
     """A version as a .zip with its SKILL.md in the root: the same bytes for the same content."""
     found = _named(service, id, version or CURRENT)
     name = f"{found.skill_id}-{found.version}.zip"
-    answer = bytes_answer(request, _package(service, found), "application/zip")
+    _readable(service, found)
+    answer = bytes_answer(request, package_of(service, found), "application/zip")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
@@ -158,17 +159,6 @@ def _readable(service: Service, version: SkillVersion) -> Path:
         hint = f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
         raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint=hint)
     return folder
-
-
-def _package(service: Service, version: SkillVersion) -> bytes:
-    """The package of a version, made once: a version never changes."""
-    folder = _readable(service, version)
-    kept = Path(service.catalog.data_directory, "cache/packages", f"{version.digest.removeprefix('sha256:')}.zip")
-    with contextlib.suppress(FileNotFoundError):
-        return kept.read_bytes()
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pack(folder, kept, whole=True)
-    return kept.read_bytes()
 
 
 def _detail(version: SkillVersion) -> VersionDetail:

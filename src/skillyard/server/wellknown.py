@@ -5,48 +5,51 @@ Each skill is one archive with its SKILL.md in the root, always the same bytes f
 
 from __future__ import annotations
 
-import contextlib
-from pathlib import Path
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from skillyard.errors import PermissionDenied, SkillNotFound
-from skillyard.packages import digest_of, pack
-from skillyard.registry import InstalledSkill, SkillVersion
+from skillyard.packages import digest_of
+from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
+from skillyard.server.offered import listed, offered, one_offered
+from skillyard.server.packaged import package_digest, package_of
 from skillyard.server.problems import READING
-from skillyard.server.service import Served, Service
+from skillyard.server.service import Served
 
 __all__ = ["routes"]
 
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
 
-routes: Final = APIRouter(prefix="/.well-known/agent-skills", tags=["discovery"], dependencies=[needs("skills:read")])
+routes: Final = APIRouter(tags=["discovery"], dependencies=[needs("skills:read")])
 
 
-@routes.get("/index.json", responses=READING)
+@routes.get("/.well-known/agent-skills/index.json", responses=READING)
 def index(service: Served, response: Response) -> dict[str, Any]:
     """Every installed skill that the rules let anybody read, with the digest of its archive."""
     response.headers.update(_CACHED)
-    listed = []
-    for skill in service.registry.skills():
-        with contextlib.suppress(PermissionDenied):
-            service.admit_installed(skill)
-            data = _archive(service, service.registry.current(skill.skill_id))
-            listed.append(_entry(skill, digest_of(data)))
-    return {"$schema": _SCHEMA, "skills": listed}
+
+    def entry(skill: InstalledSkill) -> dict[str, str]:
+        return _entry(skill, package_digest(service, service.registry.current(skill.skill_id)))
+
+    return {"$schema": _SCHEMA, "skills": listed(offered(service), entry)}
 
 
-@routes.get("/{name}.zip", responses=READING, response_class=Response)
+@routes.get("/@{name}/.well-known/agent-skills/index.json", responses=READING)
+def index_of_one(service: Served, response: Response, name: str) -> dict[str, Any]:
+    """The same for one skill, so that its own address `/@{name}` can be given to a client."""
+    response.headers.update(_CACHED)
+    skill = one_offered(service, name)
+    entry = _entry(skill, package_digest(service, service.registry.current(skill.skill_id)))
+    return {"$schema": _SCHEMA, "skills": [entry | {"url": f"/.well-known/agent-skills/{entry['url']}"}]}
+
+
+@routes.get("/.well-known/agent-skills/{name}.zip", responses=READING, response_class=Response)
 def archive(service: Served, request: Request, name: str) -> Response:
     """The archive of one skill."""
-    skill = service.registry.skill(name)
-    if skill.skill_id != name:
-        raise SkillNotFound(f"{name!r} is not published here", hint="/.well-known/agent-skills/index.json lists what is")
-    service.admit_installed(skill)
-    data = _archive(service, service.registry.current(skill.skill_id))
+    skill = one_offered(service, name)
+    data = package_of(service, service.registry.current(skill.skill_id))
     headers = {"ETag": f'"{digest_of(data)}"', **_CACHED}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
@@ -56,13 +59,3 @@ def archive(service: Served, request: Request, name: str) -> Response:
 def _entry(skill: InstalledSkill, digest: str) -> dict[str, str]:
     name = skill.skill_id
     return {"name": name, "type": "archive", "description": skill.description, "url": f"{name}.zip", "digest": digest}
-
-
-def _archive(service: Service, version: SkillVersion) -> bytes:
-    """The package of a version, made once: a version never changes."""
-    kept = Path(service.catalog.data_directory, "cache/packages", f"{version.digest.removeprefix('sha256:')}.zip")
-    with contextlib.suppress(FileNotFoundError):
-        return kept.read_bytes()
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pack(service.registry.versions_folder.path(version.skill_id, version.version), kept, whole=True)
-    return kept.read_bytes()

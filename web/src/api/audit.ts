@@ -4,7 +4,7 @@ import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
 import { api, whole } from "./client";
 import type { components, paths } from "./schema";
 
-export type AuditEvent = components["schemas"]["AuditRecord"];
+export type AuditEvent = components["schemas"]["AuditEvent"];
 export type AuditNarrowing = Pick<NonNullable<paths["/api/v1/audit"]["get"]["parameters"]["query"]>, "actor" | "action" | "subject" | "outcome">;
 
 export const auditQuery = (narrowing: AuditNarrowing, limit = 100) =>

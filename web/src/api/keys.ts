@@ -3,6 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { answer, api, whole } from "./client";
 import type { components } from "./schema";
+import { haveKey } from "./session";
 
 export type Key = components["schemas"]["KeyDetail"];
 export type NewKey = components["schemas"]["NewKey"];
@@ -24,6 +25,15 @@ export const organisationsQuery = () =>
 
 export const sessionQuery = () =>
   queryOptions({ queryKey: ["session"], queryFn: ({ signal }) => answer(api.GET("/api/v1/session", { signal })) });
+
+/** Give the key for a cookie that scripts cannot read. */
+export async function signIn(key: string): Promise<void> {
+  await answer(api.POST("/api/v1/session", { body: { key } }));
+  haveKey();
+}
+
+/** Give the cookie back. */
+export const signOut = () => whole(api.DELETE("/api/v1/session"));
 
 export const makeKey = (body: NewKey) => answer(api.POST("/api/v1/keys", { body }));
 

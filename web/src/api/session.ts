@@ -1,7 +1,7 @@
-/** Whether the server wants a key from whoever looks at the page: asked once, answered by the sign-in dialog. */
+/** Whether the server wants a key from whoever looks at the page; the sign-in dialog answers it. */
 import { useSyncExternalStore } from "react";
 
-import { Problem, problemOf } from "./problem";
+import type { Problem } from "./problem";
 
 let wanted: Problem | undefined;
 const listeners = new Set<() => void>();
@@ -28,25 +28,7 @@ export function useWantedKey(): Problem | undefined {
   );
 }
 
-async function send(method: "POST" | "DELETE", body?: object): Promise<void> {
-  const response = await fetch("/api/v1/session", {
-    method,
-    credentials: "same-origin",
-    headers: { "Content-Type": "application/json" },
-    ...(body ? { body: JSON.stringify(body) } : {}),
-  }).catch(() => {
-    throw new Problem({ status: 0, code: "unreachable", detail: "" });
-  });
-  if (!response.ok) throw await problemOf(response);
-}
-
-/** Give the key for a cookie that scripts cannot read. */
-export async function signIn(key: string): Promise<void> {
-  await send("POST", { key });
+/** The key was given. */
+export function haveKey(): void {
   set(undefined);
-}
-
-/** Give the cookie back. */
-export async function signOut(): Promise<void> {
-  await send("DELETE");
 }

@@ -7,6 +7,7 @@ import { useEffect } from "react";
 
 import { language, speak, useText } from "@/i18n";
 
+import { Account } from "./Account";
 import { FindButton } from "./FindButton";
 import { Mark } from "./Mark";
 import { NAVIGATION } from "./navigation";
@@ -42,6 +43,7 @@ export function Shell() {
           <FindButton />
           <LanguageButton />
           <SchemeButton />
+          <Account />
         </Group>
       </AppShell.Header>
       <AppShell.Navbar aria-label={t.navigation}>

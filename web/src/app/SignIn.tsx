@@ -3,8 +3,9 @@ import { Button, Group, Modal, PasswordInput, Stack, Text } from "@mantine/core"
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { signIn } from "@/api/keys";
 import { asProblem } from "@/api/problem";
-import { signIn } from "@/api/session";
+
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
 

@@ -1,6 +1,8 @@
 /** Every address of the page, and the part that is loaded for it. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
 
+import { cache } from "@/api/cache";
+import { catalogQuery, facetsQuery, type Narrowing } from "@/api/catalog";
 import { RUN_STATES, type RunState } from "@/api/runStates";
 
 import { Failed, Missing } from "./Failed";
@@ -26,6 +28,15 @@ export interface CatalogSearch {
   tag?: string | undefined;
 }
 
+/** The filters as the server knows them; what no filter knows is refused by it. */
+export function narrowing({ source, state, tag }: CatalogSearch): Narrowing {
+  return {
+    ...(source ? { source: source as NonNullable<Narrowing["source"]> } : {}),
+    ...(state ? { status: state as NonNullable<Narrowing["status"]> } : {}),
+    ...(tag ? { tag } : {}),
+  };
+}
+
 const skills = createRoute({
   getParentRoute: () => root,
   path: "/skills",
@@ -35,6 +46,13 @@ const skills = createRoute({
     state: text(found.state),
     tag: text(found.tag),
   }),
+  // Asked for while the page itself is still loading.
+  loaderDeps: ({ search }) => search,
+  loader: ({ deps }) => {
+    const later = () => undefined; // the page itself says what went wrong
+    cache.query(facetsQuery()).catch(later);
+    if (!deps.q) cache.infiniteQuery(catalogQuery(narrowing(deps))).catch(later);
+  },
   component: lazyRouteComponent(() => import("@/pages/catalog/CatalogPage"), "CatalogPage"),
 });
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.failures import OK
+from skillyard.cli.failures import OK, existing
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -31,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     from skillyard.interop import convert
 
     screen: Screen = arguments.screen
-    done = convert(arguments.source, arguments.out, arguments.to, skills=arguments.skill, force=arguments.force)
+    source = existing(arguments.source, hint="name the folder of a skill, a plugin, or an archive")
+    done = convert(source, arguments.out, arguments.to, skills=arguments.skill, force=arguments.force)
     if screen.as_json:
         screen.data({"converted": [one.to_dict() for one in done]})
         return OK

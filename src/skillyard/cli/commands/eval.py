@@ -84,11 +84,11 @@ def _before(file: str | None) -> dict[str, float]:
     try:
         value = json.loads(_text(Path(file)))
         hits, alarms = dict(value["hits"]), value["false_alarms"]
-    except (ValueError, TypeError, KeyError):
+        shares = {f"hit@{depth}": share for depth, share in hits.items()} | {"quiet": None if alarms is None else 1 - alarms}
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise UsageProblem(
             f"{file} is not an earlier answer", hint="keep one with: skillyard eval triggers FILE --json > before.json"
         ) from None
-    shares = {f"hit@{depth}": share for depth, share in hits.items()} | {"quiet": None if alarms is None else 1 - alarms}
     return {name: float(share) for name, share in shares.items() if isinstance(share, int | float)}
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.cli.failures import OK
+from skillyard.cli.failures import OK, existing
 from skillyard.cli.screen import counted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from skillyard.packages import pack
 
     screen: Screen = arguments.screen
-    folder = Path(arguments.folder)
+    folder = Path(existing(arguments.folder, hint="name the folder of one skill"))
     suffix = arguments.format or "zip"
     target = arguments.output or f"{folder.resolve().name}.{suffix}"
     package = pack(folder, target, format=arguments.format)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from skillyard.cli.durations import milliseconds
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.outcome import draw_run
+from skillyard.plain_json import read_json
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -92,8 +92,8 @@ def _json_object(option: str, given: str) -> dict[str, Any]:
     else:
         text = given
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = read_json(text)
+    except ValueError as error:
         raise UsageProblem(
             f"{option} is not JSON: {error}", hint=f"""for example {option} '{{"text": "hello"}}', or {option} @input.json"""
         ) from None

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import sys
+from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.advice import scanner_of
+from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.opening import open_catalog
 
+if TYPE_CHECKING:
+    from skillyard.library import Catalog
+    from skillyard.registry import Registry
+
 __all__ = ["add_arguments", "run"]
+
+_GIVEN: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,34 +34,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a name that clients call this server by; repeatable",
     )
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="serve in N processes (default: %(default)s)")
+    parser.add_argument(
+        "--database-url",
+        metavar="URL",
+        help="where the records are; others on this machine see it, so give a password with SKILLYARD_DATABASE_URL instead",
+    )
+    parser.add_argument("--store", metavar="PLACE", help="where packages are kept: a folder, or s3://bucket/prefix")
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="what is written for each request (default: text)"
+    )
+    parser.add_argument(
+        "--grace",
+        type=positive,
+        default=30,
+        metavar="SECONDS",
+        help="when told to stop, give requests and runs so long to end (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--drain",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="when told to stop, first go on so long and only say at /readyz that it stops (default: 0)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     try:
-        from skillyard.server import serve
+        from skillyard.server import Listening, serve
     except ModuleNotFoundError as missing:
         raise UsageProblem(f"{missing.name} is not installed", hint="pip install 'skillyard[server]'") from None
-    from skillyard.registry import Registry
 
+    for option, variable in _GIVEN.items():
+        if given := getattr(arguments, option):
+            os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
     catalog = open_catalog(arguments)
-    registry = Registry.of(catalog, scanner=scanner_of(catalog))
+    many, processes = len(catalog), arguments.workers
 
     def ready(address: str) -> None:
         if screen.as_json:
             screen.data({"address": address})
         else:
-            screen.line(f"serving {len(catalog)} skills on {address}; Ctrl-C ends it")
+            shared = f" with {processes} processes" if processes > 1 else ""
+            screen.line(f"serving {many} skills on {address}{shared}; Ctrl-C ends it")
         sys.stdout.flush()
 
+    how = Listening(workers=processes, drain_s=arguments.drain, grace_s=arguments.grace, log=arguments.log_format)
+    again = functools.partial(_open, arguments.root, arguments.project, cache=not arguments.no_cache)
+    opening = again if processes > 1 else functools.partial(_with_registry, catalog)
     serve(
-        catalog,
-        registry,
+        opening,
         host=arguments.host,
         port=arguments.port,
+        how=how,
         ready=ready,
         allowed_hosts=arguments.allowed_host,
         require_keys=arguments.require_keys,
     )
     return OK
+
+
+def _open(roots: list[str] | None, project: str | None, *, cache: bool) -> tuple[Catalog, Registry]:
+    from skillyard.library import Catalog
+
+    return _with_registry(Catalog.discover(roots=roots, cwd=project, cache=cache))
+
+
+def _with_registry(catalog: Catalog) -> tuple[Catalog, Registry]:
+    from skillyard.registry import Registry
+
+    return catalog, Registry.of(catalog, scanner=scanner_of(catalog))

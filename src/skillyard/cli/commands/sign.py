@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.cli.failures import OK
+from skillyard.cli.failures import OK, existing
 from skillyard.cli.keys import DEFAULT_KEY, key_path
 from skillyard.errors import NoSkillInside
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write `skillyard.sig` into the folder."""
     from skillyard.packages import SIGNATURE_FILE, SigningKey, sign_tree
 
-    folder = Path(arguments.folder)
+    folder = Path(existing(arguments.folder, hint="name the folder of one skill"))
     if not (folder / "SKILL.md").is_file():
         raise NoSkillInside(f"{folder} has no file SKILL.md", hint="name the folder of one skill")
     signature = sign_tree(folder, SigningKey.read(key_path(arguments.key)))

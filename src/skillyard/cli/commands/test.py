@@ -61,7 +61,7 @@ def _draw(screen: Screen, name: str, report: TrialReport) -> None:
         screen.heading(trial.name)
         screen.line(trial.message, indent=2)
         if trial.log:
-            screen.line(trial.log, indent=4)
+            screen.text(trial.log, indent=4)
     for note in report.notes:
         screen.note(f"note: {note}")
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.failures import FAILURE, OK, UsageProblem, existing
 from skillyard.cli.screen import counted
 
 if TYPE_CHECKING:
@@ -35,8 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Unpack it where nobody uses it, and compare; 1 when it is another one."""
+    from skillyard.packages import is_signer
+
     screen: Screen = arguments.screen
-    path = Path(arguments.package)
+    path = Path(existing(arguments.package, hint="name an archive, or the folder of a skill"))
+    if arguments.signer and not is_signer(arguments.signer):
+        raise UsageProblem(
+            f"{arguments.signer!r} is no key of a signer",
+            hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
+        )
     found = _folder(path) if path.is_dir() else _archive(path)
     wanted = arguments.digest and f"sha256:{arguments.digest.lower().removeprefix('sha256:')}"
     right = not wanted or wanted in (found["digest"], found["archive_sha256"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urljoin
 
 from skillyard.errors import FileMissing, FileTooLarge, InvalidSource, StoreFailed
-from skillyard.packages import Limits, Store, open_store
+from skillyard.packages import Limits, Store, open_store, shown_address
 from skillyard.packages.store import checked_content, hex_part
 from skillyard.registry.mirror.index import INDEX_FILE, INDEX_LIMIT, MirrorIndex
 
@@ -85,14 +85,15 @@ class StoredMirror:
         found = self.find()
         if found is None:
             raise InvalidSource(
-                f"{self.address} is no mirror: it has no {INDEX_FILE}", hint="`skillyard mirror export` makes one"
+                f"{shown_address(self.address)} is no mirror: it has no {INDEX_FILE}",
+                hint="`skillyard mirror export` makes one",
             )
         return found
 
     def find(self) -> MirrorIndex | None:
         """As `MirrorTarget.find`."""
         data = self._list.read()
-        return None if data is None else MirrorIndex.read(data, self.address)
+        return None if data is None else MirrorIndex.read(data, shown_address(self.address))
 
     def package(self, digest: str) -> bytes:
         """As `MirrorPlace.package`."""
@@ -120,7 +121,7 @@ class WebMirror:
 
     def index(self) -> MirrorIndex:
         """As `MirrorPlace.index`."""
-        return MirrorIndex.read(self._download(urljoin(self.address, INDEX_FILE), INDEX_LIMIT), self.address)
+        return MirrorIndex.read(self._download(urljoin(self.address, INDEX_FILE), INDEX_LIMIT), shown_address(self.address))
 
     def package(self, digest: str) -> bytes:
         """As `MirrorPlace.package`."""
@@ -152,7 +153,7 @@ def open_target(address: str) -> MirrorTarget:
         InvalidSource: nothing can be written there.
     """
     if address.startswith(("https://", "http://")):
-        raise InvalidSource(f"nothing can be written to {address}", hint="name a folder, or s3://bucket/prefix")
+        raise InvalidSource(f"nothing can be written to {shown_address(address)}", hint="name a folder, or s3://bucket/prefix")
     return StoredMirror(address)
 
 

@@ -6,8 +6,8 @@ import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tansta
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { catalogQuery, facetsQuery, type Narrowing, refreshCatalog, searchQuery } from "@/api/catalog";
-import type { CatalogSearch } from "@/app/routes";
+import { catalogQuery, facetsQuery, refreshCatalog, searchQuery } from "@/api/catalog";
+import { type CatalogSearch, narrowing } from "@/app/routes";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
@@ -78,7 +78,7 @@ function RefreshButton() {
     mutationFn: refreshCatalog,
     onSuccess: async ({ added, changed, removed }) => {
       await cache.invalidateQueries({ queryKey: ["catalog"] });
-      notify({ message: t.refreshed(added?.length ?? 0, changed?.length ?? 0, removed?.length ?? 0) });
+      notify({ message: t.refreshed(added.length, changed.length, removed.length) });
     },
     onError: notifyProblem,
   });
@@ -89,15 +89,6 @@ function RefreshButton() {
       </ActionIcon>
     </Tooltip>
   );
-}
-
-/** The filters as the server knows them; what no filter knows narrows nothing. */
-function narrowing({ source, state, tag }: CatalogSearch): Narrowing {
-  return {
-    ...(source ? { source: source as NonNullable<Narrowing["source"]> } : {}),
-    ...(state ? { status: state as NonNullable<Narrowing["status"]> } : {}),
-    ...(tag ? { tag } : {}),
-  };
 }
 
 function Everything({ chosen }: { chosen: CatalogSearch }) {

@@ -17,7 +17,7 @@ from typing import Final
 
 from skillyard.registry.versions import delete_tree, real_folder
 
-__all__ = ["Operation", "Work", "new_operation_id"]
+__all__ = ["Operations", "Workplace", "new_operation_id"]
 
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"op_[0-9a-f]{28}\.lock")
@@ -28,7 +28,7 @@ def new_operation_id() -> str:
     return f"op_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
 
 
-class Operation:
+class Workplace:
     """One operation that this process may work on: its `id`, and a `folder` for what is not finished."""
 
     def __init__(self, operation_id: str, folder: Path) -> None:
@@ -38,28 +38,28 @@ class Operation:
         """Whether the records know how it ended; else what is left stays for the next start."""
 
 
-class Work:
+class Operations:
     """The operations below one root of skills."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / ".work"
 
     @contextlib.contextmanager
-    def begin(self, operation_id: str | None = None) -> Iterator[Operation]:
+    def begin(self, operation_id: str | None = None) -> Iterator[Workplace]:
         """A new operation, with an id that was made for it or another; its folder is gone afterwards when it was settled."""
         real_folder(self.folder, 0o700)
         name = operation_id or new_operation_id()
         with self._gate():
             descriptor = os.open(self.folder / f"{name}.lock", _LOCK, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        operation = Operation(name, self.folder / name)
+        operation = Workplace(name, self.folder / name)
         try:
             operation.folder.mkdir(mode=0o700)
             yield operation
         finally:
             self._leave(operation, descriptor)
 
-    def abandoned(self) -> Iterator[Operation]:
+    def abandoned(self) -> Iterator[Workplace]:
         """Every operation whose process is gone, held while the caller puts it in order."""
         if not self.folder.exists():
             return
@@ -69,14 +69,14 @@ class Work:
                 descriptor = self._try_hold(self.folder / name)
             if descriptor is None:
                 continue
-            operation = Operation(name.removesuffix(".lock"), self.folder / name.removesuffix(".lock"))
+            operation = Workplace(name.removesuffix(".lock"), self.folder / name.removesuffix(".lock"))
             try:
                 operation.folder.mkdir(mode=0o700, exist_ok=True)
                 yield operation
             finally:
                 self._leave(operation, descriptor)
 
-    def _leave(self, operation: Operation, descriptor: int) -> None:
+    def _leave(self, operation: Workplace, descriptor: int) -> None:
         try:
             if operation.settled:
                 delete_tree(operation.folder)

@@ -1,0 +1,215 @@
+"""The file of a backup: a compressed tar whose last member says what must be in it, so that a broken one is never believed."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Literal, Self
+
+from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PathRefused
+from skillyard.paths import safe_relative
+
+__all__ = ["ArchiveWriter", "Entry", "Manifest", "check_backup", "members"]
+
+_MANIFEST: Final = "manifest.json"
+_FORMAT: Final = "skillyard backup 1"
+_CHUNK: Final = 1 << 20
+_MOST_MANIFEST: Final = 1 << 30
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSError, ValueError, KeyError, TypeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file (`f`, with digest and size), link (`l`, with its target) or empty folder (`d`)."""
+
+    kind: Literal["f", "l", "d"]
+    mode: int = 0o600
+    sha256: str = ""
+    size: int = 0
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup holds: its entries by name, and `facts` about when and by what it was made."""
+
+    entries: Mapping[str, Entry]
+    facts: Mapping[str, Any]
+
+
+class ArchiveWriter:
+    """Writes a backup beside its place and moves it there when it is whole; what is cut off leaves nothing under its name."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._beside = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
+        self._entries: dict[str, Entry] = {}
+
+    def __enter__(self) -> Self:
+        descriptor = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(descriptor, "wb")
+        self._gzip = gzip.GzipFile("", "wb", 1, self._file, mtime=0)
+        self._tar = tarfile.open(fileobj=self._gzip, mode="w|", format=tarfile.PAX_FORMAT)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(Exception):
+            self._gzip.close()
+        self._file.close()
+        self._beside.unlink(missing_ok=True)
+
+    def add_file(self, name: str, path: Path) -> None:
+        """Put a file in as it is now; one that grows meanwhile is taken up to where it ended.
+
+        Raises:
+            OSError: it cannot be read, or became shorter.
+        """
+        with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 # by its descriptor
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(f"{path} is no file")
+            self._add(name, file, found.st_size, stat.S_IMODE(found.st_mode))
+
+    def add_link(self, name: str, target: str) -> None:
+        """Note a link; it is no member of the archive."""
+        self._entries[name] = Entry("l", target=target)
+
+    def add_folder(self, name: str) -> None:
+        """Note an empty folder."""
+        self._entries[name] = Entry("d")
+
+    def finish(self, facts: Mapping[str, Any]) -> int:
+        """Write the manifest, wait for the disk, and move the file into its place; gives its size in bytes."""
+        entries = {
+            name: [entry.kind, entry.mode, entry.sha256, entry.size, entry.target] for name, entry in self._entries.items()
+        }
+        data = json.dumps({"format": _FORMAT, **facts, "entries": entries}).encode()
+        self._tar.addfile(_member(_MANIFEST, len(data), 0o600), io.BytesIO(data))
+        self._tar.close()
+        self._gzip.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        size = os.fstat(self._file.fileno()).st_size
+        self._beside.replace(self._target)
+        return size
+
+    def _add(self, name: str, file: IO[bytes], size: int, mode: int) -> None:
+        counted = _Hashing(file)
+        self._tar.addfile(_member(name, size, mode), counted)
+        self._entries[name] = Entry("f", mode, counted.digest.hexdigest(), size)
+
+
+@dataclass(slots=True)
+class _Hashing:
+    """A file that knows the digest of what was read from it."""
+
+    file: IO[bytes]
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        self.digest.update(data)
+        return data
+
+
+def check_backup(path: Path, progress: Callable[[int], object] | None = None) -> Manifest:
+    """Read a backup to its end and prove every file in it against the manifest.
+
+    Raises:
+        MalformedArchive: it is none, or not whole.
+        DigestMismatch: a file in it is not the one that was put in.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    manifest = None
+    for name, file, size in members(path):
+        if name == _MANIFEST:
+            manifest = _manifest(path, file, size)
+            continue
+        digest = hashlib.sha256()
+        while data := _reading(path, file):
+            digest.update(data)
+        found[name] = digest.hexdigest(), size
+        if progress is not None:
+            progress(size)
+    if manifest is None:
+        raise _broken(path, "it ends too early")
+    wanted = {name: (entry.sha256, entry.size) for name, entry in manifest.entries.items() if entry.kind == "f"}
+    if wrong := sorted(name for name in wanted | found if wanted.get(name) != found.get(name)):
+        raise DigestMismatch(f"{path}: {wrong[0][:200]} is not what was put in", hint="use another backup")
+    return manifest
+
+
+def members(path: Path) -> Iterator[tuple[str, IO[bytes], int]]:
+    """Every file in a backup: its name, which is safe, its content and its size.
+
+    Raises:
+        InvalidInput: it cannot be opened.
+        MalformedArchive: it cannot be read.
+    """
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {error.strerror}", hint="name a file that `skillyard backup` wrote"
+        ) from None
+    with opened, _understood(path), tarfile.open(fileobj=opened, mode="r|gz") as tar:
+        for member in tar:
+            file = tar.extractfile(member) if member.isreg() else None
+            if file is None or safe_relative(member.name) != member.name:
+                raise _broken(path, f"{member.name[:200]!r} has no place in a backup")
+            yield member.name, file, member.size
+
+
+@contextlib.contextmanager
+def _understood(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (MalformedArchive, DigestMismatch):
+        raise
+    except PathRefused as error:
+        raise _broken(path, error.message) from None
+    except _BROKEN as error:
+        raise _broken(path, str(error)) from error
+
+
+def _reading(path: Path, file: IO[bytes]) -> bytes:
+    with _understood(path):
+        return file.read(_CHUNK)
+
+
+def _manifest(path: Path, file: IO[bytes], size: int) -> Manifest:
+    with _understood(path):
+        if size > _MOST_MANIFEST:
+            raise _broken(path, "its manifest is too large")
+        written = json.loads(file.read())
+        if written.pop("format") != _FORMAT:
+            raise _broken(path, "it was made by another version")
+        entries = {
+            name: Entry(kind, int(mode), str(sha256), int(count), str(target))
+            for name, (kind, mode, sha256, count, target) in written.pop("entries").items()
+        }
+        for name, entry in entries.items():
+            if safe_relative(name) != name or entry.kind not in ("f", "l", "d"):
+                raise _broken(path, f"{name[:200]!r} has no place in a backup")
+        return Manifest(entries, written)
+
+
+def _broken(path: Path, reason: str) -> MalformedArchive:
+    return MalformedArchive(f"{path} is no whole backup: {reason}", hint="use another one; this one was not written to its end")
+
+
+def _member(name: str, size: int, mode: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, mode
+    return member

@@ -1,0 +1,224 @@
+"""What ClawHub's client reads: `clawhub --registry http://… search`, `explore`, `inspect`, `install`, `update`, `whoami`.
+
+A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. Counts of downloads
+and stars are not kept, so none are told. Errors are plain text (see `dialects`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as InPath
+
+from skillyard.catalog import media_type, read_file
+from skillyard.packages import Limits
+from skillyard.registry import InstalledSkill
+from skillyard.server.callers import Asking, needs
+from skillyard.server.clawhub_moderation import moderation
+from skillyard.server.clawhub_shapes import (
+    fingerprint,
+    labelled,
+    milliseconds,
+    of_owner,
+    owner,
+    skill_shape,
+    tagged,
+    version_shape,
+)
+from skillyard.server.contents import file_answer
+from skillyard.server.definitions import FILE, Folder
+from skillyard.server.dialects import CLAWHUB
+from skillyard.server.offered import display_name, listed, matching, offered, serving, usable_versions
+from skillyard.server.packaged import files_in, folder_of, package_of
+from skillyard.server.paging import pieced, read_token, token_for
+from skillyard.server.service import Served
+
+__all__ = ["routes"]
+
+routes: Final = APIRouter(prefix="/api/v1", tags=["clients: ClawHub"], dependencies=[needs("skills:read")], responses=CLAWHUB)
+
+_Slug = Annotated[str, InPath(max_length=200)]
+_Wanted = Annotated[str, Query(max_length=200, alias="slug")]
+_Owner = Annotated[str | None, Query(max_length=200)]
+_Label = Annotated[str | None, Query(max_length=100)]
+_Limit = Annotated[int, Query(ge=1, le=200)]
+_Cursor = Annotated[str | None, Query(max_length=1000)]
+_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
+_LAST_MS: Final = 10**15
+
+
+@routes.get("/whoami")
+def whoami(caller: Asking) -> dict[str, Any]:
+    """Who asks: the organisation is what publishes, so its name is the handle."""
+    role = "admin" if "admin" in caller.scopes else "user"
+    return {"user": {**owner(caller), "displayName": caller.name, "role": role}}
+
+
+@routes.get("/search")
+def search(
+    service: Served,
+    caller: Asking,
+    q: Annotated[str, Query(max_length=2000)] = "",
+    limit: _Limit = 25,
+    mode: Annotated[str | None, Query(max_length=20)] = None,
+) -> dict[str, Any]:
+    """The skills that fit a request, the best first; with `mode=exact` only the one of that name."""
+    found = [(skill, score) for skill, score in matching(service, q) if mode != "exact" or q in (skill.skill_id, skill.name)]
+    scores = {skill.skill_id: score for skill, score in found}
+
+    def result(skill: InstalledSkill) -> dict[str, Any]:
+        shape, publisher = skill_shape(service, skill), owner(caller)
+        told = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
+        version = shape["latestVersion"]["version"]
+        return {
+            **told,
+            "score": scores[skill.skill_id],
+            "version": version,
+            "ownerHandle": publisher["handle"],
+            "owner": publisher,
+        }
+
+    return {"results": listed((skill for skill, _ in found[:limit]), result)}
+
+
+@routes.get("/skills")
+def list_skills(
+    service: Served,
+    limit: _Limit = 25,
+    cursor: _Cursor = None,
+    sort: Annotated[str, Query(max_length=40)] = "updated",
+    prefix: Annotated[str, Query(max_length=200)] = "",
+) -> dict[str, Any]:
+    """The skills: by name, by when they were made, else those that changed last first (no other count is kept)."""
+
+    def place(skill: InstalledSkill) -> str:
+        """Where in the list a skill is, as text that sorts so."""
+        if sort == "name":
+            return f"{skill.name.casefold()}\0{skill.skill_id}"
+        moment = skill.created_at if sort == "createdAt" else skill.updated_at
+        return f"{_LAST_MS - milliseconds(moment):015}\0{skill.skill_id}"
+
+    known = sorted((skill for skill in offered(service) if skill.skill_id.startswith(prefix.casefold())), key=place)
+    last = read_token(cursor) if cursor else ""
+    found, more = pieced(known, lambda skill: place(skill) > last, limit)
+    return {
+        "items": listed(found, lambda skill: skill_shape(service, skill)),
+        "nextCursor": token_for(place(found[-1])) if more else None,
+    }
+
+
+@routes.get("/skills/{slug}")
+def detail(service: Served, caller: Asking, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+    """One skill."""
+    skill = of_owner(service, caller, slug, ownerHandle)
+    shape = skill_shape(service, skill)
+    beside = {name: shape.pop(name) for name in ("latestVersion", "metadata")}
+    warned = moderation(service, serving(service, skill.skill_id).version)
+    return {"skill": shape, **beside, "owner": owner(caller), "moderation": warned}
+
+
+@routes.get("/skills/{slug}/versions")
+def list_versions(
+    service: Served,
+    caller: Asking,
+    slug: _Slug,
+    ownerHandle: _Owner = None,  # noqa: N803
+    limit: _Limit = 25,
+    cursor: _Cursor = None,
+) -> dict[str, Any]:
+    """The versions of a skill, the newest first."""
+    skill = of_owner(service, caller, slug, ownerHandle)
+    last = read_token(cursor) if cursor else None
+    found, more = pieced(
+        usable_versions(service, skill.skill_id), (lambda one: f"{one.epoch:020}" < last) if last else None, limit
+    )
+    return {
+        "items": [version_shape(one) for one in found],
+        "nextCursor": token_for(f"{found[-1].epoch:020}") if more else None,
+    }
+
+
+@routes.get("/skills/{slug}/versions/{version}")
+def one_version(
+    service: Served,
+    caller: Asking,
+    slug: _Slug,
+    version: Annotated[str, InPath(max_length=100)],
+    ownerHandle: _Owner = None,  # noqa: N803
+) -> dict[str, Any]:
+    """One version with its files."""
+    skill = of_owner(service, caller, slug, ownerHandle)
+    one = labelled(service, skill, version)
+    files = [
+        {"path": path, "size": size, "sha256": digest, "contentType": media_type(path)}
+        for path, size, digest in files_in(service, one.version)
+    ]
+    named = {"slug": skill.skill_id, "displayName": display_name(skill)}
+    return {"version": {**version_shape(one), "files": files}, "skill": named}
+
+
+@routes.get("/skills/{slug}/file", responses=FILE, response_class=Response)
+def one_file(
+    service: Served,
+    caller: Asking,
+    request: Request,
+    slug: _Slug,
+    path: Annotated[str, Query(min_length=1, max_length=1024)],
+    ownerHandle: _Owner = None,  # noqa: N803
+    version: _Label = None,
+    tag: _Label = None,
+) -> Response:
+    """One file of a version."""
+    one = tagged(service, of_owner(service, caller, slug, ownerHandle), version, tag)
+    return file_answer(request, read_file(Folder(str(folder_of(service, one.version))), path, limit=Limits().file))
+
+
+@routes.get("/skills/{slug}/install")
+def resolve_install(
+    service: Served,
+    caller: Asking,
+    request: Request,
+    slug: _Slug,
+    ownerHandle: _Owner = None,  # noqa: N803
+) -> dict[str, Any]:
+    """Where the version that serves is had."""
+    skill = of_owner(service, caller, slug, ownerHandle)
+    version = serving(service, skill.skill_id).label
+    address = request.url_for("download").include_query_params(slug=skill.skill_id, version=version)
+    archive = {"version": version, "downloadUrl": str(address)}
+    return {"ok": True, "slug": skill.skill_id, "installKind": "archive", "archive": archive}
+
+
+@routes.get("/resolve")
+def resolve(
+    service: Served,
+    caller: Asking,
+    slug: _Wanted,
+    digest: Annotated[str, Query(alias="hash", pattern="^[0-9a-fA-F]{64}$")],
+    ownerHandle: _Owner = None,  # noqa: N803
+) -> dict[str, Any]:
+    """Which version has exactly the files that a client has, told by their fingerprint."""
+    skill = of_owner(service, caller, slug, ownerHandle)
+    known = usable_versions(service, skill.skill_id)
+    match = next((one for one in known if fingerprint(files_in(service, one.version)) == digest.lower()), None)
+    return {
+        "slug": skill.skill_id,
+        "match": {"version": match.label} if match else None,
+        "latestVersion": {"version": serving(service, skill.skill_id).label},
+    }
+
+
+@routes.get("/download", responses=_ZIP, response_class=Response)
+def download(
+    service: Served,
+    caller: Asking,
+    slug: _Wanted,
+    ownerHandle: _Owner = None,  # noqa: N803
+    version: _Label = None,
+    tag: _Label = None,
+) -> Response:
+    """The archive of a version, with SKILL.md in its root."""
+    one = tagged(service, of_owner(service, caller, slug, ownerHandle), version, tag)
+    headers = {"Content-Disposition": f'attachment; filename="{one.version.skill_id}-{one.label}.zip"'}
+    return Response(package_of(service, one.version), headers=headers, media_type="application/zip")

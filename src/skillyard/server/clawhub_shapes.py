@@ -1,0 +1,105 @@
+"""The shapes of ClawHub's protocol, and what its words mean here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from skillyard.errors import SkillNotFound, VersionNotFound
+from skillyard.paths import slug
+from skillyard.registry import InstalledSkill
+from skillyard.server.callers import Caller
+from skillyard.server.numbering import Numbered
+from skillyard.server.offered import display_name, find_version, one_offered, serving
+from skillyard.server.service import Service
+
+__all__ = ["fingerprint", "labelled", "milliseconds", "of_owner", "owner", "skill_shape", "tagged", "version_shape"]
+
+_COLLATED: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
+"""The order of characters in ICU's root collation, which is that of JavaScript's `localeCompare` for English."""
+_PLACES: Final = {character: place for place, character in enumerate(_COLLATED, 1)}
+
+
+def owner(caller: Caller) -> dict[str, Any]:
+    """The caller's organisation as the owner of what is published here."""
+    return {"handle": slug(caller.organisation), "displayName": caller.organisation, "image": None}
+
+
+def of_owner(service: Service, caller: Caller, skill_id: str, handle: str | None, *, installed: bool = True) -> InstalledSkill:
+    """The skill of that slug, when `handle` is the caller's own or not given.
+
+    Raises:
+        SkillNotFound: there is none.
+        PermissionDenied: a rule denies it.
+    """
+    if handle is not None and handle.removeprefix("@") != owner(caller)["handle"]:
+        raise SkillNotFound(f"{handle} publishes nothing here", hint=f"the owner of all skills is {owner(caller)['handle']}")
+    return one_offered(service, skill_id, installed=installed)
+
+
+def labelled(service: Service, skill: InstalledSkill, label: str) -> Numbered:
+    """The usable version of that label.
+
+    Raises:
+        VersionNotFound: there is none.
+    """
+    return find_version(service, skill.skill_id, lambda one: one.label == label, label)
+
+
+def tagged(service: Service, skill: InstalledSkill, label: str | None, tag: str | None) -> Numbered:
+    """The version of a label, or of a tag; the only tag is `latest`, the version that serves.
+
+    Raises:
+        VersionNotFound: there is none.
+    """
+    if label is not None:
+        return labelled(service, skill, label)
+    if tag not in (None, "latest"):
+        raise VersionNotFound(f"{skill.skill_id} has no tag {tag!r}", hint="the only tag here is latest")
+    return serving(service, skill.skill_id)
+
+
+def skill_shape(service: Service, skill: InstalledSkill) -> dict[str, Any]:
+    """A skill as lists show it."""
+    latest = serving(service, skill.skill_id)
+    return {
+        "slug": skill.skill_id,
+        "displayName": display_name(skill),
+        "summary": skill.description,
+        "topics": [],
+        "tags": {"latest": latest.label},
+        "stats": {},
+        "createdAt": milliseconds(skill.created_at),
+        "updatedAt": milliseconds(skill.updated_at),
+        "latestVersion": version_shape(latest),
+        "metadata": None,
+    }
+
+
+def version_shape(one: Numbered) -> dict[str, Any]:
+    """A version as lists show it, with what its publisher said is new."""
+    return {
+        "version": one.label,
+        "createdAt": milliseconds(one.version.installed_at),
+        "changelog": str(one.version.origin.get("notes") or ""),
+        "license": None,
+    }
+
+
+def fingerprint(files: Iterable[tuple[str, int, str]]) -> str:
+    """The name that the client gives to the content of a folder: over path and SHA-256 of each file that is not hidden."""
+    seen = [(path, digest) for path, _, digest in files if not any(part.startswith(".") for part in path.split("/"))]
+    seen.sort(key=lambda file: _collation_key(file[0]))
+    return hashlib.sha256("\n".join(f"{path}:{digest}" for path, digest in seen).encode()).hexdigest()
+
+
+def _collation_key(path: str) -> tuple[list[int], list[bool], str]:
+    """Letters before their case, as `localeCompare` sorts; other scripts come after, by their code."""
+    return [_PLACES.get(letter, 1000 + ord(letter)) for letter in path.lower()], [letter.isupper() for letter in path], path
+
+
+def milliseconds(moment: datetime | None) -> int:
+    """A moment in milliseconds since 1970."""
+    return int((moment or datetime.fromtimestamp(0, UTC)).timestamp() * 1000)

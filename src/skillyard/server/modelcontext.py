@@ -1,0 +1,111 @@
+"""MCP at `/mcp`: each organisation's skills as tools, prompts and resources, for every client that speaks streamable HTTP.
+
+The handlers are those of `skillyard mcp`. Who may not run skills is not offered the tool that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.errors import ServerStopping
+from skillyard.server.callers import Asking, needs
+from skillyard.server.questions import nobody
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup, TaskStatus
+    from starlette.types import Receive, Scope, Send
+
+    from skillyard.mcp import HttpDoor
+    from skillyard.server.homes import Homes
+    from skillyard.server.service import Service
+
+__all__ = ["Doors", "routes"]
+
+routes: Final = APIRouter(tags=["MCP"], dependencies=[needs("skills:read")])
+
+
+class Doors:
+    """One door for each organisation and power, opened when it is first knocked at, all closed with the server."""
+
+    def __init__(self, *, sessions: bool = True) -> None:
+        self._sessions = sessions
+        self._open: dict[tuple[str, bool], HttpDoor] = {}
+        self._opening = anyio.Lock()
+        self._group: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Doors can be opened in this block; at its end everything behind them ends."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            try:
+                yield
+            finally:
+                self._group = None
+                group.cancel_scope.cancel()
+
+    def stop_telling(self) -> None:
+        """End the streams that only wait for changes."""
+        for door in self._open.values():
+            door.stop_telling()
+
+    async def door(self, organisation: str, runs: bool, homes: Homes) -> HttpDoor:
+        """The door to the skills of an organisation, with or without the tool that runs them.
+
+        Raises:
+            ServerStopping: the server is about to stop.
+        """
+        async with self._opening:
+            found = self._open.get((organisation, runs))
+            if found is None:
+                if self._group is None:
+                    raise ServerStopping("the server is about to stop", hint="ask again when it is back")
+                found = self._open[organisation, runs] = await self._group.start(self._keep, organisation, runs, homes)
+        return found
+
+    async def _keep(self, organisation: str, runs: bool, homes: Homes, *, task_status: TaskStatus[HttpDoor]) -> None:
+        """Keep a door, and the home behind it, open as long as the server runs."""
+        async with homes.of(organisation) as service:
+            door = await run_in_threadpool(_door, service, runs=runs, sessions=self._sessions)
+            async with door.running():
+                task_status.started(door)
+                await anyio.sleep_forever()
+
+
+class _Handed(Response):
+    """An answer that is made while it is sent."""
+
+    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+
+@routes.api_route("/mcp", methods=["GET", "POST", "DELETE"], response_class=Response, include_in_schema=False)
+async def model_context(caller: Asking, request: Request) -> Response:
+    """One request of the Model Context Protocol."""
+    doors = request.app.state.doors
+    assert isinstance(doors, Doors)  # noqa: S101 # the application puts it there
+    door = await doors.door(caller.organisation, caller.may("runs:execute"), request.app.state.homes)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await door.answer(scope, receive, send, caller=caller.key or caller.name)
+
+    return _Handed(answer)
+
+
+def _door(service: Service, *, runs: bool, sessions: bool) -> HttpDoor:
+    from skillyard.mcp import HttpDoor
+    from skillyard.tools import SkillTools
+
+    catalog = service.catalog
+    tools = SkillTools(catalog, approver=nobody(), engine=catalog.engine(), run_skills=runs, session="mcp", repeat="text")
+    return HttpDoor(tools, sessions=sessions)

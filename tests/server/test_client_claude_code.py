@@ -1,0 +1,112 @@
+"""Claude Code, as it is, adds the server as a plugin marketplace; and git, as it is, clones a plugin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillyard.errors import InvalidInput
+from skillyard.server.git_objects import commit_of
+from skillyard.server.git_protocol import answer, unpacked, wanted
+
+Pack = Callable[..., bytes]
+Program = Callable[..., str]
+FILES = {"scripts/run.sh": "true", "references/deep/a.md": "Grüße", "references/deep.md": "x"}
+
+
+@pytest.fixture
+def install(address: str) -> Callable[[bytes], None]:
+    """Give a function that installs an archive on the server."""
+
+    def send(data: bytes) -> None:
+        url = f"{address}/api/v1/skill-definitions/upload-create"
+        assert httpx2.post(url, files={"file": ("skill.zip", data)}).status_code == 201
+
+    return send
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_claude_code_installs_and_updates_a_skill_as_a_plugin(
+    program: Program, address: str, install: Callable[[bytes], None], pack: Pack, tmp_path: Path
+) -> None:
+    install(pack("tidy", body="One.", header="version: 1.0.0\n", files=FILES))
+    install(pack("other"))
+    claude = ("claude", "plugin")
+    program(*claude, "marketplace", "add", f"{address}/.claude-plugin/marketplace.json")
+    program(*claude, "install", "tidy@skillyard")
+    (installed,) = json.loads(program(*claude, "list", "--json"))
+    assert (installed["id"], installed["version"]) == ("tidy@skillyard", "1.0.0")
+    skill = Path(installed["installPath"], "skills/tidy")
+    assert {str(path.relative_to(skill)) for path in skill.rglob("*") if path.is_file()} == {"SKILL.md", *FILES}
+    install(pack("tidy", body="Two.", header="version: 1.1.0\n", files=FILES))
+    program(*claude, "marketplace", "update", "skillyard")
+    program(*claude, "update", "tidy@skillyard")
+    (updated,) = json.loads(program(*claude, "list", "--json"))
+    assert updated["version"] == "1.1.0"
+    assert "Two." in Path(updated["installPath"], "skills/tidy/SKILL.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("how", [(), ("--depth", "1"), ("-c", "protocol.version=0")])
+def test_git_clones_a_plugin_and_finds_it_sound(
+    how: tuple[str, ...], address: str, install: Callable[[bytes], None], pack: Pack, tmp_path: Path
+) -> None:
+    install(pack("tidy", files=FILES))
+    plugin = httpx2.get(f"{address}/marketplace.json").json()["plugins"][0]
+    clone = str(tmp_path / "clone")
+    _git("clone", "--quiet", *how, plugin["source"]["url"], clone)
+    assert _git("-C", clone, "rev-parse", "HEAD").strip() == plugin["source"]["sha"]
+    assert _git("-C", clone, "fsck", "--strict") == ""
+    for path, content in FILES.items():
+        assert Path(clone, "skills/tidy", path).read_text("utf-8") == content
+    about = json.loads(Path(clone, ".claude-plugin/plugin.json").read_text("utf-8"))
+    assert (about["name"], about["version"]) == ("tidy", "0.0.1")
+
+
+def test_the_commit_of_an_older_version_can_still_be_fetched(
+    address: str, install: Callable[[bytes], None], pack: Pack, tmp_path: Path
+) -> None:
+    install(pack("tidy", body="One."))
+    source = httpx2.get(f"{address}/marketplace.json").json()["plugins"][0]["source"]
+    install(pack("tidy", body="Two."))
+    clone = str(tmp_path / "clone")
+    _git("init", "--quiet", clone)
+    _git("-C", clone, "fetch", "--quiet", "--depth", "1", source["url"], source["sha"])
+    assert "One." in _git("-C", clone, "show", "FETCH_HEAD:skills/tidy/SKILL.md")
+
+
+def test_what_is_not_there_is_refused(address: str, install: Callable[[bytes], None], pack: Pack) -> None:
+    install(pack("tidy"))
+    assert httpx2.get(f"{address}/plugins/tidy.git/info/refs").status_code == 400
+    assert httpx2.get(f"{address}/plugins/missing.git/info/refs?service=git-upload-pack").status_code == 404
+    for body in (b"", b"zzzz", b"0003", b"ffffwant", b"0000"):
+        assert httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=body).status_code == 400, body
+    other = b"0032want " + b"0" * 40 + b"\n00000009done\n"
+    assert httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=other).status_code == 404
+    bomb = httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=b"x" * 100_000)
+    assert (bomb.status_code, bomb.json()["code"]) == (413, "archive_too_large")
+
+
+@given(st.binary(max_size=200))
+def test_no_request_is_more_than_refused(data: bytes) -> None:
+    commit = commit_of([("a", b"1", False)], message="m", seconds=1)
+    try:
+        wanted(data)
+        answer(commit, unpacked(data, "gzip"))
+    except InvalidInput:
+        pass
+
+
+def test_the_same_files_are_always_the_same_commit() -> None:
+    made = [commit_of([("b/c", b"1", False), ("b.txt", b"2", True)], message="m", seconds=7) for _ in range(2)]
+    assert made[0] == made[1]
+    assert made[0].id != commit_of([("b/c", b"1", True), ("b.txt", b"2", True)], message="m", seconds=7).id
