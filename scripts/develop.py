@@ -12,8 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "web"))
 
+# isort: off
 import build  # noqa: E402 # web/build.py, which knows where node is
-import run  # noqa: E402 # scripts/run.py
+import run  # noqa: E402 # scripts/run.py, which starts a server
+# isort: on
 
 
 def main(skills: str) -> int:
