@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 USUAL_PORT = 8787
+LOG = "server.log"  # in the home: what the server writes of each request
 IN_CI_S = 10  # a pipeline waits for the end of a step
 
 
@@ -36,7 +37,10 @@ def main() -> int:
             server.send_signal(signal.SIGINT)
         finally:
             over.cancel()
-    return 0 if server.returncode in (0, -signal.SIGINT, 128 + signal.SIGINT) else server.returncode
+    if server.returncode in (0, -signal.SIGINT, 128 + signal.SIGINT):
+        return 0
+    print((ROOT / ".skillyard" / LOG).read_text("utf-8")[-2000:], file=sys.stderr)  # noqa: T201
+    return server.returncode
 
 
 def start(skills: str, port: int, *options: str, home: Path = ROOT / ".skillyard") -> subprocess.Popen[str]:
@@ -48,7 +52,8 @@ def start(skills: str, port: int, *options: str, home: Path = ROOT / ".skillyard
     private = {"HOME": home, "SKILLYARD_HOME": home / "data", "XDG_CONFIG_HOME": home / "config", "CLAUDE_SKILLS_DIR": ""}
     environment = os.environ | {name: str(value) for name, value in private.items()}
     command = [sys.executable, "-m", "skillyard.cli", "serve", "--project", str(project), "--port", str(port), *options]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    with (home / LOG).open("w") as log:
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603
 
 
 def _arguments() -> argparse.Namespace:

@@ -52,7 +52,10 @@ SHOTS = (
     ("agents", "/agents", "light", "en-GB"),
     ("agent", "/agents/{agent}", "light", "en-GB"),
     ("agent-dark", "/agents/{agent}", "dark", "en-GB"),
+    ("memory", "/memory", "light", "en-GB"),
     ("approvals", "/approvals", "light", "en-GB"),
+    ("audit", "/audit", "light", "en-GB"),
+    ("keys", "/keys", "light", "en-GB"),
 )
 
 
@@ -78,6 +81,12 @@ class Server:
             known["run"] = self.ask("POST", "/api/v1/runs", {"skill": skill, "parameters": parameters})["run_id"]
         self.ask("POST", "/api/v1/agents", EDITOR | {"name": "Travel desk", "skills": [{"skill": "weather-query"}]})
         known["agent"] = self.ask("POST", "/api/v1/agents", EDITOR)["id"]
+        self.ask(
+            "POST", "/api/v1/memories", {"content": "Ada writes British English.", "type": "preference", "tags": ["writing"]}
+        )
+        self.ask("POST", "/api/v1/memories", {"content": "The release is every second Tuesday.", "importance": 0.8})
+        for name, scopes in (("build server", ["skills:read", "skills:write"]), ("Ada's laptop", ["admin"])):
+            self.ask("POST", "/api/v1/keys", {"name": name, "scopes": scopes, "expires_in_days": 90})
         return known
 
 

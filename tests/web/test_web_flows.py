@@ -195,3 +195,26 @@ def test_what_is_no_skill_is_refused_with_a_way_out_and_can_be_chosen_anew(site:
     expect(page.get_by_role("alert")).to_be_visible()
     assert site.ask("GET", "/api/v1/skill-definitions")["data"] == []
     install(page, greeter("1.0.0"))
+
+
+def test_an_agent_is_built_while_its_exact_prompt_is_shown(site: Site, visit: Open) -> None:
+    page = visit(site, "/agents")
+    page.get_by_role("link", name="Make an agent").click()
+    told = page.get_by_role("region", name="The text")
+    expect(told).to_contain_text("csv-summary")  # none chosen: all
+    page.get_by_role("textbox", name="Name").fill("Editor")
+    page.get_by_role("textbox", name="Prompt").fill("You are a careful editor.")
+    page.get_by_placeholder("Add a skill").fill("how long does it take to read")
+    page.get_by_role("option", name=re.compile("text-statistics")).click()
+    expect(told).to_contain_text("You are a careful editor.")
+    expect(told).to_contain_text("text-statistics")
+    expect(told).not_to_contain_text("csv-summary")
+    page.get_by_role("tab", name="What each skill costs").click()
+    expect(page.get_by_role("region", name="What each skill costs").get_by_role("row")).to_have_count(2)
+    page.get_by_role("button", name="Keep it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Editor")
+    kept = site.ask("GET", "/api/v1/agents")["data"]
+    assert [(one["name"], one["system_prompt"]) for one in kept] == [("Editor", "You are a careful editor.")]
+    page.get_by_role("button", name="Forget").click()
+    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    expect(page.get_by_text("There are no agents yet")).to_be_visible()

@@ -1,8 +1,8 @@
 /** The skills of an agent, in their order. */
-import { ActionIcon, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Box, Text, TextInput } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconX } from "@tabler/icons-react";
 
-import type { AgentBody } from "@/api/agents";
+import type { AgentBody, AgentShare } from "@/api/agents";
 import { useText } from "@/i18n";
 import { visible } from "@/parts/foreign";
 import { Empty } from "@/parts/Section";
@@ -12,7 +12,14 @@ import classes from "./AgentPage.module.css";
 
 type Choice = NonNullable<AgentBody["skills"]>[number];
 
-export function Chosen({ skills, change }: { skills: readonly Choice[]; change: (skills: Choice[]) => void }) {
+interface Props {
+  skills: readonly Choice[];
+  /** What is known of them, as far as it has come. */
+  shares: readonly AgentShare[];
+  change: (skills: Choice[]) => void;
+}
+
+export function Chosen({ skills, shares, change }: Props) {
   const t = useText(table);
   if (!skills.length) return <Empty>{t.all}</Empty>;
   const move = (from: number, by: number) => {
@@ -24,12 +31,18 @@ export function Chosen({ skills, change }: { skills: readonly Choice[]; change: 
   return (
     <ol className={classes.skills}>
       {skills.map((choice, index) => {
-        const name = visible(choice.skill);
+        const share = shares.find(({ id }) => id === choice.skill || id === `installed:${choice.skill}`);
+        const name = visible(share?.name ?? choice.skill);
         return (
           <li key={choice.skill} className={classes.skill}>
-            <Text size="sm" fw={560} truncate flex={1} miw={0}>
-              <bdi>{name}</bdi>
-            </Text>
+            <Box flex={1} miw={0}>
+              <Text size="sm" fw={560} truncate>
+                <bdi>{name}</bdi>
+              </Text>
+              <Text size="xs" c="dimmed" truncate>
+                <bdi>{visible(share?.description ?? choice.skill)}</bdi>
+              </Text>
+            </Box>
             <TextInput
               size="xs"
               w={92}

@@ -4,7 +4,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import type { AgentBody } from "@/api/agents";
+import { type AgentBody, promptQuery } from "@/api/agents";
 import { searchQuery } from "@/api/catalog";
 import { useText } from "@/i18n";
 import { visible } from "@/parts/foreign";
@@ -21,6 +21,8 @@ interface Props {
 export function Draft({ draft, change }: Props) {
   const t = useText(table);
   const { settings } = draft;
+  const [written] = useDebouncedValue({ ...draft, name: draft.name.trim() || "draft" }, 250);
+  const shares = useQuery(promptQuery(written, "")).data?.skills ?? [];
   return (
     <Stack gap="md">
       <TextInput label={t.name} value={draft.name} maxLength={100} required onChange={({ currentTarget }) => change({ name: currentTarget.value })} />
@@ -43,7 +45,7 @@ export function Draft({ draft, change }: Props) {
       />
       <Section title={t.skills} lead={t.skillsWhy}>
         <Stack gap="sm">
-          <Chosen skills={draft.skills} change={(skills) => change({ skills })} />
+          <Chosen skills={draft.skills} shares={shares} change={(skills) => change({ skills })} />
           <Add draft={draft} change={change} />
         </Stack>
       </Section>

@@ -125,7 +125,7 @@ function KeyRow({ item, revoke }: { item: Key; revoke: () => void }) {
       <Table.Td>{item.last_used_at ? format.ago(item.last_used_at) : t.neverUsed}</Table.Td>
       <Table.Td>{item.expires_at ? format.time(item.expires_at) : "–"}</Table.Td>
       <Table.Td>
-        <Badge color={COLOURS[item.state]}>{t.states[item.state]}</Badge>
+        <Badge color={COLOURS[item.state]} miw="max-content">{t.states[item.state]}</Badge>
       </Table.Td>
       <Table.Td ta="right">
         {item.state === "usable" && (
