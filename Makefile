@@ -71,4 +71,4 @@ lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/uv pip compile --quiet --upgrade --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
 
 clean: ## remove what the commands above made
-	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules tests/clients/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -29,11 +30,13 @@ def _beside(name: str) -> ModuleType:
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
     specification.loader.exec_module(module)
     return module
 
 
 postgresql_server = _beside("postgresql")
+scripted_models = _beside("scripted_models")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -124,6 +127,19 @@ def make_skill() -> MakeSkill:
         return folder
 
     return make
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A model server on loopback that follows a script (`tests/scripted_models.py`); no SDK goes anywhere else."""
+    server = scripted_models.ScriptedModels()
+    for name in list(os.environ):
+        if name.startswith(("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_")):
+            monkeypatch.delenv(name)
+    for name, value in {**server.environment, "NO_PROXY": "127.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

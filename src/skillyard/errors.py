@@ -45,6 +45,8 @@
     │   ├── LocalEdits              local_edits               409   an installed version was changed by hand
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
+    ├── ConversationBusy                conversation_busy         409   a turn is open: it works, or waits for an answer
+    ├── ModelFailed                     model_failed              502   the service of a model said no, or nothing
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
     ├── RecordExists                    record_exists             409   one with that id or name is there already
@@ -71,6 +73,7 @@ __all__ = [
     "ArchiveTooLarge",
     "BinaryFile",
     "ConsentRequired",
+    "ConversationBusy",
     "DatabaseUnavailable",
     "DeleteRefused",
     "DependenciesUnavailable",
@@ -89,6 +92,7 @@ __all__ = [
     "LinkNotAllowed",
     "LocalEdits",
     "MalformedArchive",
+    "ModelFailed",
     "NetworkFailed",
     "NetworkRefused",
     "NoSkillInside",
@@ -418,6 +422,20 @@ class VersionUnusable(InstallProblem):
     """The version is there and may not be used: failed, deprecated or yanked, or its files are gone."""
 
     code = "version_unusable"
+
+
+class ConversationBusy(SkillyardError):
+    """A conversation has an open turn: it is being worked on, or waits for an answer."""
+
+    code = "conversation_busy"
+    status = 409
+
+
+class ModelFailed(SkillyardError):
+    """The service of a model refused a request, or could not be reached."""
+
+    code = "model_failed"
+    status = 502
 
 
 class DatabaseUnavailable(SkillyardError):

@@ -234,6 +234,7 @@ def test_a_long_front_matter_is_read_to_its_end(skills_root: Path, make_skill: A
 @pytest.mark.row("000-4")
 def test_a_list_reads_the_front_matter_only(skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     make_skill(skills_root, "big", body="x" * 900_000, files={"references/huge.md": "y" * 900_000})
+    monkeypatch.chdir(skills_root)  # the settings of a project are read too
     counted = []
     read = os.read
     monkeypatch.setattr(os, "read", lambda *arguments: counted.append(len(data := read(*arguments))) or data)

@@ -218,6 +218,22 @@ async def test_a_worker_without_the_skill_says_so(make: Make, tmp_path: Path) ->
     assert states(catalog) == ["failed"]
 
 
+@pytest.mark.parametrize("request_text", ["{}", "[1]", "no json", '{"skill": 1, "warnings": []}', "[" * 100_000])
+async def test_a_request_that_a_worker_cannot_read_ends_its_run(make: Make, request_text: str) -> None:
+    catalog = make()
+    queue = RunQueue(catalog.records().database)
+    queue.prepare()
+    from skillyard.engine.call import RunCall
+
+    call = RunCall("run_1", catalog.get("pooled"), {}, {})
+    queue.hand_over(call.record(), pool="gpu", request=request_text, cache_key=None)
+    async with working(catalog):
+        await until(lambda: states(catalog) == ["failed"])
+        assert catalog.records().journal.get("run_1").error_code == "invalid_input"
+        assert (await catalog.run("pooled", {"n": 2})).output == {"n": 2}
+    await until(lambda: left(catalog) == (0, 0))
+
+
 async def test_a_worker_runs_nothing_that_a_rule_denies_there(make: Make, tmp_path: Path, skills_root: Path) -> None:
     catalog = make()
     (tmp_path / "skillyard.toml").write_text('[permissions.skills]\npooled = "deny"\n')

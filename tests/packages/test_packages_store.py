@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, InvalidInput, PackageMissing, StoreFailed
-from skillyard.packages import LocalStore, S3Store, Store, digest_of, open_store
+from skillyard.packages import Limits, LocalStore, S3Store, Store, digest_of, open_store
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -62,6 +62,15 @@ def test_damage_is_seen_and_mended_by_putting_it_again(tmp_path: Path) -> None:
         store.get(digest)
     store.put(b"one")
     assert store.get(digest) == b"one"
+
+
+def test_what_is_larger_than_any_package_is_not_read_into_memory(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = store.put(b"one")
+    monkeypatch.setattr("skillyard.packages.store.Limits", lambda: Limits(archive=2))
+    with pytest.raises(DigestMismatch, match="more than any package"):
+        store.get(digest)
 
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:

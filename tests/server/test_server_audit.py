@@ -54,6 +54,8 @@ def test_looking_leaves_no_trail_and_neither_does_what_could_not_be_understood(k
     for path in (DEFINITIONS, CATALOG, "/api/v1/runs", f"{CATALOG}/search?q=x", "/api/v1/keys", "/no/such"):
         admin.get(path)
     admin.post(f"{CATALOG}/refresh")
+    admin.post("/api/v1/tools/call", json={"name": "skills_list"})
+    admin.post("/api/v1/agents/prompt-preview", json={"name": "x"})
     admin.post(f"{CATALOG}/toggle", json={"skill": "none"})
     admin.post(f"{CATALOG}/toggle", json={"skil": "none"})
     admin.post("/api/v1/nothing")

@@ -101,6 +101,21 @@ def test_another_organisation_changes_nothing_of_it(
     assert state() == before
 
 
+def test_agents_and_memories_are_an_organisation_s_own(ours: TestClient, theirs: TestClient, server: TestClient) -> None:
+    agent = ours.post("/api/v1/agents", json={"name": "hidden agent"}).json()["data"]["id"]
+    memory = ours.post("/api/v1/memories", json={"content": "The secret is tea."}).json()["data"]["id"]
+    for other in (theirs, server):
+        for listing in ("/api/v1/agents", "/api/v1/memories", "/api/v1/memories/recall?q=secret+tea&threshold=0"):
+            answer = other.get(listing)
+            assert (answer.status_code, answer.json()["data"]) == (200, []), listing
+        assert other.get(f"/api/v1/agents/{agent}").status_code == 404
+        assert other.put(f"/api/v1/agents/{agent}", json={"name": "mine"}).status_code == 404
+        assert other.delete(f"/api/v1/agents/{agent}").status_code == 404
+        assert other.delete(f"/api/v1/memories/{memory}").status_code == 404
+    assert ours.get(f"/api/v1/agents/{agent}").json()["data"]["name"] == "hidden agent"
+    assert [one["id"] for one in ours.get("/api/v1/memories").json()["data"]] == [memory]
+
+
 def test_the_same_names_in_two_organisations_are_two_things(
     ours: TestClient, theirs: TestClient, secret: dict[str, Any], pack: Callable[..., bytes]
 ) -> None:
@@ -215,7 +230,8 @@ def test_an_admin_of_an_organisation_manages_its_keys_and_no_others(keyed: Any, 
         assert ours.post("/api/v1/keys", json=body).status_code == 403
         assert ours.get("/api/v1/keys", params={"organisation": organisation}).status_code == 403
     assert ours.delete(f"/api/v1/keys/{other.id}").status_code == 404
-    assert ours.get("/api/v1/organisations").status_code == 403
+    for path in ("/api/v1/organisations", "/api/v1/settings", "/api/v1/doctor"):
+        assert ours.get(path).status_code == 403, path
     assert ours.post("/api/v1/organisations", json={"name": "mine"}).status_code == 403
     assert {key["organisation"] for key in server.get("/api/v1/keys").json()["data"]} == {"default", "ours"}
     assert server.delete(f"/api/v1/keys/{made['id']}").status_code == 200

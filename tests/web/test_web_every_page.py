@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 Site = Any  # of conftest.py, which is no module to import from
 Open = Callable[..., Page]
 
-PAGES = ("/skills", "/skills/config:text-statistics", "/install", "/runs", "/runs/RUN", "/approvals")
+PAGES = (
+    "/skills", "/skills/config:text-statistics", "/skills/config:text-statistics?tab=run", "/install", "/runs", "/runs/RUN",
+    "/agents", "/agents/new", "/agents/AGENT", "/memory", "/approvals", "/audit", "/keys", "/settings", "/doctor",
+)  # fmt: skip
 _BUDGET = 200 * 1000  # bytes of script, compressed, until the first page stands
 _STILL = 0.05  # of the layout shift that browsers measure; over 0.1 counts as bad
 
@@ -28,6 +31,10 @@ def lived_in(shared_site: Site) -> Iterator[Site]:
     """A site where something has happened: a run with steps."""
     run = shared_site.ask("POST", "/api/v1/runs", {"skill": "data-processor", "parameters": {"data": [{"n": 1}, {"n": 2}]}})
     shared_site.known["RUN"] = run["data"]["run_id"]
+    agent = {"name": "Editor", "system_prompt": "You edit.", "skills": [{"skill": "text-statistics"}]}
+    shared_site.known["AGENT"] = shared_site.ask("POST", "/api/v1/agents", agent)["data"]["id"]
+    shared_site.ask("POST", "/api/v1/memories", {"content": "Ada likes tea.", "tags": ["drinks"]})
+    shared_site.ask("POST", "/api/v1/keys", {"name": "build server", "scopes": ["skills:read", "admin"]})
     yield shared_site
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from skillyard.agents.book import AgentBook
 from skillyard.agents.model import Agent, AgentDraft, AgentSkill
 from skillyard.agents.prompting import AgentPrompt, SkillShare, write_agent_prompt
-from skillyard.agents.skills import choose_skill
+from skillyard.agents.skills import choose_skill, limited
 
 __all__ = [
     "Agent",
@@ -19,5 +19,6 @@ __all__ = [
     "AgentSkill",
     "SkillShare",
     "choose_skill",
+    "limited",
     "write_agent_prompt",
 ]

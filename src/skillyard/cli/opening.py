@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import UsageProblem
 from skillyard.cli.progress import ScanProgress
+from skillyard.errors import InvalidInput
 from skillyard.library import Catalog
 
 if TYPE_CHECKING:
     import argparse
+    from types import ModuleType
 
     from skillyard.cli.screen import Screen
     from skillyard.database import Database
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "configured_database",
     "discover",
+    "open_agent_room",
     "open_approvals",
     "open_catalog",
     "open_database",
@@ -86,6 +89,19 @@ def open_records(arguments: argparse.Namespace) -> Records:
     from skillyard.engine import Records  # half a second with what it needs
 
     return Records(*configured_database(arguments))
+
+
+def open_agent_room() -> ModuleType:
+    """The room of conversations; what speaks to models is an extra.
+
+    Raises:
+        InvalidInput: it is not installed.
+    """
+    try:
+        import skillyard.agent as room  # two seconds, with all that it needs
+    except ImportError:
+        raise InvalidInput("what speaks to models is not installed", hint="pip install 'skillyard[agent]'") from None
+    return room
 
 
 def open_approvals(arguments: argparse.Namespace) -> SqlApprovalStore:

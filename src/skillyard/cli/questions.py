@@ -6,7 +6,7 @@ import sys
 
 from skillyard.text import single_line
 
-__all__ = ["ask", "confirm"]
+__all__ = ["ask", "ask_as_written", "confirm"]
 
 
 def ask(question: str) -> str:
@@ -19,3 +19,19 @@ def ask(question: str) -> str:
 def confirm(question: str) -> bool:
     """Whether the person said yes; anything else, and silence, is no."""
     return ask(f"{question} [y/N]") in ("y", "yes")
+
+
+def ask_as_written(prompt: str) -> str | None:
+    """What the person types, as it is; None when the input ended. Arrow keys work at a terminal."""
+    if sys.stdin.isatty():
+        import contextlib
+
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 # only to be loaded: `input` uses it
+        try:
+            return input(f"{prompt} ")
+        except (EOFError, KeyboardInterrupt):
+            sys.stderr.write("\n")
+            return None
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None

@@ -55,6 +55,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "agents": Command("agents", GROUPS[2], "agents: prompt, model and skills under a name, and what each is told"),
         "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": Command("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
+        "chat": Command("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
+        "trail": Command("trail", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
         "mcp": Command("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": Command("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
         "worker": Command("worker", GROUPS[2], "work for a pool of workers, with the skills of this machine"),

@@ -7,6 +7,7 @@ stores what services tell it. It takes half a second to import, so whoever lists
 from __future__ import annotations
 
 from skillyard.database.address import database_url, separate_url, shown_url
+from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
 from skillyard.database.copying import CopiedTable, compare_records, copy_records
 from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
@@ -36,8 +37,10 @@ __all__ = [
     "api_keys",
     "api_sessions",
     "approvals",
+    "attachments",
     "audit_events",
     "compare_records",
+    "conversations",
     "copy_records",
     "database_url",
     "handovers",
@@ -53,6 +56,8 @@ __all__ = [
     "skill_definitions",
     "skill_versions",
     "steps",
+    "trail",
+    "turns",
     "with_any_word",
     "worker_pools",
     "workers",

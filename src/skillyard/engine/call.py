@@ -20,7 +20,8 @@ __all__ = ["RunCall"]
 class RunCall:
     """One request; `pool` is where it was handed over to, `unavailable` why the skill's own kind cannot be used.
 
-    `warnings` are what there was to say before the run; one that is `recorded` has its row already.
+    `warnings` are what there was to say before the run; one that is `recorded` has its row already. `arguments` follow a script
+    on its command line, `workspace` is the folder whose files it works on.
     """
 
     run_id: str
@@ -34,6 +35,13 @@ class RunCall:
     unavailable: str | None = None
     warnings: tuple[str, ...] = ()
     recorded: bool = False
+    arguments: tuple[str, ...] = ()
+    workspace: str | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether the run belongs to this process, because of the files or the command line it is given."""
+        return bool(self.arguments) or self.workspace is not None
 
     def record(self) -> RunRecord:
         """What is known of the run before it starts."""
@@ -47,5 +55,5 @@ class RunCall:
             entry=self.entry,
             digest=self.keeping.digest if self.keeping else self.digest,
             parameters=self.parameters,
-            context=self.context,
+            context={**self.context, **({"arguments": list(self.arguments)} if self.arguments else {})},
         )

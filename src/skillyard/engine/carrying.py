@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -55,6 +55,8 @@ class Carrier(ABC):
         entry: str | None = None,
         digest: str | None = None,
         fresh: bool = False,
+        arguments: Sequence[str] = (),
+        workspace: str | None = None,
     ) -> Run:
         """Run the skill (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
 
@@ -62,7 +64,9 @@ class Carrier(ABC):
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
             SkillyardError: it could not be started; the record says why.
         """
-        call = RunCall(new_run_id(), skill, parameters, context or {}, entry, digest)
+        call = RunCall(
+            new_run_id(), skill, parameters, context or {}, entry, digest, arguments=tuple(arguments), workspace=workspace
+        )
         if self._records is None:
             return await self._cancellable(self._carried(call, None), call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
@@ -124,9 +128,11 @@ class Carrier(ABC):
 
     async def _answered(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run:
         """The run: a result that is kept, or one that is made now."""
-        keeping = await asyncio.to_thread(
-            keeping_of, call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest
-        )
+        keeping = None
+        if not call.stays:
+            keeping = await asyncio.to_thread(
+                keeping_of, call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest
+            )
         if keeping is not None:
             call = replace(call, keeping=keeping)
             if not fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PoolEngine"]
 
+_STAYS: Final = "files and command lines of this machine cannot go to a worker pool"
 _UNRECORDED: Final = "a run that is not recorded cannot go to a worker pool"
 
 
@@ -65,7 +66,7 @@ class PoolEngine(Carrier):
         pool = pool_of(call.skill)
         if pool is None:
             return super()._queued(call, journal)
-        reason = self._problem(pool, journal)
+        reason = _STAYS if call.stays else self._problem(pool, journal)
         if reason is not None or self._reach is None:
             return super()._queued(replace(call, unavailable=reason), journal)
         call = replace(call, pool=pool, digest=call.digest or call.skill.digest())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -28,10 +28,14 @@ class Runner(Protocol):
         digest: str | None = None,
         run_id: str | None = None,
         unavailable: str | None = None,
+        arguments: Sequence[str] = (),
+        workspace: str | None = None,
     ) -> Run:
         """Run the skill as the run `run_id` and report what became of it.
 
-        With `unavailable`, which says why, its own kind cannot be used, and only what stands in for it runs.
+        With `unavailable`, which says why, its own kind cannot be used, and only what stands in for it runs. `arguments` follow
+        a script on its command line, and it works on a copy of the files in the folder `workspace`. These three are only given
+        when there is something to say.
 
         Raises:
             SkillyardError: it could not be started.
@@ -53,8 +57,13 @@ class Engine(Protocol):
         entry: str | None = None,
         digest: str | None = None,
         fresh: bool = False,
+        arguments: Sequence[str] = (),
+        workspace: str | None = None,
     ) -> Run:
         """Run the skill, or give a result that is kept and still holds, unless `fresh`.
+
+        `arguments` follow a script on its command line; it works on a copy of the files in the folder `workspace`, and what it
+        writes there is copied back. With one of them the run works in this process, and no result is kept.
 
         Raises:
             DatabaseUnavailable: the run cannot be recorded; nothing was started.

@@ -19,6 +19,8 @@ __all__ = ["LONGEST_MS", "Request", "read_request", "write_request"]
 LONGEST_MS: Final = 600_000
 """No run may take longer, wherever it works."""
 
+_KINDS: Final = {"skill": str, "digest": str, "parameters": dict, "context": dict, "timeout_ms": int}
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -56,6 +58,18 @@ def write_request(call: RunCall, *, timeout_ms: int) -> str:
 
 
 def read_request(text: str) -> Request:
-    """The request that `write_request` wrote."""
-    values = json.loads(text)
-    return Request(**values | {"warnings": tuple(values["warnings"])})
+    """The request that `write_request` wrote.
+
+    Raises:
+        InvalidInput: it is none; a caller of another version may have written it.
+    """
+    try:
+        values = json.loads(text)
+        if not all(isinstance(values[name], kind) for name, kind in _KINDS.items()):
+            raise TypeError("it does not say what to run")
+        return Request(**values | {"warnings": tuple(values["warnings"])})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InvalidInput(
+            f"what a worker is told about this run cannot be read: {type(error).__name__}: {error}",
+            hint="let callers and workers have the same version of skillyard",
+        ) from None

@@ -143,22 +143,32 @@ class Worker:
         if text is None:
             return
         try:
-            await self._work(run_id, read_request(text))
+            await self._work(run_id, text)
         except SkillyardError as error:
             _log.info("run %s: %s", run_id, error.message)  # its record says so
         finally:
             await in_thread(lambda: self._queue.let_go(run_id))
 
-    async def _work(self, run_id: str, request: Request) -> None:
+    async def _work(self, run_id: str, text: str) -> None:
         try:
-            skill = await asyncio.to_thread(self._find, request.skill, request.digest)
+            request = read_request(text)
+            call = await self._call(run_id, request)
         except SkillyardError as error:
             await note_end(self._journal, "failed", run_id, RunError(error.code, error.message))
             raise
+        except Exception as error:
+            await note_end(self._journal, "failed", run_id, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
+            raise
+        work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
+        await self._watched(asyncio.create_task(work.carry_out(call, started=True)), run_id)
+
+    async def _call(self, run_id: str, request: Request) -> RunCall:
+        """The run as this worker sees it: the skill with exactly that content, and whether its result may be kept."""
+        skill = await asyncio.to_thread(self._find, request.skill, request.digest)
         keeping = await asyncio.to_thread(
             keeping_of, skill, request.parameters, context=request.context, entry=request.entry, digest=request.digest
         )
-        call = RunCall(
+        return RunCall(
             run_id,
             skill,
             request.parameters,
@@ -168,8 +178,6 @@ class Worker:
             keeping,
             warnings=request.warnings,
         )
-        work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
-        await self._watched(asyncio.create_task(work.carry_out(call, started=True)), run_id)
 
     async def _watched(self, working: asyncio.Task[object], run_id: str) -> None:
         """Wait for the run; end it when somebody else has ended its record, as a caller does who cancels."""

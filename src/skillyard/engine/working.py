@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from skillyard.engine.keeping import still_keeps
@@ -76,7 +76,9 @@ class Work:
         return await self._remembered(await self._recorded(run, call), call)
 
     async def _done(self, call: RunCall) -> Run:
-        more = {} if call.unavailable is None else {"unavailable": call.unavailable}
+        more: dict[str, Any] = {} if call.unavailable is None else {"unavailable": call.unavailable}
+        if call.stays:
+            more |= {"arguments": call.arguments, "workspace": call.workspace}
         run = await self.runner.run(
             call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest, run_id=call.run_id, **more
         )

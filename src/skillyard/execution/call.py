@@ -21,7 +21,10 @@ __all__ = ["Call", "check_call", "request_document", "require_approved", "verify
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to run a skill, with what its SKILL.md says read once."""
+    """One request to run a skill, with what its SKILL.md says read once.
+
+    `arguments` follow the script on its command line; `workspace` is the folder whose files it works on.
+    """
 
     run_id: str
     skill: Skill
@@ -29,6 +32,8 @@ class Call:
     parameters: Mapping[str, object]
     context: Mapping[str, object]
     warnings: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    workspace: str = ""
 
     def refused(self, code: str, message: str, *, status: Status = "error") -> Run:
         """A run that ended before anything was started."""

@@ -34,7 +34,7 @@ def find_entry(skill: Skill, document: Document, asked: str | None = None) -> st
         FileMissing: the script asked for or declared is not there.
     """
     if asked is not None:
-        return _existing(skill, asked, "there is no script {path!r} in the skill")
+        return _existing(skill, _meant(skill, asked), "there is no script {path!r} in the skill")
     if document.metadata.resources.entry:
         return _existing(skill, document.metadata.resources.entry, "the declared entry {path!r} is not in the skill")
     if found := conventional_entry(skill.directory):
@@ -59,6 +59,15 @@ def _scripts(directory: str) -> list[str]:
     except OSError:
         return []
     return [f"scripts/{name}" for name in names if PurePosixPath(name).suffix.lower() in ENDINGS and name != "__init__.py"]
+
+
+def _meant(skill: Skill, asked: str) -> str:
+    """The script meant by a path: itself when it is there, else the only one of that name, with or without its ending."""
+    if Path(skill.directory, safe_relative(asked)).is_file():
+        return asked
+    name = PurePosixPath(asked).name
+    found = [path for path in _scripts(skill.directory) if name in (PurePosixPath(path).name, PurePosixPath(path).stem)]
+    return found[0] if len(found) == 1 else asked
 
 
 def _existing(skill: Skill, path: str, message: str) -> str:

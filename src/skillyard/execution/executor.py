@@ -173,13 +173,17 @@ class Executor:
         digest: str | None = None,
         run_id: str | None = None,
         unavailable: str | None = None,
+        arguments: Sequence[str] = (),
+        workspace: str | None = None,
     ) -> Run:
         """Run a skill with these parameters and report what became of it.
 
         `context` is what the skill is told about the caller (`userId`, `sessionId`, …). `entry` names another script of the
         skill. With `digest` (the skill's content digest when it was approved) nothing runs but exactly that content. `run_id`
         is the id under which the run is recorded already. `unavailable` says why the skill's own kind cannot be used: then only
-        what stands in for it runs.
+        what stands in for it runs. `arguments` follow a script on its command line. `workspace` is a folder of files to work
+        on: the script begins in a copy of it, and what it writes there is copied back; a skill that declares
+        `security.filesystem: read-only` only reads it, and one that declares `none` does not get it.
 
         Raises:
             NotExecutable: the skill has nothing to run.
@@ -193,23 +197,16 @@ class Executor:
         from skillyard.catalog.pinning import pinned
 
         with pinned(skill) as kept:
-            return await self._run(kept, parameters, context, entry, digest, run_id, unavailable)
+            metadata, told = kept.document().metadata, context or {}
+            call = Call(run_id or new_run_id(), kept, metadata, parameters, told, (), tuple(arguments), workspace or "")
+            return await self._run(call, entry, digest, unavailable)
 
-    async def _run(
-        self,
-        skill: Skill,
-        parameters: Mapping[str, object],
-        context: Mapping[str, object] | None,
-        entry: str | None,
-        digest: str | None,
-        run_id: str | None,
-        unavailable: str | None,
-    ) -> Run:
+    async def _run(self, call: Call, entry: str | None, digest: str | None, unavailable: str | None) -> Run:
+        skill, metadata = call.skill, call.metadata
         document = skill.document()
-        metadata = document.metadata
-        told, warnings = without_credentials(context or {})
-        filled = with_defaults(metadata.input_schema, parameters)
-        checked = check_call(Call(run_id or new_run_id(), skill, metadata, filled, told, warnings))
+        told, warnings = without_credentials(call.context)
+        filled = with_defaults(metadata.input_schema, call.parameters)
+        checked = check_call(replace(call, parameters=filled, context=told, warnings=warnings))
         if isinstance(checked, Run):
             return checked if entry is not None else self._unfit(checked, skill, metadata, unavailable)
         if entry is not None:
@@ -301,6 +298,9 @@ class Executor:
         self, call: Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
     ) -> tuple[Call, Result]:
         """What the sandbox says about one script, and the call with the warnings on the way."""
+        given = call.workspace if declared.filesystem != "none" else ""
+        if given and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
+            declared = replace(declared, filesystem="read-write")
         policy = effective(declared, self._ceiling)
         import asyncio  # only a run needs it; everything above works without a loop
 
@@ -309,7 +309,10 @@ class Executor:
         verify = partial(verify_copy, digest, call) if digest else None
         packages = partial(environment_for, entry=entry, install=self._install)  # what the verified copy asks for
         tree, library = call.skill.directory, sdk_files()
-        job = Job(tree, entry, request, policy, verify=verify, library=library, packages=packages, call=called)
+        job = Job(
+            tree, entry, request, policy, call.arguments, verify, library, packages, call=called,
+            workspace=given if policy.filesystem != "none" else "",
+        )  # fmt: skip
         result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
         return replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings)), result
 
@@ -318,6 +321,12 @@ def _pool(count: int) -> WarmPool:
     from skillyard.packages import tree_digest  # the one measure of a skill's content
 
     return WarmPool(count, tree_digest)
+
+
+def declares_filesystem(security: object) -> bool:
+    """Whether a skill says itself what it may do with files."""
+    found = security.get("filesystem") if isinstance(security, Mapping) else getattr(security, "filesystem", None)
+    return found is not None
 
 
 def _static_problem(call: Call) -> SkillyardError:

@@ -81,6 +81,7 @@ def _with_process(run: Run, result: Result) -> Run:
         duration_ms=result.duration_ms,
         interpreter=result.interpreter,
         contacts=result.contacts,
+        files=result.files,
     )
 
 

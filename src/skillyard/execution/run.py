@@ -44,6 +44,7 @@ class RunShape(TypedDict):
     limits: list[dict[str, object]]
     isolation: str
     contacts: list[dict[str, object]]
+    files: NotRequired[list[str]]
     cache_hit: NotRequired[bool]
 
 
@@ -52,7 +53,8 @@ class Run:
     """What became of one execution.
 
     `output` is plain JSON data; strings in it and in the logs come from the skill and are not yet made safe to show.
-    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` tells which hosts it asked for. With
+    `isolation` names the sandbox backend, `none` when nothing was started. `contacts` tells which hosts it asked for, `files`
+    what it wrote into the folder it was given to work in. With
     `cache_hit` it is a result that was kept, with the steps, limits and sandbox it came of.
     """
 
@@ -75,6 +77,7 @@ class Run:
     interpreter: str | None = None
     contacts: tuple[Contact, ...] = ()
     cache_hit: bool = False
+    files: tuple[str, ...] = ()
     kind: str | None = None
     """How it was run in the end: the skill's own kind, or the one that stood in for it; None when nothing was."""
 
@@ -84,7 +87,7 @@ class Run:
         return self.status == "ok"
 
     def to_dict(self) -> RunShape:
-        """The run as plain data; `cache_hit` is only there when it is true."""
+        """The run as plain data; `cache_hit` and `files` are only there when they say something."""
         shape: RunShape = {
             "run_id": self.run_id,
             "status": self.status,
@@ -96,6 +99,8 @@ class Run:
             "isolation": self.isolation,
             "contacts": [dict(contact.to_dict()) for contact in self.contacts],
         }
+        if self.files:
+            shape["files"] = list(self.files)
         if self.cache_hit:
             shape["cache_hit"] = True
         return shape

@@ -14,7 +14,7 @@ from typing import Final
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, PackageMissing, StoreFailed
 from skillyard.packages.addresses import shown_address
-from skillyard.packages.store import checked_content, hex_part
+from skillyard.packages.store import checked_content, checked_size, hex_part
 
 __all__ = ["S3Store"]
 
@@ -66,7 +66,9 @@ class S3Store:
         path = _path(digest)
         with self._failures("read"):
             try:
-                data = bytes(get(self._bucket, path).bytes())
+                found = get(self._bucket, path)
+                checked_size(found.meta["size"], digest)
+                data = bytes(found.bytes())
             except FileNotFoundError:
                 raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
         checked_content(data, digest)

@@ -15,8 +15,9 @@ from typing import Final, Protocol
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, InvalidInput, PackageMissing, StoreFailed
 from skillyard.packages.addresses import shown_address
+from skillyard.packages.limits import Limits
 
-__all__ = ["LocalStore", "Store", "checked_content", "digest_of", "hex_part", "open_store"]
+__all__ = ["LocalStore", "Store", "checked_content", "checked_size", "digest_of", "hex_part", "open_store"]
 
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -85,6 +86,20 @@ def hex_part(digest: str) -> str:
     return match[1]
 
 
+def checked_size(size: int, digest: str) -> None:
+    """Refuse what is larger than any package, before it is read into memory.
+
+    Raises:
+        DigestMismatch: it cannot be what was put there.
+    """
+    if size > Limits().archive:
+        raise DigestMismatch(
+            f"what the store has under {digest} is {size:,} bytes, more than any package",
+            hint="somebody else wrote it there: look who may write to the store",
+            expected=digest,
+        )
+
+
 def checked_content(data: bytes, digest: str | None) -> str:
     """The digest of `data`.
 
@@ -130,6 +145,7 @@ class LocalStore:
         """As `Store.get`."""
         with _failures(f"read {self.root}"):
             try:
+                checked_size(self._path(digest).lstat().st_size, digest)
                 data = _read(self._path(digest))
             except FileNotFoundError:
                 raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
@@ -161,7 +177,7 @@ class LocalStore:
     def _is_whole(self, path: Path, digest: str) -> bool:
         """Whether it is there and undamaged; a damaged one is put again."""
         try:
-            return digest_of(_read(path)) == digest
+            return path.lstat().st_size <= Limits().archive and digest_of(_read(path)) == digest
         except OSError:
             return False
 

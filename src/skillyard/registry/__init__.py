@@ -28,6 +28,7 @@ from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
+from skillyard.registry.version_locks import locked_to
 
 __all__ = [
     "LOCK_FILE",
@@ -56,6 +57,7 @@ __all__ = [
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "locked_to",
     "new_operation_id",
     "read_powers",
 ]

@@ -199,10 +199,19 @@ def _options(run: Prepared, files: tuple[int, ...], opening: list[str]) -> list[
         *(("--ro-bind", run.stage.runner, _runner(run)) if run.stage.runner else ()),
         *_imports(run),
         *(part for path in run.runtime.carried for part in ("--ro-bind", path, _RUNNER + Path(path).name)),
-        *(("--size", str(policy.tmp_mb * _MEBIBYTE), "--tmpfs", "/workspace") if policy.filesystem == "read-write" else ()),
-        "--chdir", "/workspace" if policy.filesystem == "read-write" else "/skill",
+        *_workspace(run),
+        "--chdir", "/workspace" if run.has_workspace else "/skill",
         "--remount-ro", "/", "--seccomp", str(seccomp),
     ]  # fmt: skip
+
+
+def _workspace(run: Prepared) -> tuple[str, ...]:
+    """The folder to work in: a copy of the files the run is given, else an empty one in memory where the policy wants one."""
+    if run.job.workspace:
+        return ("--bind" if run.policy.filesystem == "read-write" else "--ro-bind", run.stage.workspace, "/workspace")
+    if run.has_workspace:
+        return ("--size", str(run.policy.tmp_mb * _MEBIBYTE), "--tmpfs", "/workspace")
+    return ()
 
 
 def _runner(run: Prepared) -> str:

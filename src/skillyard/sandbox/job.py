@@ -26,7 +26,8 @@ class Job:
     `library` are files the script can import: names like `package/__init__.py` and their content (what ends in `.py` for
     Python, the rest for node). `packages` is a folder of installed Python packages, seen by the script instead of the machine's
     own, or what names one when it is called with the path of the copy, which is verified by then. Without `call` the script
-    runs as it is, also when it defines `execute`.
+    runs as it is, also when it defines `execute`. `workspace` is a folder of this machine whose files the run works on: it gets
+    a copy, begins in it, and what it changes there is copied back, unless the policy lets it only read.
     """
 
     tree: str
@@ -38,6 +39,7 @@ class Job:
     library: Mapping[str, bytes] = field(default_factory=dict, hash=False)
     packages: str | Callable[[str], str] = ""
     call: bool = True
+    workspace: str = ""
 
 
 class LimitShape(TypedDict):
@@ -69,7 +71,8 @@ class Result:
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
     says in one sentence why the status is not `ok`. `exit_code` is `None` when the run was killed. `contacts` tells
-    which hosts the run asked its proxy for. Values of secrets are already removed from everything.
+    which hosts the run asked its proxy for, `files` what it wrote into the job's workspace. Values of secrets are already
+    removed from everything.
     """
 
     status: Status
@@ -86,6 +89,7 @@ class Result:
     signal: int | None = None
     warnings: tuple[str, ...] = ()
     contacts: tuple[Contact, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _configuration(run: Prepared, descriptors: Descriptors) -> dict[str, object]
         "gate": descriptors.gate,
         "filter": descriptors.files[0],
         "user": run.identity.uid if run.identity else None,
-        "folder": stage.workspace if policy.filesystem == "read-write" else stage.tree,
+        "folder": stage.workspace if run.has_workspace else stage.tree,
         "limits": _limits(run),
         "handled": _handled(landlock_version()),
         "rules": _rules(run),
@@ -164,8 +164,9 @@ def _rules(run: Prepared) -> list[tuple[str, int]]:
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
     stage = run.stage
     ours = (path for path in (stage.runner, stage.library, stage.packages) if path)
-    readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.carried, stage.tree, *ours)
-    writable = (stage.scratch, stage.workspace)
+    given = (stage.workspace,) if run.job.workspace else ()
+    readable = (*_SYSTEM, *run.runtime.folders, *run.runtime.carried, stage.tree, *ours, *given)
+    writable = (stage.scratch, *((stage.workspace,) if run.policy.filesystem == "read-write" else ()))
     real = dict.fromkeys(os.path.realpath(path) for path in readable)
     rules = [(path, _READ if Path(path).is_dir() else _READ & _FILE_BITS) for path in real if Path(path).exists()]
     devices = (*_DEVICES, _MEMORY_DEVICE) if run.cgroup else _DEVICES

@@ -67,11 +67,14 @@ def threads_of_user(uid: int) -> int:
     return total
 
 
-def deleted_bytes(pids: list[int], folder: str) -> int:
-    """The bytes of files below `folder` that are deleted and live on, because these processes have them open or mapped."""
+def deleted_bytes(pids: list[int], folder: str, *, seen_as: str = "") -> int:
+    """The bytes of files below `folder` that are deleted and live on, because these processes have them open or mapped.
+
+    `seen_as` is the name that the folder has for the processes, when that is another.
+    """
     sizes: dict[int, int] = {}
     for pid in pids:
-        sizes.update(_mapped_and_deleted(pid, folder))
+        sizes.update(_mapped_and_deleted(pid, seen_as or folder))
     for pid in pids:
         sizes.update(_open_and_deleted(pid, os.stat(folder).st_dev))
     return sum(sizes.values())

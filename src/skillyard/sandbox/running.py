@@ -28,6 +28,7 @@ from skillyard.sandbox.spawning import Command, Descriptors
 from skillyard.sandbox.staging import Stage, stage
 from skillyard.sandbox.supervisor import supervise
 from skillyard.sandbox.syscalls import this_machine
+from skillyard.sandbox.workspace import collect
 
 if TYPE_CHECKING:
     from skillyard.sandbox.network.contact import Contact
@@ -69,6 +70,11 @@ class Prepared:
     def policy(self) -> Policy:
         """What the run may do."""
         return self.job.policy
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether the run begins in a workspace instead of the skill's folder."""
+        return bool(self.job.workspace) or self.policy.filesystem == "read-write"
 
 
 class Engine(Protocol):
@@ -114,10 +120,19 @@ async def run_job(engine: Engine, job: Job) -> Result:
     async with run_slot():
         run = await prepare(engine, job)
         try:
-            return await _run(engine, run)
+            return await _collected(run, await _run(engine, run))
         finally:
             # Off the way of the answer; whoever closes the loop waits for it, and the end of the process does.
             asyncio.get_running_loop().run_in_executor(None, run.stage.remove)
+
+
+async def _collected(run: Prepared, result: Result) -> Result:
+    """The result, when what the run made of its workspace is back; a run that was ended gives nothing back."""
+    seeded = run.stage.seeded
+    if seeded is None or run.policy.filesystem != "read-write" or result.status not in ("ok", "error"):
+        return result
+    found = await asyncio.to_thread(collect, run.stage.workspace, seeded, run.job.workspace)
+    return replace(result, files=found.files, warnings=(*result.warnings, *found.warnings))
 
 
 async def prepare(engine: Engine, job: Job, *, waits: bool = False) -> Prepared:
@@ -271,8 +286,8 @@ def _stage(engine: Engine, job: Job, entry: str, runtime: Runtime, identity: Ide
                 made.add_packages(packages, identity)
         if engine.own_folders:
             made.add_folder(made.scratch, identity)
-            if job.policy.filesystem == "read-write":
-                made.add_folder(made.workspace, identity)
+        if job.workspace or (engine.own_folders and job.policy.filesystem == "read-write"):
+            made.add_workspace(job.workspace, identity)
     except BaseException:
         made.remove()
         raise
@@ -299,14 +314,21 @@ def quota(engine: Engine, run: Prepared) -> Callable[[list[int]], bool] | None:
     """How to see, from the numbers of the run's processes, that it has written too much; `None` where the kernel sees to it."""
     if engine.own_folders:
         return partial(_folders_over_quota, run)
-    return partial(_too_many_files, run) if run.cgroup is None else None
+    in_memory = partial(_too_many_files, run) if run.cgroup is None else None
+    if not run.job.workspace:
+        return in_memory
+    return lambda pids: _folders_over_quota(run, pids, "/workspace") or (in_memory is not None and in_memory(pids))
 
 
-def _folders_over_quota(run: Prepared, pids: list[int]) -> bool:
-    """Whether the run's own folders, or files it has deleted and still holds, are larger than they may be."""
-    allowed = run.policy.tmp_mb * _MEBIBYTE
-    folders = (run.stage.scratch, run.stage.workspace)
-    return any(_size(folder, allowed) > allowed for folder in folders) or deleted_bytes(pids, run.stage.base) > allowed
+def _folders_over_quota(run: Prepared, pids: list[int], seen_as: str = "") -> bool:
+    """Whether the run's own folders, or files it has deleted and still holds, are larger than they may be.
+
+    What lay in the workspace before does not count.
+    """
+    allowed, stage = run.policy.tmp_mb * _MEBIBYTE, run.stage
+    given = stage.seeded.size + 2 * _A_FILE * len(stage.seeded.marks) if stage.seeded else 0
+    large = _size(stage.scratch, allowed) > allowed or _size(stage.workspace, allowed + given) > allowed + given
+    return large or deleted_bytes(pids, stage.base, seen_as=seen_as) > allowed + given
 
 
 def _size(folder: str, enough: int) -> int:

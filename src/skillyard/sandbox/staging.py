@@ -21,6 +21,7 @@ from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.sweeping import Sweeper
+from skillyard.sandbox.workspace import Seed, seed
 
 __all__ = ["Stage", "stage"]
 
@@ -51,6 +52,7 @@ class Stage:
     library: str = ""
     packages: str = ""
     left_out: frozenset[str] = frozenset()
+    seeded: Seed | None = None
     skipped: list[str] = field(default_factory=list)
     entries: int = 0
     total: int = 0
@@ -100,6 +102,12 @@ class Stage:
         os.mkdir(path, 0o700)
         if owner:
             os.chown(path, owner.uid, owner.gid)
+
+    def add_workspace(self, folder: str, owner: Identity | None) -> None:
+        """Make the workspace, with a copy of the files that the run is to work on when `folder` names any."""
+        self.add_folder(self.workspace, owner)
+        if folder:
+            self.seeded = seed(folder, self.workspace, owner)
 
     def remove(self) -> None:
         """Delete the folder and all in it, whatever the run has made of it."""

@@ -25,9 +25,10 @@ MAXIMUM_STANDING: Final = 8
 class WarmPool:
     """Keeps `count` sandboxes ready for each kind of job that has run; `digest` names the exact content of a folder.
 
-    Ready are only Python scripts under bubblewrap that reach no network, see their skill's folder and are given no secrets; all
-    else runs cold. A ready sandbox fits a job of the same content, entry, policy, interpreter and packages, serves it alone and
-    is thrown away; after a minute without a job it ends. A pool belongs to the event loop that first uses it.
+    Ready are only Python scripts under bubblewrap that reach no network, see their skill's folder and are given no secrets,
+    arguments or files; all else runs cold. A ready sandbox fits a job of the same content, entry, policy, interpreter and
+    packages, serves it alone and is thrown away; after a minute without a job it ends. A pool belongs to the event loop that
+    first uses it.
 
     Raises:
         InvalidInput: `count` is not from 1 to 8.
@@ -98,6 +99,8 @@ def _suitable(backend: SandboxBackend, job: Job) -> BubblewrapBackend | None:
         job.entry.lower().endswith(".py")
         and not policy.reaches_network
         and policy.filesystem != "none"
+        and not job.arguments
+        and not job.workspace
         and not policy.secret_values  # a sandbox that waits holds nobody's secrets
     )
     return backend if fits and isinstance(backend, BubblewrapBackend) else None

@@ -21,7 +21,9 @@ from skillyard.server import (
     anthropic_skills,
     approvals,
     audit,
+    chat,
     clawhub,
+    clawhub_moderation,
     clawhub_publishing,
     definitions,
     discovered,
@@ -82,6 +84,7 @@ _PROTOCOLS: Final = (
     keys,
     organisations,
     audit,
+    chat,
     wellknown,
     mirrored,
     about,
@@ -91,6 +94,7 @@ _PROTOCOLS: Final = (
     anthropic_skills,
     openai_skills,
     clawhub,
+    clawhub_moderation,
     clawhub_publishing,
 )
 
@@ -124,6 +128,7 @@ def create_app(catalog: Catalog, registry: Registry, *, admission: Admission | N
     app.include_router(page)
     answer_errors(app)
     _guard(app)
+    app.add_middleware(Dialects)  # the last one stands before all others
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
 
@@ -136,7 +141,6 @@ def _guard(app: FastAPI) -> None:
     app.add_middleware(RateLimits, rates=state.settings.rates)
     app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
     app.add_middleware(Guard, admission=state.admission)
-    app.add_middleware(Dialects)
     app.add_middleware(RequestIds)
 
 

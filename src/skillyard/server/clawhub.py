@@ -15,6 +15,7 @@ from skillyard.catalog import media_type, read_file
 from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import Asking, needs
+from skillyard.server.clawhub_moderation import moderation
 from skillyard.server.clawhub_shapes import (
     fingerprint,
     labelled,
@@ -110,9 +111,11 @@ def list_skills(
 @routes.get("/skills/{slug}")
 def detail(service: Served, caller: Asking, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
     """One skill."""
-    shape = skill_shape(service, of_owner(service, caller, slug, ownerHandle))
+    skill = of_owner(service, caller, slug, ownerHandle)
+    shape = skill_shape(service, skill)
     beside = {name: shape.pop(name) for name in ("latestVersion", "metadata")}
-    return {"skill": shape, **beside, "owner": owner(caller), "moderation": None}
+    warned = moderation(service, serving(service, skill.skill_id).version)
+    return {"skill": shape, **beside, "owner": owner(caller), "moderation": warned}
 
 
 @routes.get("/skills/{slug}/versions")

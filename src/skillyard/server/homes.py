@@ -85,9 +85,8 @@ class Homes:
         if organisation == DEFAULT:
             yield self.main
             return
-        home = self._taken(organisation)
-        if home is None:
-            home = await run_in_threadpool(self._opened, organisation)
+        while (home := self._taken(organisation)) is None:
+            await run_in_threadpool(self._opened, organisation)  # not counted there: the caller may have gone meanwhile
         if home.following is None or home.following.done():
             home.following = asyncio.create_task(home.service.follow())
         try:
@@ -112,14 +111,12 @@ class Homes:
                 self._open.move_to_end(organisation)
             return home
 
-    def _opened(self, organisation: str) -> _Home:
+    def _opened(self, organisation: str) -> None:
         with self._opening:
-            if (home := self._taken(organisation)) is not None:
-                return home
-            made = _Home(self._service(organisation), users=1)
-            with self._lock:
-                self._open[organisation] = made
-            return made
+            if organisation not in self._open:
+                made = _Home(self._service(organisation))
+                with self._lock:
+                    self._open[organisation] = made
 
     def _service(self, name: str) -> Service:
         catalog = self.organisations.catalog(name, self.main.catalog)

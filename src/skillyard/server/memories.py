@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from skillyard.access import about
 from skillyard.errors import RecordNotFound
 from skillyard.memory import Memory
 from skillyard.server.callers import Asking, needs
@@ -91,6 +92,7 @@ async def remember(service: Served, caller: Asking, body: MemoryBody) -> Answer[
     if body.knowledge_base:
         metadata["knowledgeBase"] = body.knowledge_base
     saved = await service.catalog.memory().save(Memory(body.content, service.owner(caller), metadata=metadata))
+    about(saved.id or "")
     return Answer(data=MemoryDetail.model_validate(_shape(saved)))
 
 

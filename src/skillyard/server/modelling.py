@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import about
 from skillyard.prompt import Style
 from skillyard.server.callers import Asking, needs
 from skillyard.server.problems import READING, WRITING
@@ -18,6 +19,7 @@ from skillyard.tools import Dialect, Language
 __all__ = ["routes"]
 
 routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[needs("skills:read")])
+_LOOKING: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"})  # leave no trail
 
 _Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
 
@@ -109,11 +111,13 @@ def tool_definitions(
 
 
 @routes.post("/tools/call", responses=WRITING, dependencies=[needs("runs:execute")])
-async def call_tool(service: Served, caller: Asking, body: ToolCall) -> Answer[ToolAnswer]:
+async def call_tool(service: Served, caller: Asking, request: Request, body: ToolCall) -> Answer[ToolAnswer]:
     """Do what a model asked for. A tool that says no is no error: `ok` is false, and `text` tells the model what to do.
 
     A session remembers what it has loaded. Where a rule says `ask` the answer is no, unless the workspace has agreed before.
     """
+    request.state.unrecorded = body.name in _LOOKING
+    about(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
     tools = await run_in_threadpool(service.tools.of, service.catalog, service.owner(caller), body.language)
     result = await tools.call(body.name, body.arguments, session=body.session, message_id=body.message_id, call_id=body.call_id)
     shape = {"ok": result.ok, "text": result.text, "code": result.code, "title": result.title, "data": dict(result.data)}

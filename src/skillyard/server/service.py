@@ -17,6 +17,7 @@ from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.callers import Asking, Caller
+from skillyard.server.chat_desk import ChatDesk
 from skillyard.server.desk import RunDesk
 from skillyard.server.installs import InstallDesk
 from skillyard.server.noticing import Noticed
@@ -35,7 +36,8 @@ _SETTLED_MS: Final = 150  # changes of files that come closer together are looke
 class Service:
     """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
 
-    `runs` and `installs` go on after their request was answered, `questions` wait for somebody to answer them.
+    `runs`, `installs` and the turns of `chats` go on after their request was answered, `questions` wait for somebody to answer
+    them.
     """
 
     catalog: Catalog
@@ -44,16 +46,18 @@ class Service:
     runs: RunDesk = field(default_factory=RunDesk)
     questions: Questions = field(default_factory=Questions)
     installs: InstallDesk = field(default_factory=InstallDesk)
+    chats: ChatDesk = field(default_factory=ChatDesk)
     tools: Toolboxes = field(default_factory=Toolboxes)
     noticed: Noticed = field(default_factory=Noticed)
 
     @property
     def busy(self) -> bool:
         """Whether something goes on that was asked for by a request that is answered."""
-        return self.runs.busy or self.installs.busy
+        return self.runs.busy or self.installs.busy or self.chats.busy
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        await self.chats.close()
         await self.installs.close()
         await self.runs.close(grace_s)
 

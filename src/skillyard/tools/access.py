@@ -6,6 +6,7 @@ for people); when a rule says `ask`, someone has agreed to exactly this content.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import AmbiguousSkill, SkillNotFound
@@ -14,7 +15,7 @@ from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog, Skill
-    from skillyard.permissions import Approvals, Rules
+    from skillyard.permissions import Approvals, Approver, Rules
 
 __all__ = ["Access", "Consent", "unusable"]
 
@@ -32,6 +33,11 @@ class Access:
         self._gate = Gate(rules, approvals, for_models=True)
         self._everyone: tuple[Skill, ...] = ()
         self._offered: tuple[Skill, ...] = ()
+        self._held: dict[str, str] = {}
+
+    def hold(self, skill_id: str, version: str) -> None:
+        """Use an installed skill in that version from now on, as long as its folder is there, whatever is installed later."""
+        self._held[skill_id] = version
 
     def offered(self) -> tuple[Skill, ...]:
         """The skills a model may be told about, in the catalog's order."""
@@ -52,7 +58,15 @@ class Access:
         """
         skill = self._look_up(wanted)
         self._gate.check(skill)
-        return skill
+        return self.in_version(skill)
+
+    def in_version(self, skill: Skill) -> Skill:
+        """The skill in the version that is held, when one is and its folder is still there."""
+        version = self._held.get(skill.id)
+        if version is None or skill.source != "installed" or not skill.directory.endswith("/current"):
+            return skill
+        folder = f"{skill.directory.removesuffix('current')}{version}"
+        return skill.located(folder[len(skill.root.path.rstrip("/")) + 1 :]) if Path(folder, "SKILL.md").is_file() else skill
 
     async def approve(
         self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None
@@ -71,6 +85,10 @@ class Access:
             ApprovalRejected: the skill changed in between.
         """
         self._gate.confirm(skill, consent)
+
+    def approvals_of(self, approver: Approver) -> Approvals:
+        """What was approved here, with somebody else to ask."""
+        return self._approvals.asking(approver)
 
     def end_session(self, session: str) -> None:
         """Forget what was approved for that conversation."""

@@ -11,12 +11,13 @@ from skillyard.errors import InvalidInput
 
 __all__ = ["Arguments", "Parameter", "ParameterType", "check", "decode"]
 
-ParameterType = Literal["string", "integer", "boolean", "object"]
+ParameterType = Literal["string", "integer", "boolean", "object", "strings"]
 _EXPECTED: Final[Mapping[ParameterType, str]] = {
     "string": "a text",
     "integer": "a whole number",
     "boolean": "true or false",
     "object": "an object",
+    "strings": "a list of texts",
 }
 
 
@@ -36,6 +37,8 @@ class Parameter:
     def schema(self) -> dict[str, object]:
         """The JSON Schema of this parameter."""
         shape: dict[str, object] = {"type": self.type, "description": self.description}
+        if self.type == "strings":
+            shape = {"type": "array", "items": {"type": "string"}, "description": self.description}
         if self.choices:
             shape["enum"] = list(self.choices)
         if self.minimum is not None:
@@ -74,6 +77,11 @@ class Arguments:
         """The object given, or an empty one."""
         value = self._values.get(name)
         return {str(key): item for key, item in value.items()} if isinstance(value, Mapping) else {}
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The texts given, none when absent."""
+        value = self._values.get(name)
+        return tuple(str(item) for item in value) if isinstance(value, (list, tuple)) else ()
 
 
 def decode(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]:
@@ -161,6 +169,8 @@ def _fits(expected: ParameterType, value: object) -> bool:
             return isinstance(value, bool)
         case "object":
             return isinstance(value, Mapping)
+        case "strings":
+            return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
         case "integer":
             return isinstance(_whole(value), int) and not isinstance(value, bool)
 

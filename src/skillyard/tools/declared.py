@@ -114,7 +114,7 @@ async def run_declared(
     told: dict[str, object] = {**context.context, "sessionId": caller.session.name, "abp": called}
     if caller.call_id:
         told["callId"] = caller.call_id
-    return await context.engine.run(skill, parameters, context=told, digest=consent.digest)
+    return await context.engine.run(skill, parameters, context=told, digest=consent.digest, **context.desk((), caller))
 
 
 def _check(declared: DeclaredTool, given: Mapping[str, object], parameters: Mapping[str, object]) -> None:

@@ -51,6 +51,7 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: Caller) -> 
         "permission": consent.permission,
         "directory": skill.directory,
         "files": list(files),
+        "fingerprint": mark,
     }
     title = f"Loaded skill: {single_line(skill.name)}"
     if context.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
@@ -114,7 +115,7 @@ def _refuse_load(context: ToolContext, error: SkillyardError, wanted: str) -> To
     data |= {"candidates": candidates} if candidates else {}
     data |= {"detail": error.message} if error.message not in message else {}
     data |= {"hint": error.hint} if error.hint else {}
-    return failure(error.code, message, as_json(data), **data)
+    return failure(error.code, message, as_json(data), **{**error.details, **data})
 
 
 def _texts(values: object) -> list[str]:

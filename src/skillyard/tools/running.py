@@ -34,6 +34,7 @@ def _define(context: ToolContext) -> ToolDefinition:
         ),
         Parameter("input", "object", words.run_skill_input),
         Parameter("entry", "string", words.run_skill_entry),
+        Parameter("arguments", "strings", words.run_skill_arguments),
     )
     return ToolDefinition("run_skill", "Run skill", words.run_skill, parameters, read_only=False)
 
@@ -49,6 +50,7 @@ async def _run(context: ToolContext, arguments: Arguments, caller: Caller) -> To
         context={**context.context, "sessionId": caller.session.name},
         entry=arguments.optional_text("entry"),
         digest=consent.digest,
+        **context.desk(arguments.texts("arguments"), caller),
     )
     return answer_run(single_line(skill.name), run)
 
@@ -70,6 +72,7 @@ def _report(run: Run) -> str:
     if run.error is not None:
         sections.append(("Error", run.error.message))
         sections.append(("Standard error", run.stderr[-_STDERR:].strip()))
+    sections.append(("Files written", "\n".join(f"- {single_line(name)}" for name in run.files)))
     sections.append(("Steps", "\n".join(f"- {as_json(step.to_dict())}" for step in run.steps)))
     sections.append(("Warnings", "\n".join(f"- {single_line(str(warning))}" for warning in run.warnings)))
     sections.append(("Suggested memories", "\n".join(f"- {as_json(write.to_dict())}" for write in run.memory_writes)))

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
 from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, visible
@@ -54,7 +54,7 @@ class SkillTools:
     such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
     `text` again (for doors that cannot tell conversations apart). `preferences` are the user's: a tool that a skill declares
-    gets them for parameters that are absent and have no default.
+    gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening them anew.
 
     ::
 
@@ -84,10 +84,11 @@ class SkillTools:
         session: str = "default",
         repeat: Repeat = "note",
         preferences: Mapping[str, object] | None = None,
+        opened: Records | None = None,
     ) -> None:
         if language not in WORDINGS:
             raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
-        records = cache(lambda: _records(catalog))
+        records = cache(lambda: opened or _records(catalog))
         approvals = Approvals(approver, store=SqlApprovalStore(lambda: records().database, catalog.project_root))
         access = Access(catalog, _rules(catalog, permissions), approvals)
         mode = allowed_tools or catalog.configuration.allowed_tools
@@ -254,6 +255,24 @@ class SkillTools:
         wanted = list(names)
         kept = set(self._restrictions(session).filter(wanted))
         return [name for name in wanted if name in kept or self._is_ours(name)]
+
+    def work_in(self, session: str, folder: str | None) -> None:
+        """Let the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
+        self._context.sessions.get(session).workspace = folder
+
+    def session_state(self, session: str) -> dict[str, object]:
+        """What that conversation was shown and has loaded, as plain data; `restore_session` takes it up in another process."""
+        return self._context.sessions.get(session).to_dict()
+
+    def restore_session(self, session: str, state: Mapping[str, Any]) -> None:
+        """Go on with a conversation as `session_state` described it: nothing it has is sent again."""
+        self._context.sessions.get(session).restore(state, self.access.offered())
+
+    async def answer_call(
+        self, call: AbpCall, *, session: str | None = None, message_id: str | None = None
+    ) -> tuple[ToolResult, str]:
+        """Do one call that a model wrote in text (see `text_calls`), and give its block to send back; never raises."""
+        return await self._call_in_text(call, session, message_id)
 
     def end_session(self, session: str) -> None:
         """Forget what that conversation loaded, and what was approved for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from skillyard.errors import (
     AmbiguousSkill,
@@ -81,6 +81,11 @@ class ToolContext:
         return await self.access.approve(
             skill, session=caller.session.name, message_id=caller.message_id, call_id=caller.call_id
         )
+
+    def desk(self, arguments: tuple[str, ...], caller: Caller) -> dict[str, Any]:
+        """What a run is given beside its parameters: a command line and the session's files; nothing where there is neither."""
+        given: dict[str, Any] = {"arguments": arguments} if arguments else {}
+        return given | ({"workspace": caller.session.workspace} if caller.session.workspace else {})
 
     def runnable(self) -> tuple[Skill, ...]:
         """The offered skills that have something to run here."""

@@ -33,6 +33,7 @@ class Wording:
     run_skill_name: str
     run_skill_input: str
     run_skill_entry: str
+    run_skill_arguments: str
     search_skills: str
     search_skills_query: str
     search_skills_limit: str
@@ -64,6 +65,9 @@ _ENGLISH: Final = Wording(
     run_skill_name="The skill to run",
     run_skill_input="What the script gets, as its skill describes it",
     run_skill_entry="Path of the script inside the skill, when it is not the one the skill declares",
+    run_skill_arguments=(
+        "What follows the script on its command line, for scripts that are used so: names of files in the work folder, options"
+    ),
     search_skills="Find the skills that fit a task, best first. Use this when the list you were shown is not complete.",
     search_skills_query="The task in a few words",
     search_skills_limit="How many to give at most (default: 10)",
@@ -86,6 +90,7 @@ _CHINESE: Final = Wording(
     run_skill_name="要运行的技能",
     run_skill_input="传给脚本的输入, 按技能的说明填写",
     run_skill_entry="技能内脚本的路径 (不使用技能声明的入口时)",
+    run_skill_arguments="脚本的命令行参数 (适用于以命令行方式使用的脚本): 工作目录中的文件名、选项等",
     search_skills="查找适合某项任务的技能, 最合适的在前。当展示的技能列表不完整时使用。",
     search_skills_query="用几个词描述任务",
     search_skills_limit="最多返回多少个 (默认: 10)",

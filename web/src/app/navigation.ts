@@ -1,5 +1,17 @@
 /** The pages in the list at the side and in the palette; a page stands here as soon as it exists. */
-import { IconBooks, IconChecks, IconHistory, IconPackageImport, IconRobot, type Icon } from "@tabler/icons-react";
+import {
+  IconBooks,
+  IconBrain,
+  IconChecks,
+  IconHistory,
+  IconKey,
+  IconNotes,
+  IconPackageImport,
+  IconRobot,
+  IconSettings,
+  IconStethoscope,
+  type Icon,
+} from "@tabler/icons-react";
 import type { LinkProps } from "@tanstack/react-router";
 
 import type { shell } from "./words";
@@ -18,10 +30,22 @@ export const NAVIGATION: readonly { group: keyof (typeof shell)["en"]["groups"];
       { id: "install", to: "/install", icon: IconPackageImport },
       { id: "runs", to: "/runs", icon: IconHistory },
       { id: "agents", to: "/agents", icon: IconRobot },
+      { id: "memory", to: "/memory", icon: IconBrain },
     ],
   },
   {
     group: "govern",
-    places: [{ id: "approvals", to: "/approvals", icon: IconChecks }],
+    places: [
+      { id: "approvals", to: "/approvals", icon: IconChecks },
+      { id: "audit", to: "/audit", icon: IconNotes },
+      { id: "keys", to: "/keys", icon: IconKey },
+    ],
+  },
+  {
+    group: "server",
+    places: [
+      { id: "settings", to: "/settings", icon: IconSettings },
+      { id: "doctor", to: "/doctor", icon: IconStethoscope },
+    ],
   },
 ];

@@ -120,8 +120,38 @@ const agent = createRoute({
   component: lazyRouteComponent(() => import("@/pages/agent/AgentPage"), "AgentPage"),
 });
 
+const memory = createRoute({
+  getParentRoute: () => root,
+  path: "/memory",
+  component: lazyRouteComponent(() => import("@/pages/memory/MemoryPage"), "MemoryPage"),
+});
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: "/audit",
+  component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage"),
+});
+
+const keys = createRoute({
+  getParentRoute: () => root,
+  path: "/keys",
+  component: lazyRouteComponent(() => import("@/pages/keys/KeysPage"), "KeysPage"),
+});
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("@/pages/machine/SettingsPage"), "SettingsPage"),
+});
+
+const doctor = createRoute({
+  getParentRoute: () => root,
+  path: "/doctor",
+  component: lazyRouteComponent(() => import("@/pages/machine/DoctorPage"), "DoctorPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, runs, run, agents, agent, approvals]),
+  routeTree: root.addChildren([home, skills, skill, install, runs, run, agents, agent, memory, approvals, audit, keys, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

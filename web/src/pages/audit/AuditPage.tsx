@@ -19,7 +19,7 @@ import { audit } from "./words";
 
 const ROW = 58;
 const OUTCOMES = ["success", "failed", "refused"] as const;
-const COLOURS: Record<(typeof OUTCOMES)[number], string> = { success: "pine", failed: "red", refused: "yellow" };
+const COLOURS: Record<string, string> = { success: "pine", failed: "red", refused: "yellow" };
 
 export function AuditPage() {
   const t = useText(audit);
@@ -90,11 +90,12 @@ export function AuditPage() {
 function Row({ event }: { event: AuditEvent }) {
   const t = useText(audit);
   const format = useFormat();
+  const outcomes: Record<string, string> = t.outcomes;
   const origin = [event.address && `${t.from} ${event.address}`, event.request_id && `${t.request} ${event.request_id}`].filter(Boolean);
   return (
     <Box className={classes.row}>
       <Box className={classes.outcome}>
-        <Badge color={COLOURS[event.outcome]}>{t.outcomes[event.outcome]}</Badge>
+        <Badge color={COLOURS[event.outcome] ?? "gray"}>{outcomes[event.outcome] ?? event.outcome}</Badge>
       </Box>
       <Box className={classes.what}>
         <Text size="sm" truncate>

@@ -1,0 +1,44 @@
+"""Agents that use skills: a toolset for pydantic-ai, and conversations that are kept.
+
+    agent = Agent("openai:gpt-5", toolsets=[SkillToolset(Catalog.discover())])
+
+    chat = Chat(catalog)
+    conversation = await chat.begin("ada", model="openai:gpt-5")
+    turn = await chat.send(conversation, "How long is this text?")
+    async for event in chat.events(turn): ...
+
+It needs `pip install 'skillyard[agent]'`.
+"""
+
+from __future__ import annotations
+
+from skillyard.agent.chat import Chat
+from skillyard.agent.chat_records import ChatRecords
+from skillyard.agent.conversation import Attachment, ChatSettings, Conversation, Turn, TurnState
+from skillyard.agent.events import KINDS, Event, EventKind
+from skillyard.agent.files import WorkFolder
+from skillyard.agent.loop import Limits
+from skillyard.agent.models import open_model
+from skillyard.agent.toolset import SkillToolset
+from skillyard.agent.trail import SkillUse, Step, Trail, TrailReport
+
+__all__ = [
+    "KINDS",
+    "Attachment",
+    "Chat",
+    "ChatRecords",
+    "ChatSettings",
+    "Conversation",
+    "Event",
+    "EventKind",
+    "Limits",
+    "SkillToolset",
+    "SkillUse",
+    "Step",
+    "Trail",
+    "TrailReport",
+    "Turn",
+    "TurnState",
+    "WorkFolder",
+    "open_model",
+]

@@ -1,0 +1,306 @@
+"""Conversations with a model that uses skills: begin one, say something, watch the turn, answer what it asks, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.agent.agents import held_versions, settings_of
+from skillyard.agent.chat_records import ChatRecords, new_id
+from skillyard.agent.commands import read_command
+from skillyard.agent.conversation import OPEN, ChatSettings, Conversation, Turn
+from skillyard.agent.desk import Desk
+from skillyard.agent.files import WorkFolder
+from skillyard.agent.live import Live, replayed
+from skillyard.agent.loop import LIMITS, Limits
+from skillyard.agent.models import open_model
+from skillyard.agent.trail import Trail
+from skillyard.agent.work import Work
+from skillyard.agents import AgentBook
+from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from skillyard.agent.events import Event
+    from skillyard.library import Catalog
+    from skillyard.permissions import ApprovalAnswer
+
+__all__ = ["Chat"]
+
+_KEPT_DESKS: Final = 64
+_KEPT_TURNS: Final = 256
+_LONGEST: Final = 400_000
+_TITLE: Final = 60
+_LOOK_S: Final = 0.5
+
+
+class Chat:
+    """The conversations of one home, over the skills of `catalog`.
+
+    Turns work in the background: `events` tells what happens, from the beginning and to whoever asks. They are written down as
+    they go on, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
+    `addresses` only models of known providers can be chosen.
+    """
+
+    def __init__(self, catalog: Catalog, *, addresses: bool = True, limits: Limits = LIMITS) -> None:
+        self._catalog = catalog
+        self._addresses = addresses
+        self._limits = limits
+        self.records: Final = ChatRecords(lambda: catalog.records().database)
+        self.trail: Final = Trail(lambda: catalog.records().database)
+        self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._live: OrderedDict[str, Live] = OrderedDict()
+        self._models: dict[str, Model] = {}
+        self._answering = asyncio.Lock()
+
+    async def begin(
+        self,
+        owner: str,
+        *,
+        agent: str | None = None,
+        model: str | None = None,
+        settings: ChatSettings | None = None,
+        title: str = "",
+    ) -> Conversation:
+        """Begin a conversation: with an agent's prompt, skills and rules, or with `settings` of its own.
+
+        Raises:
+            RecordNotFound: there is no such agent.
+            VersionNotFound: a version that it is locked to is not installed.
+            InvalidInput: the model cannot be used.
+        """
+        memory: dict[str, Any] = {}
+        if agent is not None:
+            found = await asyncio.to_thread(AgentBook(lambda: self._catalog.records().database).get, agent)
+            agent, model, settings = found.name, model or found.model, settings or settings_of(found)
+            memory = {"versions": await asyncio.to_thread(lambda: held_versions(found, self._catalog.registry()))}
+        await self._model(model)
+        shown = shorten(single_line(title), _TITLE)
+        conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)
+        await asyncio.to_thread(self.records.begin, conversation)
+        return conversation
+
+    async def get(self, conversation_id: str, owner: str) -> Conversation:
+        """A conversation of this person.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        return await asyncio.to_thread(self.records.get, conversation_id, owner)
+
+    async def list(self, owner: str, *, limit: int = 50) -> tuple[Conversation, ...]:
+        """The person's conversations, the one used last first."""
+        return await asyncio.to_thread(lambda: self.records.list(owner, limit=limit))
+
+    async def turns(self, conversation: Conversation, *, replaced: bool = False) -> tuple[Turn, ...]:
+        """The turns of a conversation; those that lost their process are marked."""
+        return await asyncio.to_thread(lambda: self.records.turns(conversation.id, replaced=replaced))
+
+    async def turn(self, conversation: Conversation, turn_id: str) -> Turn:
+        """One turn of a conversation.
+
+        Raises:
+            RecordNotFound: it has none with that id.
+        """
+        found = await asyncio.to_thread(self.records.turn, turn_id)
+        if found.conversation_id != conversation.id:
+            raise RecordNotFound(f"there is no turn {turn_id!r}", hint="the conversation lists its turns")
+        return found
+
+    def folder(self, conversation: Conversation) -> WorkFolder:
+        """The files of a conversation."""
+        return WorkFolder(self._catalog.data_directory, conversation.id, self.records)
+
+    async def delete(self, conversation: Conversation) -> None:
+        """Delete a conversation with its turns and files; an open turn is stopped first."""
+        for turn in await self.turns(conversation):
+            if turn.state in OPEN:
+                await self.stop(turn)
+        await asyncio.to_thread(self.records.delete, conversation.id)
+        await asyncio.to_thread(self.folder(conversation).remove)
+        self._desks.pop(conversation.id, None)
+
+    async def send(self, conversation: Conversation, text: str, *, replacing: int | None = None) -> Turn:
+        """Say something, and give the turn that works on it; with `replacing` in place of the turns from that number on.
+
+        Raises:
+            InvalidInput: nothing is said, or too much; the model cannot be used.
+            ConversationBusy: a turn is open.
+            SkillNotFound, SkillUnusable, PermissionDenied: `/name` means a skill that cannot be started.
+        """
+        if not text.strip() or len(text) > _LONGEST:
+            raise InvalidInput(
+                "there is nothing to send" if not text.strip() else f"over {_LONGEST} characters", hint="write less"
+            )
+        conversation = await self.get(conversation.id, conversation.owner)
+        model = await self._model(conversation.model)
+        if replacing is not None:
+            self._desks.pop(conversation.id, None)
+            conversation = await self._rewound(conversation, replacing)
+        desk = await self._desk(conversation)
+        command = await asyncio.to_thread(read_command, text, desk.tools)
+        named = conversation.model or _name(model)
+        turn = Turn(new_id("turn"), conversation.id, 0, "running", text, model=named)
+        turn = await asyncio.to_thread(lambda: self.records.start(turn, replacing=replacing))
+        if not conversation.title:
+            title = shorten(single_line(text), _TITLE)
+            await asyncio.to_thread(lambda: self.records.change(conversation.id, title=title))
+        earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
+        work = self._work(conversation, turn, earlier, model, desk)
+        work.command = command
+        self._start(work, work.begin())
+        return turn
+
+    async def retry(self, conversation: Conversation) -> Turn:
+        """Try the newest turn once more.
+
+        Raises:
+            InvalidInput: nothing was said yet.
+        """
+        turns = await self.turns(conversation)
+        if not turns:
+            raise InvalidInput("there is nothing to try again", hint="say something first")
+        return await self.send(conversation, turns[-1].request, replacing=turns[-1].number)
+
+    async def edit(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
+        """Say something else in place of a turn; it and all after it are replaced."""
+        return await self.send(conversation, text, replacing=turn.number)
+
+    async def answer(self, turn: Turn, call_id: str, answer: ApprovalAnswer) -> Turn:
+        """Answer a question of a turn that waits, and all others about the same content; it goes on after the last one.
+
+        Raises:
+            ConversationBusy: it does not wait, or not for this.
+        """
+        async with self._answering:
+            turn = await asyncio.to_thread(self.records.turn, turn.id)
+            pending = dict(turn.pending or {})
+            question = pending.get("questions", {}).get(call_id)
+            if turn.state != "waiting" or question is None:
+                raise ConversationBusy("nobody waits for this answer", hint="look at the questions of the turn")
+            same = [call for call, other in pending["questions"].items() if other["digest"] == question["digest"]]
+            decision = {"decision": answer.decision, "reason": answer.reason, "digest": question["digest"]}
+            pending["decided"] = {**pending["decided"], **dict.fromkeys(same, decision)}
+            if set(pending["decided"]) < set(pending["questions"]):
+                await asyncio.to_thread(self.records.answer, turn.id, pending)
+                return replace(turn, pending=pending)
+            if not await asyncio.to_thread(self.records.resume, turn.id):
+                raise ConversationBusy("somebody else has answered", hint="look at the turn again")
+        conversation = await asyncio.to_thread(self.records.of_turn, turn)
+        earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
+        desk = await self._desk(conversation)
+        model = await self._model(conversation.model)
+        work = self._work(conversation, turn, earlier, model, desk, before=replayed(turn)[:-1])
+        self._start(work, work.go_on(pending))
+        return replace(turn, state="running", pending=None)
+
+    async def stop(self, turn: Turn) -> bool:
+        """Stop a turn, wherever it works; False when it is over."""
+        live = self._live.get(turn.id)
+        if live is not None and live.task is not None and not live.over:
+            live.task.cancel()
+            await asyncio.wait([live.task])
+            return True
+        return await asyncio.to_thread(self.records.ask_to_stop, turn.id)
+
+    async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncIterator[Event]:
+        """What happens in a turn, from the beginning to its end or to a question it waits for.
+
+        With `fresh` only what happens since its last question was answered.
+        """
+        live = self._live.get(turn.id)
+        if live is None:
+            while (turn := await asyncio.to_thread(self.records.turn, turn.id)).state == "running":
+                await asyncio.sleep(_LOOK_S)  # another process works on it
+                await asyncio.to_thread(lambda: self.records.turns(turn.conversation_id))
+            live = Live(replayed(turn))
+            live.over = True
+        async for event in live.follow(live.earlier if fresh else 0):
+            yield event
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn goes on here."""
+        return any(live.task is not None and not live.task.done() for live in self._live.values())
+
+    def mark(self, turn: Turn) -> str:
+        """What names the events of a turn as they are told here: another mark means other numbers."""
+        live = self._live.get(turn.id)
+        return live.mark if live else "kept"
+
+    async def close(self) -> None:
+        """Stop every turn that works here, and let go of the connections to models."""
+        tasks = [live.task for live in self._live.values() if live.task is not None and not live.task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for model in self._models.values():
+            await model.__aexit__(None, None, None)
+        self._models.clear()
+
+    def _work(
+        self, conversation: Conversation, turn: Turn, earlier: tuple[Turn, ...], model: Model, desk: Desk, *, before: Any = ()
+    ) -> Work:
+        live = self._live[turn.id] = Live(before)
+        while len(self._live) > _KEPT_TURNS:
+            self._live.popitem(last=False)
+        return Work(
+            conversation, turn, earlier, model, desk, live, self.records, self.trail, self.folder(conversation), self._catalog,
+            self._limits,
+        )  # fmt: skip
+
+    def _start(self, work: Work, working: Any) -> None:
+        async def watched() -> None:
+            watching = asyncio.create_task(self._watch(work.turn.id, own))
+            try:
+                await working
+            finally:
+                watching.cancel()
+
+        own = work.live.task = asyncio.create_task(watched())
+
+    async def _watch(self, turn_id: str, task: asyncio.Task[None]) -> None:
+        """Stop the turn when somebody asked for it in another process."""
+        while not task.done():
+            await asyncio.sleep(_LOOK_S)
+            if await asyncio.to_thread(self.records.stop_asked, turn_id):
+                task.cancel()
+                return
+
+    async def _desk(self, conversation: Conversation) -> Desk:
+        """The tools of a conversation, made when they are not there."""
+        desk = self._desks.get(conversation.id)
+        if desk is None:
+            folder = self.folder(conversation)
+            desk = await asyncio.to_thread(lambda: Desk(self._catalog, conversation, folder.make()))
+            self._desks[conversation.id] = desk
+        self._desks.move_to_end(conversation.id)
+        while len(self._desks) > _KEPT_DESKS:
+            self._desks.popitem(last=False)
+        return desk
+
+    async def _rewound(self, conversation: Conversation, number: int) -> Conversation:
+        """The conversation as if what was loaded since that turn had not been: it is no longer in the history."""
+        memory = {key: value for key, value in conversation.memory.items() if key in ("versions", "known", "announced")}
+        compacted = conversation.memory.get("compacted")
+        if compacted and compacted["until"] < number:
+            memory["compacted"] = compacted
+        await asyncio.to_thread(lambda: self.records.change(conversation.id, memory=memory))
+        return replace(conversation, memory=memory)
+
+    async def _model(self, name: str | None) -> Model:
+        key = name or ""
+        if key not in self._models:
+            model = await asyncio.to_thread(lambda: open_model(name, addresses=self._addresses))
+            self._models[key] = await model.__aenter__()
+        return self._models[key]
+
+
+def _name(model: Model) -> str:
+    return f"{model.system}:{model.model_name}"

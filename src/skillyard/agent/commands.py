@@ -1,0 +1,108 @@
+"""A person starts a skill: `/name some arguments`, with `$ARGUMENTS`, `$1` and `${SKILL_DIR}` filled in."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import SkillNotFound, SkillUnusable
+from skillyard.permissions import Gate, PolicyApprover, unusable
+from skillyard.text import nearest, single_line
+from skillyard.tools.rendering import fingerprint, render_skill
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.tools import SkillTools
+
+__all__ = ["Command", "filled", "read_command"]
+
+_COMMAND: Final = re.compile(r"/(?P<name>[^\s/]{1,200})(?:\s+(?P<arguments>.*))?", re.DOTALL)
+_PLACE: Final = re.compile(r"\\?\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|([1-9]\d?))(?![\w$])")
+_NEAR: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A skill that a person starts, with what they wrote after its name; `text` is what the model is given."""
+
+    skill: Skill
+    arguments: str
+    text: str
+    mark: str
+
+
+def read_command(request: str, tools: SkillTools) -> Command | None:
+    """The skill that a request starts; None for a request that is none.
+
+    The skill's own rules hold: what a rule denies, what is broken or switched off, and what its author keeps from people
+    (`user-invocable: false`) cannot be started. Where a rule says `ask`, who starts it has agreed, this once.
+
+    Raises:
+        SkillNotFound: there is no skill of that name; `candidates` names near ones.
+        PermissionDenied, SkillUnusable: it may not be started.
+    """
+    found = _COMMAND.fullmatch(request.strip())
+    if found is None:
+        return None
+    skill = _named(found["name"], tools)
+    Gate(tools.access.rules, tools.access.approvals_of(PolicyApprover("once"))).check(skill)
+    document = skill.document()
+    if not document.usable:
+        raise unusable(skill, "broken", "; ".join(item.message for item in document.diagnostics if item.severity == "error"))
+    if not document.metadata.user_invocable:
+        raise SkillUnusable(
+            f"the skill {single_line(skill.name)!r} is not for people to start",
+            hint="ask for what you want in your own words: the model may use it",
+            status=skill.status,
+            reason="user-invocable: false",
+        )
+    arguments = (found["arguments"] or "").strip()
+    files = tuple(file.name for file in skill.files())
+    text = render_skill(skill, filled(document.body, arguments), files)
+    said = f"The user starts the skill /{single_line(skill.name)}" + (f" with: {arguments}" if arguments else ".")
+    return Command(skill, arguments, f"{said}\n\n{text}", fingerprint(skill, document.body, files))
+
+
+def filled(body: str, arguments: str) -> str:
+    r"""`body` with the arguments in their places; they are put in once and never looked at again for places.
+
+    `$ARGUMENTS` is all of them, `$1` and `$ARGUMENTS[0]` the first; `\$1` stays as it is written. Where the text has no place
+    for them they are added at its end.
+    """
+    words = _words(arguments)
+    used = False
+
+    def place(match: re.Match[str]) -> str:
+        nonlocal used
+        if match[0].startswith("\\"):
+            return match[0][1:]
+        used = True
+        number = int(match[2]) - 1 if match[2] else int(match[1]) if match[1] else None
+        if number is None:
+            return arguments
+        return words[number] if number < len(words) else ""
+
+    text = _PLACE.sub(place, body)
+    return text if used or not arguments else f"{text.rstrip()}\n\nArguments: {arguments}\n"
+
+
+def _words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # a quote that is not closed
+        return arguments.split()
+
+
+def _named(name: str, tools: SkillTools) -> Skill:
+    """The usable skill with exactly that name, slug or id."""
+    wanted = name.casefold()
+    skills = tools.access.catalog.all()
+    found = [skill for skill in skills if wanted in (skill.name.casefold(), skill.slug.casefold(), skill.id.casefold())]
+    usable = [skill for skill in found if skill.status == "ok"]
+    if not found:
+        near = list(nearest(name, (skill.name for skill in skills if skill.status == "ok"), limit=_NEAR))
+        hint = f"did you mean /{', /'.join(map(single_line, near))}?" if near else "`skillyard list` lists the skills"
+        raise SkillNotFound(f"there is no skill /{single_line(name)[:80]}", hint=hint, candidates=near)
+    return tools.access.in_version((usable or found)[0])

@@ -1,0 +1,117 @@
+"""The skills of one conversation: what its agent may use, in the versions it began with, and what changed meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.agent.agents import StricterRules, seen_by
+from skillyard.agent.asking import LaterApprover
+from skillyard.errors import SkillyardError
+from skillyard.text import single_line
+from skillyard.tools import SkillTools
+
+if TYPE_CHECKING:
+    from skillyard.agent.conversation import Conversation
+    from skillyard.catalog import Skill
+    from skillyard.library import Catalog
+
+__all__ = ["Desk"]
+
+_CURRENT: Final = "/current"
+
+
+class Desk:
+    """The tools of one conversation over `catalog`; `memory` is what it has to know again after a restart."""
+
+    def __init__(self, catalog: Catalog, conversation: Conversation, folder: str) -> None:
+        settings = conversation.settings
+        seen = self._catalog = seen_by(catalog, settings)
+        self.tools: Final = SkillTools(
+            seen,
+            permissions=StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match),
+            approver=LaterApprover(self.find),
+            engine=catalog.engine(),
+            context={"userId": conversation.owner},
+            opened=catalog.records(),
+        )
+        self._session = conversation.id
+        memory = conversation.memory
+        self._versions: dict[str, str] = dict(memory.get("versions") or {})
+        self._known: dict[str, str] = dict(memory.get("known") or {})
+        self._announced: list[str] = list(memory.get("announced") or [])
+        for skill_id, version in self._versions.items():
+            self.tools.access.hold(skill_id, version)
+        self.tools.work_in(self._session, folder)
+        self.tools.restore_session(self._session, memory.get("session") or {})
+
+    def memory(self) -> dict[str, Any]:
+        """What has to be known again, as plain data."""
+        state = self.tools.session_state(self._session)
+        return {"session": state, "versions": self._versions, "known": self._known, "announced": self._announced}
+
+    def refresh(self) -> tuple[str, ...]:
+        """Look at the folders again; a sentence for the model about each used skill that is another or gone. Blocks."""
+        self._catalog.refresh()
+        return tuple(filter(None, [self._change(skill_id) for skill_id in tuple(self._known)]))
+
+    def used(self, skill: Skill) -> None:
+        """Note that the conversation uses a skill, in the version it has now. Blocks."""
+        if skill.id in self._known:
+            return
+        if skill.source == "installed" and skill.directory.endswith(_CURRENT):
+            self._versions[skill.id] = _version(skill)
+            self.tools.access.hold(skill.id, self._versions[skill.id])
+        self._known[skill.id] = skill.digest()
+
+    def find(self, name: str) -> Skill | None:
+        """The skill that a call names, whether or not it may be used."""
+        try:
+            return self._catalog.get(name)
+        except SkillyardError:
+            return None
+
+    def forget_texts(self, but: tuple[str, ...]) -> None:
+        """Note that the texts of skills are no longer in the history, except those."""
+        state = self.tools.session_state(self._session)
+        loaded = state["loaded"]
+        assert isinstance(loaded, dict)  # noqa: S101 # it says so itself
+        for skill_id, it in loaded.items():
+            if skill_id not in but:
+                it["fingerprint"] = ""
+        self.tools.restore_session(self._session, {"loaded": loaded})
+
+    def loaded(self) -> tuple[str, ...]:
+        """The ids of the skills that the conversation has loaded, the newest first."""
+        loaded = self.tools.session_state(self._session)["loaded"]
+        return tuple(reversed(loaded)) if isinstance(loaded, dict) else ()
+
+    def _change(self, skill_id: str) -> str | None:
+        skill = self.find(skill_id)
+        name = single_line(skill.name if skill else skill_id)
+        if skill is None or self.tools.access.rules.decide(skill) == "deny" or not skill.offered:
+            reason = skill.reason or skill.status if skill else "it was removed"
+            return self._once(
+                f"gone:{skill_id}", f"the skill {name!r} is no longer available ({reason}): do not use it any more"
+            )
+        held = self._versions.get(skill_id)
+        if held is not None:
+            if not skill.directory.endswith(_CURRENT) or _version(skill) == held:
+                return None
+            told = f"a newer version of the skill {name!r} was installed; this conversation goes on with {held}"
+            return self._once(f"newer:{skill_id}:{_version(skill)}", told)
+        digest = skill.digest()
+        if digest == self._known[skill_id]:
+            return None
+        self._known[skill_id] = digest
+        return f"the skill {name!r} has changed: load it again before you go on with it"
+
+    def _once(self, mark: str, text: str) -> str | None:
+        if mark in self._announced:
+            return None
+        self._announced = [*self._announced[-99:], mark]
+        return text
+
+
+def _version(skill: Skill) -> str:
+    return Path(skill.directory).readlink().name

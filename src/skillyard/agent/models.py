@@ -1,0 +1,83 @@
+"""The model that a name means: `openai:gpt-5`, `anthropic:claude-…`, `google:gemini-…`, or one at an address of your own.
+
+`openai:` speaks the Responses API, `openai-chat:` Chat Completions; every provider that pydantic-ai has works by its own name,
+with the key in its usual variable. `llama3@http://127.0.0.1:11434/v1` is a model at an address that speaks Chat Completions
+(Ollama, vLLM and others); its key, where it wants one, is in `SKILLYARD_MODEL_KEY`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import InvalidInput, ModelFailed
+from skillyard.text import single_line
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+__all__ = ["model_problem", "open_model"]
+
+_VARIABLE: Final = "SKILLYARD_MODEL"
+_HINT: Final = (
+    "name one such as openai:gpt-5, anthropic:claude-sonnet-4-6, google:gemini-2.5-flash or llama3@http://127.0.0.1:11434/v1"
+)
+_SHOWN: Final = 300
+
+
+def open_model(name: str | None, *, addresses: bool = True) -> Model:
+    """The model that `name`, or the variable SKILLYARD_MODEL, means; without `addresses` only those of known providers.
+
+    Raises:
+        InvalidInput: nothing is named, the provider is unknown, or its key is missing.
+    """
+    wanted = (name or os.environ.get(_VARIABLE, "")).strip()
+    if not wanted or wanted == "test":
+        raise InvalidInput("no model is named", hint=f"{_HINT}, or set {_VARIABLE}")
+    plain, _, address = wanted.partition("@http")
+    if address:
+        if not addresses:
+            raise InvalidInput("a model at an address cannot be chosen here", hint="name a provider and a model")
+        return _at(plain.removeprefix("openai-chat:"), f"http{address}")
+    return _known(wanted)
+
+
+def _at(name: str, address: str) -> Model:
+    try:
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+    except ImportError:
+        raise _not_installed() from None
+    if not name.strip():
+        raise InvalidInput("the address has no model before it", hint=_HINT)
+    key = os.environ.get("SKILLYARD_MODEL_KEY", "none")
+    return OpenAIChatModel(name, provider=OpenAIProvider(base_url=address, api_key=key))
+
+
+def _known(name: str) -> Model:
+    try:
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+    except ImportError:
+        raise _not_installed() from None
+    try:
+        return infer_model(name)
+    except (UserError, ImportError, ValueError) as error:
+        message = single_line(str(error))[:_SHOWN]
+        raise InvalidInput(f"the model {single_line(name)[:80]!r} cannot be used: {message}", hint=_HINT) from None
+
+
+def _not_installed() -> InvalidInput:
+    return InvalidInput("what speaks to models is not installed", hint="pip install 'skillyard[agent]'")
+
+
+def model_problem(error: Exception) -> ModelFailed:
+    """What a model's service did wrong, in one sentence without its headers."""
+    status = getattr(error, "status_code", None)
+    said = single_line(str(getattr(error, "message", None) or error))[:_SHOWN]
+    hint = "try again; when it goes on, choose another model"
+    if status in (401, 403):
+        hint = "look at the key in the environment"
+    elif status == 404:
+        hint = "look at the name of the model"
+    return ModelFailed(f"the model's service failed{f' ({status})' if status else ''}: {said}", hint=hint)

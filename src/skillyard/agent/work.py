@@ -1,0 +1,306 @@
+"""The work on one turn: tell the model what it needs, let the loop run, keep files, trail and memory, note how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.settings import ModelSettings
+
+from skillyard.agent.asking import Decided
+from skillyard.agent.events import Event
+from skillyard.agent.forms import Wanted, form_of
+from skillyard.agent.history import (
+    KEPT_TURNS,
+    compacted,
+    dumped,
+    history_of,
+    loaded_messages,
+    size_of,
+    summarised,
+    transcript,
+)
+from skillyard.agent.live import condensed
+from skillyard.agent.loop import Limits, Loop, Outcome, usage_of
+from skillyard.agent.prompting import prepared_text, recalled, tell
+from skillyard.agent.spans import turn_span
+from skillyard.agent.trail import Step
+from skillyard.errors import SkillyardError
+from skillyard.permissions import ApprovalAnswer
+from skillyard.prompt import count_tokens
+from skillyard.text import sanitize
+from skillyard.tools.rendering import render_skill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_ai.models import Model
+
+    from skillyard.agent.chat_records import ChatRecords
+    from skillyard.agent.commands import Command
+    from skillyard.agent.conversation import Conversation, Turn
+    from skillyard.agent.desk import Desk
+    from skillyard.agent.files import WorkFolder
+    from skillyard.agent.live import Live
+    from skillyard.agent.trail import Trail
+    from skillyard.library import Catalog
+    from skillyard.tools import ToolResult
+
+__all__ = ["Stopped", "Work"]
+
+_SHOWN: Final = 4_000
+_NAMES: Final[Mapping[str, str]] = {
+    "skill": "skill",
+    "skills_load": "name",
+    "read_skill_file": "skill_name",
+    "run_skill": "name",
+}
+_EVENTS: Final[Mapping[str, Any]] = {"skill": "loaded", "skills_load": "loaded", "read_skill_file": "read"}
+_log = logging.getLogger(__name__)
+
+
+class Stopped(Exception):  # nothing went wrong
+    """Somebody asked another process to stop the turn."""
+
+
+@dataclass(slots=True)
+class Work:
+    """Everything that the work on one turn of a conversation needs."""
+
+    conversation: Conversation
+    turn: Turn
+    earlier: Sequence[Turn]
+    model: Model
+    desk: Desk
+    live: Live
+    records: ChatRecords
+    trail: Trail
+    folder: WorkFolder
+    catalog: Catalog
+    limits: Limits
+    command: Command | None = None
+    messages: list[ModelMessage] = field(default_factory=list)
+    memory: dict[str, Any] = field(default_factory=dict)
+    loop: Loop | None = None
+    _used: set[str] = field(default_factory=set)
+
+    async def begin(self) -> None:
+        """Work on a new turn to its end; never raises but when it is cancelled at the end of the program."""
+        await self._guarded(self._begin())
+
+    async def go_on(self, pending: Mapping[str, Any]) -> None:
+        """Go on with a turn whose questions are answered."""
+        await self._guarded(self._go_on(pending))
+
+    async def _begin(self) -> Outcome:
+        await self.live.show(
+            Event("begin", {"turn": self.turn.id, "conversation": self.conversation.id, "model": self.turn.model})
+        )
+        self.memory = dict(self.conversation.memory)
+        await self._make_room()
+        loop = await self._loop()
+        request = self.command.text if self.command else self.turn.request
+        prepared = await self.desk.tools.preprocess(self.turn.request, session=self.conversation.id, message_id=self.turn.id)
+        for item in prepared:
+            await self._happened("run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms)
+        self.messages.append(ModelRequest(parts=[UserPromptPart(prepared_text(request, prepared))]))
+        if self.command is not None:
+            await self._started(self.command)
+        await self._note()
+        return await loop.run()
+
+    async def _go_on(self, pending: Mapping[str, Any]) -> Outcome:
+        self.memory = dict(self.conversation.memory)
+        self.messages = loaded_messages(self.turn.messages)
+        loop = await self._loop()
+        decided = {
+            call: Decided(ApprovalAnswer(it["decision"], it.get("reason")), it["digest"])
+            for call, it in pending["decided"].items()
+        }
+        wanted = [Wanted.read(call) for call in pending["wanted"]]
+        waiting = await loop.answer(wanted, decided, pending["answers"])
+        return waiting if waiting is not None else await loop.run()
+
+    async def _loop(self) -> Loop:
+        conversation, settings = self.conversation, self.conversation.settings
+        changes = await asyncio.to_thread(self.desk.refresh)
+        for change in changes:
+            await self.live.show(Event("notice", {"text": change}))
+        memories = await recalled(self.catalog.memory(), self.turn.request, conversation.owner)
+        files = await asyncio.to_thread(self.folder.list)
+        told = await tell(
+            self.desk.tools, settings, self.turn.request, conversation.id, files=files, memories=memories, changes=changes
+        )
+        offered = told.index.added if told.index.turn > 1 else (*told.index.kept, *told.index.shortened)
+        share = told.index.tokens // max(1, len(told.index.lines))
+        steps = [Step(conversation.id, self.turn.id, "offered", skill, tokens=share) for skill in offered]
+        await asyncio.to_thread(self.trail.add, steps)
+        self.loop = Loop(
+            model=self.model,
+            form=form_of(self.desk.tools, functions=settings.tools),
+            fixed=told.fixed,
+            moving=told.moving,
+            history=history_of(self.earlier, self.memory),
+            messages=self.messages,
+            session=conversation.id,
+            turn_id=self.turn.id,
+            show=self.live.show,
+            note=self._note,
+            done=self._done,
+            settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
+            limits=self.limits,
+        )
+        return self.loop
+
+    async def _make_room(self) -> None:
+        """Compact the history when it has become too long; the skills that were used come back within their budget."""
+        history = history_of(self.earlier, self.memory)
+        old = self.earlier[:-KEPT_TURNS]
+        until = (self.memory.get("compacted") or {}).get("until", 0)
+        if size_of(history) <= self.conversation.settings.history_tokens or not old or old[-1].number <= until:
+            return
+        summary = await summarised(self.model, history_of(old, self.memory))
+        kept = transcript(history_of(self.earlier[-KEPT_TURNS:], {}))
+        used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.desk.loaded()])
+        still = tuple(name for name, text in used if text.partition("\n")[0] in kept)
+        texts = [(name, text) for name, text in used if text and name not in still]
+        text, whole = compacted(summary, texts, history_tokens=self.conversation.settings.history_tokens)
+        self.memory["compacted"] = {"until": old[-1].number, "text": text}
+        self.desk.forget_texts((*whole, *still))
+        back = f"; skills that came back: {', '.join(name for name, _ in texts)}" if texts else ""
+        await self.live.show(Event("notice", {"text": f"the beginning of the conversation was put in short{back}"}))
+
+    def _text_of(self, skill_id: str) -> str:
+        try:
+            skill = self.desk.tools.access.find(skill_id)
+            files = tuple(file.name for file in skill.files())
+            return render_skill(skill, skill.document().body, files)
+        except (SkillyardError, OSError):
+            return ""
+
+    async def _started(self, command: Command) -> None:
+        """Note that a person started a skill: its text is in the conversation now."""
+        skill = command.skill
+        loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
+        self.desk.tools.restore_session(self.conversation.id, {"loaded": loaded})
+        await asyncio.to_thread(self.desk.used, skill)
+        await self._happened("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
+
+    async def _note(self) -> None:
+        """Write down how far the turn has come.
+
+        Raises:
+            Stopped: somebody asked for it.
+        """
+        usage = usage_of(self.loop.usage) if self.loop else None
+        values = {"messages": dumped(self.messages), "events": condensed(self.live.events), "usage": usage}
+        if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
+            raise Stopped
+
+    async def _done(self, call: Wanted, result: ToolResult, text: str, duration_ms: int) -> None:
+        """Show and write down what a call gave."""
+        skill = await asyncio.to_thread(self._skill_of, call)
+        run = result.data.get("run_id")
+        shown = {"id": call.id, "tool": sanitize(call.tool)[:200], "ok": result.ok, "title": result.title, "code": result.code}
+        await self.live.show(Event("result", {**shown, "text": text[:_SHOWN], "skill": skill, "run": run}))
+        event = _EVENTS.get(call.tool, "run" if run else None)
+        if event is not None and skill is not None:
+            detail = str(run or result.data.get("path") or "") or None
+            tokens = count_tokens(text) if not result.data.get("repeated") else 0
+            await self._happened(event, skill, detail, ok=result.ok, tokens=tokens, duration_ms=duration_ms)
+        files = result.data.get("files") if run else None
+        for name in files if isinstance(files, (list, tuple)) else ():
+            await self._written(str(name), str(run))
+
+    async def _written(self, name: str, run: str) -> None:
+        file = await asyncio.to_thread(lambda: self.folder.note(name, origin=run))
+        if file is not None:
+            shown = {"name": file.name, "size": file.size_bytes, "media_type": file.media_type, "origin": file.origin}
+            await self.live.show(Event("file", shown))
+
+    def _skill_of(self, call: Wanted) -> str | None:
+        """The id of the skill that a call is about; it counts as used from now on."""
+        given = call.block.parameters if call.block else call.arguments
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except (ValueError, RecursionError):
+                return None
+        named = given.get(_NAMES.get(call.tool, ""), given.get("name")) if isinstance(given, Mapping) else None
+        skill = self.desk.find(named) if isinstance(named, str) and call.tool in _NAMES else None
+        if skill is None or skill.status != "ok":
+            return None
+        self._used.add(skill.id)
+        try:
+            self.desk.used(skill)
+        except (SkillyardError, OSError):
+            _log.info("the version of %s cannot be held", skill.id, exc_info=True)
+        return skill.id
+
+    async def _happened(self, event: Any, skill: str, detail: str | None, **values: Any) -> None:
+        self._used.add(skill)
+        step = Step(self.conversation.id, self.turn.id, event, skill, detail, **values)
+        await asyncio.to_thread(self.trail.add, [step])
+
+    async def _guarded(self, working: Any) -> None:
+        """Note how the turn ends, whatever happens."""
+        try:
+            with turn_span(self.conversation.id, self.turn.model or "", self.conversation.agent):
+                outcome: Outcome = await working
+        except (asyncio.CancelledError, Stopped):
+            await asyncio.shield(self._ended("stopped"))
+        except SkillyardError as error:
+            await self.live.show(Event("error", {"code": error.code, "message": error.message, "hint": error.hint}))
+            await self._ended("failed", error=error)
+        except Exception as problem:
+            _log.exception("a turn failed")
+            fault = SkillyardError("something went wrong in the program", hint="its log says what")
+            await self.live.show(Event("error", {"code": fault.code, "message": fault.message, "hint": fault.hint}))
+            await self._ended("failed", error=fault, detail=type(problem).__name__)
+        else:
+            await self._waiting(outcome) if outcome.questions else await self._ended("done", outcome.answer)
+
+    async def _waiting(self, outcome: Outcome) -> None:
+        values = {"state": "waiting", "pending": outcome.to_dict(), "events": condensed(self.live.events)}
+        await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
+        await self._keep_memory()
+        await self.live.show(Event("end", {"state": "waiting", "answer": ""}))
+
+    async def _ended(
+        self, state: Any, answer: str = "", *, error: SkillyardError | None = None, detail: str | None = None
+    ) -> None:
+        partial = self.loop.partial if self.loop else ""
+        if partial and state != "done":
+            self.messages.append(ModelResponse(parts=[TextPart(partial)]))
+            answer = self.loop.form.visible(partial) if self.loop else partial
+        usage = usage_of(self.loop.usage) if self.loop else {}
+        values: dict[str, Any] = {"state": state, "answer": sanitize(answer), "finished_at": datetime.now(UTC), "usage": usage}
+        values |= {"messages": dumped(self.messages), "events": condensed(self.live.events)}
+        if error is not None:
+            values |= {"error_code": error.code, "error_message": error.message}
+        spent = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+        ended = datetime.now(UTC) - self.turn.created_at
+        steps = [
+            Step(
+                self.conversation.id, self.turn.id, "outcome", skill, detail or state, ok=state == "done", tokens=spent,
+                duration_ms=round(ended.total_seconds() * 1000),
+            )
+            for skill in sorted(self._used)
+        ]  # fmt: skip
+        try:
+            await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
+            await asyncio.to_thread(self.trail.add, steps)
+            await self._keep_memory()
+        except SkillyardError:
+            _log.exception("how a turn ended could not be written down")
+        await self.live.show(Event("end", {"state": state, "answer": values["answer"]}))
+
+    async def _keep_memory(self) -> None:
+        memory = self.memory | self.desk.memory()
+        await asyncio.to_thread(lambda: self.records.change(self.conversation.id, memory=memory))

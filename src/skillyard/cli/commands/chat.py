@@ -1,0 +1,195 @@
+"""`skillyard chat`: talk with a model that uses your skills."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
+from skillyard.cli.opening import open_agent_room, open_catalog
+from skillyard.cli.questions import ask_as_written
+
+if TYPE_CHECKING:
+    from skillyard.agent import Chat, ChatSettings, Conversation, Turn
+    from skillyard.cli.screen import Screen
+
+__all__ = ["add_arguments", "run"]
+
+_OWNER: Final = "default/local user"  # as the server on this machine calls who uses it
+_HELP: Final = (
+    "/NAME ARGUMENTS starts a skill; Ctrl-C stops a turn; Ctrl-D or :quit leaves",
+    ":files lists the files, :put FILE gives one, :get NAME [FILE] takes one; :retry tries the last turn again",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `chat` takes."""
+    parser.add_argument("message", nargs="?", help="say this, print the answer and leave; without it you talk line by line")
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="openai:…, anthropic:…, google:… or NAME@http://ADDRESS/v1 (default: the agent's, else SKILLYARD_MODEL)",
+    )
+    parser.add_argument("--agent", metavar="NAME", help="an agent: its prompt, model, skills and rules")
+    parser.add_argument("--resume", metavar="ID", help="go on with this conversation; its last 6 characters are enough")
+    parser.add_argument("--last", action="store_true", help="go on with the conversation used last")
+    parser.add_argument("--list", action="store_true", help="list your conversations")
+    parser.add_argument("--file", action="append", default=[], metavar="FILE", help="give the conversation a file; repeatable")
+    parser.add_argument("--system", metavar="TEXT", help="the system prompt, without an agent")
+    parser.add_argument("--pin", action="append", default=[], metavar="SKILL", help="list this skill first; repeatable")
+    parser.add_argument("--no-tools", action="store_true", help="for models without functions: skills and calls in plain text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Talk, or say one thing and leave."""
+    screen: Screen = arguments.screen
+    room = open_agent_room()
+    catalog = open_catalog(arguments)
+    with asyncio.Runner() as runner:
+        chat: Chat = room.Chat(catalog)
+        try:
+            if arguments.list:
+                return _list(runner, chat, screen)
+            if screen.as_json and arguments.message is None:
+                raise UsageProblem("--json needs a message", hint='skillyard chat --json "…"')
+            conversation = runner.run(_conversation(chat, arguments))
+            talk = _Talk(runner, chat, conversation, screen)
+            for path in arguments.file:
+                talk.put(path)
+            return talk.say(arguments.message) if arguments.message is not None else talk.go_on()
+        finally:
+            runner.run(chat.close())
+
+
+async def _conversation(chat: Chat, arguments: argparse.Namespace) -> Conversation:
+    """The conversation to go on with, or a new one."""
+    if arguments.resume:
+        return await chat.get(arguments.resume, _OWNER)
+    if arguments.last:
+        found = await chat.list(_OWNER, limit=1)
+        if not found:
+            raise UsageProblem("there is no conversation yet", hint='begin one: skillyard chat "…"')
+        return found[0]
+    return await chat.begin(_OWNER, agent=arguments.agent, model=arguments.model, settings=_settings(arguments))
+
+
+def _settings(arguments: argparse.Namespace) -> ChatSettings | None:
+    from skillyard.agent import ChatSettings
+
+    given = (arguments.system, *arguments.pin, arguments.no_tools or None)
+    if arguments.agent:
+        if any(given):
+            raise UsageProblem("an agent brings its own prompt and settings", hint="leave out --system, --pin and --no-tools")
+        return None
+    return ChatSettings(system_prompt=arguments.system or "", pinned=tuple(arguments.pin), tools=not arguments.no_tools)
+
+
+def _list(runner: asyncio.Runner, chat: Chat, screen: Screen) -> int:
+    found = runner.run(chat.list(_OWNER))
+    if screen.as_json:
+        screen.data({"conversations": [conversation.to_dict() for conversation in found]})
+    elif found:
+        rows = ((it.id[-10:], it.agent or "", it.model or "", f"{it.updated_at:%Y-%m-%d %H:%M}", it.title) for it in found)
+        screen.table(rows, header=("ID", "AGENT", "MODEL", "USED (UTC)", "ABOUT"), stretch=4)
+    else:
+        screen.note("no conversations")
+    return OK
+
+
+class _Talk:
+    """One conversation at the terminal."""
+
+    def __init__(self, runner: asyncio.Runner, chat: Chat, conversation: Conversation, screen: Screen) -> None:
+        self._runner = runner
+        self._chat = chat
+        self._conversation = conversation
+        self._screen = screen
+
+    def say(self, message: str) -> int:
+        """Say one thing and show what comes of it."""
+        open_turn = self._open_turn()
+        if open_turn is not None and open_turn.state == "waiting" and self._screen.interactive:
+            self._finish(open_turn)
+        turn = self._finish(self._runner.run(self._chat.send(self._conversation, message)))
+        if self._screen.as_json:
+            shown = self._runner.run(self._chat.get(self._conversation.id, _OWNER))
+            self._screen.data({"conversation": shown.to_dict(), "turn": turn.to_dict()})
+        elif turn.state == "waiting":
+            self._screen.hint(f"answer at a terminal: skillyard chat --resume {self._conversation.id[-10:]}")
+        return OK if turn.state == "done" else FAILURE
+
+    def go_on(self) -> int:
+        """Line by line, until the input ends."""
+        from skillyard.errors import SkillyardError
+
+        self._screen.note(f"conversation {self._conversation.id[-10:]} with {self._conversation.model or 'the default model'}")
+        self._help()
+        self._show_earlier()
+        while (line := ask_as_written(">")) is not None:
+            if line.strip() in (":quit", ":q"):
+                break
+            try:
+                self._obey(line.strip())
+            except SkillyardError as error:
+                self._screen.failure(describe_failure(error))
+            except OSError as error:
+                self._screen.note(f"error: {error}")
+        return OK
+
+    def _help(self) -> None:
+        for line in _HELP:
+            self._screen.note(line)
+
+    def put(self, path: str) -> None:
+        """Give the conversation a file of this machine."""
+        file = Path(path)
+        kept = self._chat.folder(self._conversation).put(file.name, file.read_bytes())
+        self._screen.note(f"the conversation has {kept.name} ({kept.size_bytes:,} bytes)")
+
+    def _obey(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if not line:
+            return
+        if word == ":files":
+            for file in self._chat.folder(self._conversation).list():
+                self._screen.line(f"{file.name}  {file.size_bytes:,} bytes  from {file.origin}")
+        elif word == ":put":
+            self.put(rest.strip())
+        elif word == ":get":
+            name, _, target = rest.strip().partition(" ")
+            Path(target.strip() or Path(name).name).write_bytes(self._chat.folder(self._conversation).read(name))
+            self._screen.note(f"wrote {target.strip() or Path(name).name}")
+        elif word == ":retry":
+            self._finish(self._runner.run(self._chat.retry(self._conversation)))
+        elif word.startswith(":"):
+            self._help()
+        else:
+            self._finish(self._runner.run(self._chat.send(self._conversation, line)))
+
+    def _finish(self, turn: Turn) -> Turn:
+        """Show a turn to its end, with the questions on the way."""
+        from skillyard.cli.chatting import answer_questions, watched
+
+        turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen))
+        while turn.state == "waiting" and self._screen.interactive:
+            turn = self._runner.run(answer_questions(self._chat, turn))
+            turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen, fresh=True))
+        return turn
+
+    def _open_turn(self) -> Turn | None:
+        turns = self._runner.run(self._chat.turns(self._conversation))
+        return turns[-1] if turns and turns[-1].state in ("waiting", "running") else None
+
+    def _show_earlier(self) -> None:
+        """What was said before, and the question that is still open."""
+        for turn in self._runner.run(self._chat.turns(self._conversation)):
+            self._screen.line(f"> {turn.request}", style="dim")
+            if turn.answer:
+                self._screen.line(turn.answer)
+            if turn.state in ("failed", "stopped", "interrupted"):
+                self._screen.note(f"({turn.state})")
+        if (turn_now := self._open_turn()) is not None and sys.stdin.isatty():
+            self._finish(turn_now)

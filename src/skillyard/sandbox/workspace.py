@@ -1,0 +1,197 @@
+"""The files that a run works on: copied in before it starts, and what it made of them copied back when nothing of it is left.
+
+A run never sees the folder itself. Only regular files travel, opened without following links, within fixed caps; what the run
+deleted stays in the folder, and what it did not change is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.sandbox.identity import Identity
+
+__all__ = ["Collected", "Seed", "collect", "seed"]
+
+MAXIMUM_FILES: Final = 1_000
+MAXIMUM_FILE_BYTES: Final = 50 * 1024 * 1024
+MAXIMUM_BYTES: Final = 200 * 1024 * 1024
+MAXIMUM_DEPTH: Final = 8
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAMED: Final = 20
+_Mark = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What was copied in: a mark of each file, by which a change shows, and the bytes of all."""
+
+    marks: Mapping[str, _Mark]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What came back: the names of new and changed files, and a sentence for each that could not."""
+
+    files: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def seed(folder: str, into: str, owner: Identity | None) -> Seed:
+    """Copy the files of `folder` into the empty folder `into`, for its run to read and change.
+
+    Raises:
+        FileMissing: there is no such folder.
+        FileTooLarge: there are too many files, or they are too large.
+        PathRefused: folders are nested too deep.
+    """
+    marks: dict[str, _Mark] = {}
+    total = 0
+    if not os.path.isdir(folder) or os.path.islink(folder):
+        raise FileMissing(f"there is no folder {folder!r} to work in")
+    for relative, names, folders, descriptor in _walk(folder):
+        if relative.count("/") > MAXIMUM_DEPTH:
+            raise PathRefused(f"{relative!r} is too deep", hint=f"at most {MAXIMUM_DEPTH} levels of folders")
+        for name in folders:
+            _make_folder(f"{into}/{relative}{name}", owner)
+        for name in names:
+            source = _open(name, descriptor)
+            if source is None:
+                continue
+            total += os.fstat(source).st_size
+            if len(marks) >= MAXIMUM_FILES or total > MAXIMUM_BYTES:
+                os.close(source)
+                raise FileTooLarge("there is too much to work on", hint=f"at most {MAXIMUM_FILES} files, {MAXIMUM_BYTES} bytes")
+            marks[f"{relative}{name}"] = _copy_in(source, f"{into}/{relative}{name}", owner)
+    return Seed(marks, total)
+
+
+def collect(made: str, before: Seed, folder: str) -> Collected:
+    """Copy what is new or changed in `made` back into `folder`; no process of the run may be left."""
+    files: list[str] = []
+    warnings: list[str] = []
+    total = 0
+    for relative, names, folders, descriptor in _walk(made):
+        if relative.count("/") > MAXIMUM_DEPTH:
+            warnings.append(f"{relative} is too deep and was left behind")
+            folders.clear()
+            continue
+        for name in names:
+            shown = f"{relative}{name}"
+            source = _open(name, descriptor)
+            if source is None:
+                warnings.append(f"{shown} is not a regular file and was left behind")
+                continue
+            state = os.fstat(source)
+            if before.marks.get(shown) == _mark(state):
+                os.close(source)
+                continue
+            total += state.st_size
+            if len(files) >= MAXIMUM_FILES or state.st_size > MAXIMUM_FILE_BYTES or total > MAXIMUM_BYTES:
+                os.close(source)
+                warnings.append(f"{shown} is too large, or one too many, and was left behind")
+            elif _copy_back(source, folder, shown):
+                files.append(shown)
+            else:
+                warnings.append(f"{shown} could not be kept under that name")
+    more = len(warnings) - _NAMED
+    return Collected(tuple(files), (*warnings[:_NAMED], *((f"and {more} more",) if more > 0 else ())))
+
+
+def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str], int]]:
+    """Each folder, from the top: its path with a slash at the end, its files, its folders, and the folder itself, open."""
+    for path, folders, names, descriptor in os.fwalk(folder, follow_symlinks=False):
+        folders[:] = sorted(name for name in folders if _is_folder(name, descriptor))
+        relative = "" if path == folder else path[len(folder.rstrip("/")) + 1 :] + "/"
+        yield relative, sorted(names), folders, descriptor
+
+
+def _is_folder(name: str, folder: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+
+
+def _open(name: str, folder: int) -> int | None:
+    """The file, open; None when it is no regular file, has a second name, or may not be read."""
+    try:
+        file = os.open(name, _FILE, dir_fd=folder)
+    except OSError:
+        return None
+    state = os.fstat(file)
+    if stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
+        return file
+    os.close(file)
+    return None
+
+
+def _mark(state: os.stat_result) -> _Mark:
+    return state.st_ino, state.st_size, state.st_ctime_ns
+
+
+def _make_folder(path: str, owner: Identity | None) -> None:
+    os.mkdir(path, 0o700)
+    if owner:
+        os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
+
+
+def _copy_in(source: int, target: str, owner: Identity | None) -> _Mark:
+    mode = 0o700 if os.fstat(source).st_mode & stat.S_IXUSR else 0o600
+    copy = os.open(target, _NEW, mode)
+    with os.fdopen(source, "rb") as reader, os.fdopen(copy, "wb") as writer:
+        _pour(reader.fileno(), writer.fileno())
+        if owner:
+            os.fchown(copy, owner.uid, owner.gid)
+        return _mark(os.fstat(copy))
+
+
+def _copy_back(source: int, folder: str, relative: str) -> bool:
+    """Put the open file into the folder, in one step; False where something that is no file or folder stands in the way."""
+    *parents, name = relative.split("/")
+    opened = [source]
+    try:
+        at = os.open(folder, _FOLDER)
+        opened.append(at)
+        for parent in parents:
+            at = _below(at, parent)
+            opened.append(at)
+        beside = f".{os.urandom(8).hex()}"
+        copy = os.open(beside, _NEW, 0o600, dir_fd=at)
+        try:
+            _pour(source, copy)
+        finally:
+            os.close(copy)
+        try:
+            os.rename(beside, name, src_dir_fd=at, dst_dir_fd=at)
+        except OSError:
+            os.unlink(beside, dir_fd=at)
+            return False
+    except OSError:
+        return False
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return True
+
+
+def _below(folder: int, name: str) -> int:
+    """The folder of that name in `folder`, made when it is missing."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=folder)
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _pour(source: int, target: int) -> None:
+    """Copy the bytes that the file has now; one that grows meanwhile is cut."""
+    left = os.fstat(source).st_size
+    while left > 0 and (data := os.read(source, min(left, 1 << 20))):
+        left -= len(data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(target, view) :]

@@ -1,0 +1,231 @@
+"""A conversation with a model that uses skills: the story of a form, approvals, files, stop, retry, edit, resume."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_models import Call, Fail, Hold, Say
+
+from skillyard import Catalog
+from skillyard.agent import Chat, ChatSettings
+from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound, SkillNotFound
+from skillyard.permissions import ApprovalAnswer
+from skillyard.prompt import count_tokens
+
+FORM = b"%PDF-1.4\n1 0 obj << /AcroForm << /Fields [2 0 R] >> >> endobj\n2 0 obj << /T (name) /FT /Tx >> endobj\n"
+STORY = [
+    Call("skill", {"skill": "pdf"}),
+    Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}),
+    Call("run_skill", {"name": "pdf", "entry": "scripts/check_fillable_fields", "arguments": ["form.pdf"]}),
+    Call("run_skill", {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]}),
+    Say("Your form is filled in: filled.pdf."),
+]
+MODELS = ["openai-chat:gpt-5", "openai:gpt-5", "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"]
+
+
+@pytest.mark.row("003-9", "003-10", "003-11", "003-18")
+@pytest.mark.parametrize("model", MODELS)
+async def test_a_form_is_filled_in_by_the_skill_for_it(
+    model: str, open_chat: Any, pdf: Path, make_skill: Callable[..., Path], skills_root: Path
+) -> None:
+    for number in range(9):
+        make_skill(skills_root, f"other-{number}", description=f"Does other things, number {number}. " * 20)
+    desk = await open_chat(model=model)
+    desk.chat.folder(desk.conversation).put("form.pdf", FORM)
+    desk.models.script(*STORY)
+    turn, events = await desk.say("Fill in this PDF form with my name, Ada")
+    assert desk.models.faults == []
+    assert (turn.state, turn.answer) == ("done", "Your form is filled in: filled.pdf.")
+    first = desk.models.seen[0]
+    assert "pdf" in first.system
+    assert count_tokens(first.system) < 2000
+    assert "form.pdf (application/pdf" in first.system
+    assert [result["ok"] for result in desk.results(events)] == [True] * 4
+    assert "This PDF has fillable form fields: name" in desk.models.seen[3].last
+    assert desk.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
+    assert [event.data["name"] for event in events if event.kind == "file"] == ["filled.pdf"]
+    assert "".join(event.data["delta"] for event in events if event.kind == "text") == turn.answer
+    trail = [
+        (step.event, step.detail) for step in desk.chat.trail.of(skill="project:pdf") or desk.chat.trail.of(skill="config:pdf")
+    ]
+    assert [event for event, _ in trail] == ["offered", "loaded", "read", "run", "run", "outcome"]
+
+
+@pytest.mark.row("003-18")
+async def test_small_talk_reads_no_file_of_a_skill(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat()
+    desk.models.script(Say("Hello Ada!"))
+    turn, events = await desk.say("Good morning, I am Ada")
+    assert turn.answer == "Hello Ada!"
+    assert [event.kind for event in events if event.kind in ("call", "result")] == []
+    assert [step.event for step in desk.chat.trail.of()] == ["offered"]
+
+
+@pytest.mark.row("001-16")
+async def test_a_skill_that_is_in_the_conversation_is_not_sent_again_also_after_a_restart(
+    open_chat: Any, pdf: Path, skills_root: Path
+) -> None:
+    desk = await open_chat()
+    desk.models.script(Call("skill", {"skill": "pdf"}), Say("Ready."), Call("skill", {"skill": "pdf"}), Say("Still ready."))
+    await desk.say("Get ready for my PDF")
+    again = Chat(Catalog.discover(roots=[skills_root]))
+    desk.chat, first = again, desk.chat
+    await desk.say("And again")
+    assert "already loaded" in desk.models.seen[-1].last
+    assert desk.models.seen[-1].user[0] == "Get ready for my PDF"
+    before, after = desk.models.seen[0].system, desk.models.seen[-1].system
+    assert before == after, "a prompt cache holds over a restart"
+    await first.close()
+    await again.close()
+
+
+@pytest.mark.row("001-12")
+async def test_a_model_without_functions_gets_the_direct_prompt_and_calls_in_text(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat(settings=ChatSettings(tools=False))
+    given = '{"action": "read", "parameters": {"skill_name": "pdf", "file_path": "FORMS.md"}}'
+    block = f"[[ABP_TOOL:read_skill_file]]\n{given}\n[[END_ABP_TOOL]]"
+    desk.models.script(Say(f"I look.\n{block}"), Say("Run the check first."))
+    turn, events = await desk.say("How do I fill in a PDF form?")
+    first, second = desk.models.seen
+    assert first.tools == ()
+    assert "### Skill: pdf" in first.system
+    assert "[[ABP_TOOL:" in first.system
+    assert "check_fillable_fields" in second.said
+    assert turn.answer == "Run the check first."
+    shown = "".join(event.data["delta"] for event in events if event.kind == "text")
+    assert "ABP" not in shown
+    assert [result["ok"] for result in desk.results(events)] == [True]
+
+
+@pytest.mark.row("001-18")
+@pytest.mark.parametrize("functions", [True, False])
+async def test_a_call_waits_for_approval_even_over_a_restart_and_identical_questions_have_one_answer(
+    functions: bool, open_chat: Any, pdf: Path, skills_root: Path
+) -> None:
+    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}, tools=functions))
+    if functions:
+        desk.models.script(
+            [Call("skill", {"skill": "pdf"}), Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"})]
+        )
+    else:
+        one = '[[ABP_TOOL:skill]]\n{"action": "load", "parameters": {"skill": "pdf"}}\n[[END_ABP_TOOL]]'
+        two = one.replace("ABP_TOOL:skill", "ABP_TOOL:skills_load").replace('"skill":', '"name":')
+        desk.models.script(Say(f"{one}\n{two}"))
+    turn, events = await desk.say("Fill in the form")
+    assert turn.state == "waiting"
+    questions = [event.data for event in events if event.kind == "ask"]
+    assert len(questions) == 2
+    assert questions[0]["question"]["title"] == "Load skill: pdf"
+    assert questions[0]["question"]["description"].startswith("Works with PDF files")
+    with pytest.raises(ConversationBusy):
+        await desk.chat.send(desk.conversation, "Are you there?")
+    other = Chat(Catalog.discover(roots=[skills_root]))
+    first, desk.chat = desk.chat, other
+    desk.models.script(Say("Loaded both."))
+    await other.answer(turn, questions[0]["id"], ApprovalAnswer("once"))
+    turn, events = await desk.watch(turn)
+    assert (turn.state, turn.answer) == ("done", "Loaded both.")
+    assert desk.models.faults == []
+    assert [result["ok"] for result in desk.results(events)] == [True, True]
+    with pytest.raises(ConversationBusy):
+        await other.answer(turn, questions[0]["id"], ApprovalAnswer("once"))
+    await first.close()
+    await other.close()
+
+
+@pytest.mark.row("001-18")
+async def test_a_rejected_call_is_a_text_for_the_model_and_a_session_answer_holds(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    desk.models.script(Call("skill", {"skill": "pdf"}), Say("Then not."))
+    turn, events = await desk.say("Fill in the form")
+    (question,) = [event.data for event in events if event.kind == "ask"]
+    await desk.chat.answer(turn, question["id"], ApprovalAnswer("reject", "not today"))
+    turn, _ = await desk.watch(turn)
+    assert turn.answer == "Then not."
+    assert "was not approved: not today" in desk.models.seen[-1].last
+    desk.models.script(
+        Call("skill", {"skill": "pdf"}), Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}), Say("Ok.")
+    )
+    turn, events = await desk.say("Now do it")
+    (question,) = [event.data for event in events if event.kind == "ask"]
+    await desk.chat.answer(turn, question["id"], ApprovalAnswer("session"))
+    turn, _ = await desk.watch(turn)
+    assert turn.answer == "Ok."
+
+
+async def test_a_skill_that_changes_after_it_was_shown_is_asked_for_again(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    desk.models.script(Call("skill", {"skill": "pdf"}), Say("Done."))
+    turn, events = await desk.say("Fill in the form")
+    (question,) = [event.data for event in events if event.kind == "ask"]
+    (pdf / "SKILL.md").write_text("---\nname: pdf\ndescription: Steals.\n---\nSteal.\n")
+    await desk.chat.answer(turn, question["id"], ApprovalAnswer("workspace"))
+    turn, events = await desk.watch(turn)
+    assert turn.state == "waiting"
+    assert len(desk.models.seen) == 1
+
+
+async def test_a_turn_is_stopped_while_the_model_writes_and_what_it_wrote_stays(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat()
+    desk.models.script(Hold("Once upon a time"), Say("The end."))
+    turn = await desk.chat.send(desk.conversation, "Tell me a story")
+    async for event in desk.chat.events(turn):
+        if event.kind == "text":
+            break
+    assert await desk.chat.stop(turn)
+    turn, _ = await desk.watch(turn)
+    assert turn.state == "stopped"
+    assert turn.answer.startswith("Once upon")
+    desk.models.go_on.set()
+    turn, _ = await desk.say("Go on")
+    assert turn.answer == "The end."
+    assert desk.models.seen[-1].user == ("Tell me a story", "Go on")
+    assert not await desk.chat.stop(turn)
+
+
+async def test_another_process_can_stop_a_turn(open_chat: Any, pdf: Path, skills_root: Path) -> None:
+    desk = await open_chat()
+    desk.models.script(Hold("Once"))
+    turn = await desk.chat.send(desk.conversation, "Tell me a story")
+    await asyncio.to_thread(desk.models.holding.wait, 20)
+    other = Chat(Catalog.discover(roots=[skills_root]))
+    assert await other.stop(turn)
+    assert [event.data["state"] async for event in other.events(turn) if event.kind == "end"] == ["stopped"]
+    desk.models.go_on.set()
+    await other.close()
+
+
+async def test_a_failed_turn_is_tried_again_and_an_old_one_is_said_in_other_words(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat()
+    desk.models.script(Say("One."), *[Fail(500)] * 3, Say("Two."), Say("Three."))
+    first, _ = await desk.say("First")
+    failed, events = await desk.say("Second")
+    assert (failed.state, failed.error_code) == ("failed", "model_failed")
+    assert [event.data["code"] for event in events if event.kind == "error"] == ["model_failed"]
+    turn, _ = await desk.watch(await desk.chat.retry(desk.conversation))
+    assert turn.answer == "Two."
+    assert desk.models.seen[-1].user == ("First", "Second")
+    turn, _ = await desk.watch(await desk.chat.edit(desk.conversation, first, "Other"))
+    assert desk.models.seen[-1].user == ("Other",)
+    assert [item.request for item in await desk.chat.turns(desk.conversation)] == ["Other"]
+    assert len(await desk.chat.turns(desk.conversation, replaced=True)) == 4
+
+
+async def test_conversations_belong_to_who_began_them(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat()
+    assert [item.id for item in await desk.chat.list("ada")] == [desk.conversation.id]
+    assert await desk.chat.list("eve") == ()
+    with pytest.raises(RecordNotFound):
+        await desk.chat.get(desk.conversation.id, "eve")
+    desk.models.script(Say("Hi."))
+    await desk.say("/etc/passwd is a file")
+    with pytest.raises(SkillNotFound, match="/nosuch"):
+        await desk.chat.send(desk.conversation, "/nosuch skill")
+    with pytest.raises(InvalidInput):
+        await desk.chat.send(desk.conversation, "  ")
+    await desk.chat.delete(desk.conversation)
+    assert await desk.chat.list("ada") == ()

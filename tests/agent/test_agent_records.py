@@ -1,0 +1,140 @@
+"""Conversations and the trail in both databases: what is kept comes back, turns have one owner, the trail counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from skillyard.agent import Attachment, ChatRecords, ChatSettings, Conversation, Step, Trail, Turn
+from skillyard.database import Database, turns
+from skillyard.errors import ConversationBusy, RecordNotFound
+
+SETTINGS = ChatSettings("Be brief.", ("pdf",), {"*": "ask"}, ("pdf",), tools=False, temperature=0.5)
+
+
+@pytest.fixture
+def database(database_address: str, tmp_path: Path) -> Iterator[Database]:
+    opened = Database.open(str(tmp_path), database_address)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def records(database: Database) -> ChatRecords:
+    kept = ChatRecords(lambda: database)
+    kept.begin(Conversation("chat_1", "ada", "Forms \x00 \ud800", None, "openai:gpt-5", SETTINGS, {"known": {"a": "b"}}))
+    return kept
+
+
+def _turn(number: int, **values: object) -> Turn:
+    return Turn(f"turn_{number}", "chat_1", 0, "running", f"request {number}", **values)  # type: ignore[arg-type]
+
+
+def test_a_conversation_comes_back_as_it_was(records: ChatRecords) -> None:
+    found = records.get("chat_1", "ada")
+    assert (found.settings, found.memory, found.model) == (SETTINGS, {"known": {"a": "b"}}, "openai:gpt-5")
+    assert found.title.startswith("Forms \ufffd \ufffd")
+    records.change("chat_1", title="New", memory={"x": [1]})
+    assert [(it.title, it.memory) for it in records.list("ada")] == [("New", {"x": [1]})]
+    with pytest.raises(RecordNotFound):
+        records.get("chat_1", "eve")
+
+
+def test_a_conversation_has_one_open_turn_and_a_turn_that_ended_is_never_changed(records: ChatRecords) -> None:
+    first = records.start(_turn(1))
+    with pytest.raises(ConversationBusy):
+        records.start(_turn(2))
+    odd = [{"a": "\x00 \ud800 \U0001f600"}]
+    assert not records.note(first.id, messages=odd, usage={"requests": 1})
+    assert records.turn(first.id).messages == odd
+    records.note(first.id, state="done", answer="yes", finished_at=datetime.now(UTC))
+    records.note(first.id, state="failed", answer="no")
+    assert (records.turn(first.id).state, records.turn(first.id).answer) == ("done", "yes")
+    assert records.start(_turn(2)).number == 2
+
+
+def test_of_many_who_begin_a_turn_at_once_one_does(records: ChatRecords) -> None:
+    def begin(number: int) -> str:
+        try:
+            return records.start(_turn(number)).state
+        except ConversationBusy:
+            return "busy"
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sorted(pool.map(begin, range(6))) == ["busy"] * 5 + ["running"]
+
+
+def test_a_waiting_turn_is_taken_up_by_one_only(records: ChatRecords) -> None:
+    turn = records.start(_turn(1))
+    assert not records.resume(turn.id)
+    records.note(turn.id, state="waiting", pending={"questions": {"c": {}}})
+    assert records.answer(turn.id, {"questions": {"c": {}}, "decided": {"c": {}}})
+    assert [records.resume(turn.id), records.resume(turn.id)] == [True, False]
+    assert not records.answer(turn.id, {})
+
+
+def test_stopping_asks_who_works_and_ends_what_waits(records: ChatRecords) -> None:
+    turn = records.start(_turn(1))
+    assert records.ask_to_stop(turn.id)
+    assert records.stop_asked(turn.id)
+    assert records.note(turn.id, answer="so far")
+    records.note(turn.id, state="waiting")
+    assert records.ask_to_stop(turn.id)
+    assert records.turn(turn.id).state == "stopped"
+    assert not records.ask_to_stop(turn.id)
+
+
+def test_a_turn_of_a_process_that_is_gone_is_marked_and_one_elsewhere_after_hours(
+    records: ChatRecords, database: Database
+) -> None:
+    turn = records.start(_turn(1))
+    owner = f"another-host|boot|space|{2**22 + 1}|1"
+    with database.write() as connection:
+        connection.execute(update(turns).values(process=owner))
+    assert [it.state for it in records.turns("chat_1")] == ["running"]
+    with database.write() as connection:
+        connection.execute(update(turns).values(created_at=datetime.now(UTC) - timedelta(hours=7)))
+    assert [(it.state, it.error_code) for it in records.turns("chat_1")] == [("interrupted", "interrupted")]
+    assert records.start(_turn(2), replacing=turn.number).number == 2
+    assert [it.number for it in records.turns("chat_1")] == [2]
+    assert [it.number for it in records.turns("chat_1", replaced=True)] == [1, 2]
+
+
+def test_files_are_noted_once_by_name_and_everything_goes_with_the_conversation(records: ChatRecords) -> None:
+    for size in (1, 2):
+        records.keep_file("chat_1", Attachment("a.txt", "user", "text/plain", size, "00"))
+    assert [(file.name, file.size_bytes) for file in records.files("chat_1")] == [("a.txt", 2)]
+    turn = records.start(_turn(1))
+    records.delete("chat_1")
+    assert records.files("chat_1") == ()
+    with pytest.raises(RecordNotFound):
+        records.turn(turn.id)
+
+
+def test_the_trail_counts_by_skill_and_names_those_to_look_at(records: ChatRecords, database: Database) -> None:
+    trail = Trail(lambda: database)
+    trail.add([])
+    for number in range(3):
+        records.begin(Conversation(f"chat_x{number}", "ada", "", None, None, ChatSettings()))
+        steps = [Step(f"chat_x{number}", "t", "offered", skill, tokens=50) for skill in ("dead", "ignored", "fails", "fine")]
+        steps += [Step(f"chat_x{number}", "t", "loaded", skill, tokens=1000) for skill in ("ignored", "fails", "fine")]
+        steps += [
+            Step(f"chat_x{number}", "t", "run", skill, "run_1", ok=skill == "fine", duration_ms=10)
+            for skill in ("fails", "fine")
+        ]
+        steps.append(Step(f"chat_x{number}", "t", "outcome", "fine", "done", tokens=9))
+        trail.add(steps)
+    report = trail.report()
+    assert report.never_used == ("dead",)
+    assert report.fails_often == ("fails",)
+    assert report.not_followed({"ignored", "fine"}) == ("ignored",)
+    assert report.not_followed(()) == ()
+    fine = {use.skill_id: use for use in report.skills}["fine"]
+    assert (fine.offered, fine.loaded, fine.run, fine.failed, fine.tokens, fine.duration_ms) == (3, 3, 3, 0, 3150, 30)
+    assert [step.event for step in trail.of(conversation="chat_x0", skill="fine")] == ["offered", "loaded", "run", "outcome"]
+    assert len(trail.of(limit=5)) == 5

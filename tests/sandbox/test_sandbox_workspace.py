@@ -1,0 +1,123 @@
+"""Files that a run works on: it gets a copy, begins in it, and what it changes comes back as regular files only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard.errors import FileMissing, FileTooLarge
+from skillyard.sandbox import Job, Policy, Result, SandboxBackend, workspace
+
+Work = Any
+WRITES = Policy(timeout_ms=10_000, filesystem="read-write", tmp_mb=8)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    folder = tmp_path / "desk"
+    (folder / "in").mkdir(parents=True)
+    (folder / "form.txt").write_text("name:\n")
+    (folder / "in/same.txt").write_text("same")
+    return folder
+
+
+@pytest.fixture
+def work(backend: SandboxBackend, skill_tree: Path, desk: Path) -> Work:
+    async def run(source: str, policy: Policy = WRITES, *arguments: str, folder: Path = desk) -> Result:
+        (skill_tree / "scripts").mkdir(exist_ok=True)
+        (skill_tree / "scripts/main.py").write_text(source)
+        return await backend.run(Job(str(skill_tree), "scripts/main.py", b"{}", policy, arguments, workspace=str(folder)))
+
+    return run
+
+
+@pytest.mark.row("003-11", "C-17")
+async def test_a_script_begins_among_the_files_and_its_changes_come_back(work: Work, desk: Path) -> None:
+    result = await work(
+        "import os, sys, pathlib\n"
+        "form = pathlib.Path(sys.argv[1])\n"
+        "form.write_text(form.read_text() + 'Ada')\n"
+        "os.makedirs('out/deep')\n"
+        "pathlib.Path('out/deep/new.bin').write_bytes(bytes(range(256)))\n"
+        "os.unlink('in/same.txt')\n",
+        WRITES,
+        "form.txt",
+    )
+    assert result.status == "ok", result.stderr
+    assert result.files == ("form.txt", "out/deep/new.bin")
+    assert (desk / "form.txt").read_text() == "name:\nAda"
+    assert (desk / "out/deep/new.bin").read_bytes() == bytes(range(256))
+    assert (desk / "in/same.txt").read_text() == "same", "nothing of the user's is ever deleted"
+    assert sorted(path.name for path in desk.iterdir()) == ["form.txt", "in", "out"]
+
+
+async def test_a_policy_that_only_reads_shows_the_files_and_changes_none(work: Work, desk: Path) -> None:
+    source = "try:\n    open('form.txt', 'a').write('x')\nexcept OSError:\n    print(open('form.txt').read())\n"
+    result = await work(source, Policy(timeout_ms=10_000))
+    assert result.stdout.strip() == b"name:"
+    assert result.files == ()
+    assert (desk / "form.txt").read_text() == "name:\n"
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "os.symlink('/etc/passwd', 'leak.txt')",
+        "os.unlink('form.txt'); os.symlink('/etc/passwd', 'form.txt')",
+        "os.mkfifo('pipe')",
+        "os.link('form.txt', 'second.txt')",
+        "os.symlink('/etc', 'folder')",
+        "os.mkdir('locked'); open('locked/x', 'w').close(); os.chmod('locked', 0)",
+    ],
+)
+async def test_what_is_no_plain_file_stays_behind(work: Work, desk: Path, trick: str) -> None:
+    result = await work(f"import os\n{trick}\n")
+    assert result.status in ("ok", "error")  # some are refused in the sandbox already
+    found = [path for path in desk.rglob("*") if path.is_symlink() or path.is_fifo()]
+    assert found == []
+    assert "root:" not in "".join(path.read_text() for path in desk.rglob("*") if path.is_file())
+    assert (desk / "form.txt").read_text() == "name:\n"
+
+
+async def test_a_link_in_the_folder_is_not_followed_in_either_direction(work: Work, desk: Path, tmp_path: Path) -> None:
+    secret, outside = tmp_path / "secret.txt", tmp_path / "outside"
+    secret.write_text("secret")
+    outside.mkdir()
+    (desk / "link.txt").symlink_to(secret)
+    (desk / "out").symlink_to(outside)
+    result = await work(
+        "import os\nprint(sorted(os.listdir('.')))\nos.mkdir('out')\n"
+        "open('out/x', 'w').write('x')\nopen('link.txt', 'w').write('y')\n"
+    )
+    assert result.status == "ok", result.stderr
+    assert b"link" not in result.stdout
+    assert secret.read_text() == "secret"
+    assert list(outside.iterdir()) == []
+    assert any("out/x" in warning for warning in result.warnings)
+
+
+async def test_a_run_that_writes_more_than_it_may_is_ended_and_gives_nothing_back(work: Work, desk: Path) -> None:
+    source = "for n in range(40):\n    open(f'big{n}', 'wb').write(os.urandom(1 << 20))\nimport time; time.sleep(5)\n"
+    result = await work("import os\n" + source)
+    assert result.status == "output_limit"
+    assert sorted(path.name for path in desk.iterdir()) == ["form.txt", "in"]
+
+
+async def test_what_was_given_does_not_count_against_what_may_be_written(work: Work, desk: Path) -> None:
+    (desk / "large.bin").write_bytes(os.urandom(12 << 20))
+    result = await work("import time\nopen('small', 'w').write('x')\ntime.sleep(0.2)\n")
+    assert result.status == "ok", result.detail
+    assert result.files == ("small",)
+
+
+async def test_too_much_to_work_on_is_refused_before_anything_starts(
+    work: Work, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace, "MAXIMUM_FILES", 1)
+    with pytest.raises(FileTooLarge):
+        await work("print(1)")
+    with pytest.raises(FileMissing):
+        await work("print(1)", folder=tmp_path / "none")

@@ -1,0 +1,55 @@
+"""Each stock client shows a key of this server in its own way, and may what the key may."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+import uvicorn
+
+Program = Callable[..., str]
+FILES = [("tidy/SKILL.md", b"---\nname: tidy\ndescription: Tidies up. Use when a test needs a skill.\n---\nDo it.\n")]
+
+
+@pytest.fixture
+def address(keyed: Any) -> Iterator[str]:
+    """The server that wants keys, on a port of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(keyed.app, log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+def test_each_client_is_let_in_by_its_key_and_held_to_its_scopes(keyed: Any, address: str, program: Program) -> None:
+    writes, reads = keyed.key("skills:read", "skills:write"), keyed.key("skills:read")
+    others = keyed.key("skills:read", organisation="others")
+    base = f"{address}/anthropic"
+    with anthropic.Anthropic(api_key=writes, base_url=base) as sdk:
+        assert sdk.beta.skills.create(files=FILES).id == "skill_tidy"
+    with anthropic.Anthropic(api_key=reads, base_url=base) as sdk, pytest.raises(anthropic.PermissionDeniedError):
+        sdk.beta.skills.delete("skill_tidy")
+    with anthropic.Anthropic(api_key="sk-wrong", base_url=base) as sdk, pytest.raises(anthropic.AuthenticationError):
+        sdk.beta.skills.list()
+    for secret, found in ((reads, ["tidy"]), (others, [])):
+        with openai.OpenAI(api_key=secret, base_url=f"{address}/openai/v1") as client:
+            assert [skill.name for skill in client.skills.list()] == found
+    with openai.OpenAI(api_key="sk-wrong", base_url=f"{address}/openai/v1") as client:
+        with pytest.raises(openai.AuthenticationError) as refused:
+            client.skills.list()
+        assert refused.value.code == "sign_in_required"
+    clawhub = ("clawhub", "--registry", address, "--no-input")
+    assert "key" in program(*clawhub, "login", "--token", "sk-wrong", fails=True)
+    program(*clawhub, "login", "--token", reads)
+    program(*clawhub, "install", "tidy")
+    assert "skills:write" in program(*clawhub, "delete", "tidy", "--yes", fails=True)

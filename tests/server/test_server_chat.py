@@ -1,0 +1,222 @@
+"""Conversations over HTTP: the story of a form, events, approvals, stop, files, and what belongs to whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from scripted_models import Call, Hold, Say
+from starlette.testclient import TestClient
+
+CHAT = "/api/v1/chat"
+CHECK = """\
+import sys
+print("fields: name" if b"/AcroForm" in open(sys.argv[1], "rb").read() else "none")
+open("out.txt", "w").write("x")
+"""
+FORM = b"%PDF-1.4 << /AcroForm << /Fields [] >> >>"
+
+
+@pytest.fixture
+def pdf(home: Path, make_skill: Callable[..., Path]) -> Path:
+    return make_skill(
+        home / "project/.claude/skills",
+        "pdf",
+        description="Fills in PDF forms. Use when the user mentions a PDF.",
+        files={"FORMS.md": "Run scripts/check.py <file.pdf>.", "scripts/check.py": CHECK},
+    )
+
+
+@pytest.fixture
+def web(pdf: Path, models: Any, address: str) -> Iterator[httpx.Client]:
+    """A client of the application on its port, with skills and a scripted model."""
+    with httpx.Client(base_url=f"{address}{CHAT}", timeout=60, trust_env=False) as client:
+        yield client
+
+
+def begin(web: Any, **body: Any) -> str:
+    made = web.post("/conversations", json={"model": "openai-chat:gpt-5", **body})
+    assert made.status_code == 201, made.text
+    return str(made.json()["data"]["id"])
+
+
+def events(web: httpx.Client, conversation: str, turn: str, last: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """What is told of a turn: the ids of the events and their data."""
+    told, number = [], ""
+    headers = {"Last-Event-ID": last} if last else {}
+    with web.stream("GET", f"/conversations/{conversation}/turns/{turn}/events", headers=headers) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        for line in answer.iter_lines():
+            if line.startswith("id: "):
+                number = line[4:]
+            elif line.startswith("data: "):
+                told.append((number, json.loads(line[6:])))
+    return told
+
+
+def say(web: httpx.Client, conversation: str, text: str, **more: Any) -> str:
+    said = web.post(f"/conversations/{conversation}/messages", json={"text": text, **more})
+    assert said.status_code == 201, said.text
+    return str(said.json()["data"]["id"])
+
+
+@pytest.mark.row("003-11", "003-18")
+def test_a_form_is_filled_in_over_http(web: httpx.Client, models: Any) -> None:
+    conversation = begin(web)
+    assert web.put(f"/conversations/{conversation}/files/form.pdf", content=FORM).status_code == 201
+    models.script(
+        Call("skill", {"skill": "pdf"}),
+        Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}),
+        [Say("I check. "), Call("run_skill", {"name": "pdf", "arguments": ["form.pdf"]})],
+        Say("It has one field."),
+    )
+    turn = say(web, conversation, "Fill in this PDF form")
+    told = [data for _, data in events(web, conversation, turn)]
+    assert models.faults == []
+    kinds = [data["event"] for data in told]
+    assert kinds[0] == "begin"
+    assert kinds[-1] == "end"
+    assert [data["tool"] for data in told if data["event"] == "call"] == ["skill", "read_skill_file", "run_skill"]
+    assert all(data["ok"] for data in told if data["event"] == "result")
+    assert [data["name"] for data in told if data["event"] == "file"] == ["out.txt"]
+    assert told[-1] == {"event": "end", "state": "done", "answer": "It has one field."}
+    shown = web.get(f"/conversations/{conversation}").json()["data"]
+    assert shown["title"] == "Fill in this PDF form"
+    assert [(item["state"], item["answer"]) for item in shown["turns"]] == [("done", "It has one field.")]
+    assert {file["name"]: file["origin"][:4] for file in shown["files"]} == {"form.pdf": "user", "out.txt": "run_"}
+    assert web.get(f"/conversations/{conversation}/files/out.txt").text == "x"
+    steps = web.get("/trail", params={"conversation": conversation}).json()["data"]
+    assert [step["event"] for step in steps] == ["offered", "loaded", "read", "run", "outcome"]
+    assert web.get("/trail/report").json()["data"]["skills"][0]["run"] == 1
+
+
+def test_a_client_that_comes_back_is_told_the_rest_and_a_late_one_everything(web: httpx.Client, models: Any) -> None:
+    models.script([Say("One two three four five six seven. "), Call("skills_list", {})], Say("Done."))
+    conversation = begin(web)
+    turn = say(web, conversation, "Hello")
+    whole = events(web, conversation, turn)
+    number = whole[3][0]
+    assert events(web, conversation, turn, number) == whole[4:]
+    assert events(web, conversation, turn, "nonsense") == whole
+    assert events(web, conversation, turn, "ffffffffffff.3") == whole
+
+
+@pytest.mark.row("001-18")
+@pytest.mark.parametrize(("decision", "answer"), [("once", "Loaded."), ("reject", "Loaded.")])
+def test_an_approval_is_asked_and_answered_over_http(decision: str, answer: str, web: httpx.Client, models: Any) -> None:
+    conversation = begin(web, settings={"permissions": {"pdf": "ask"}})
+    models.script(Call("skill", {"skill": "pdf"}), Say("Loaded."))
+    turn = say(web, conversation, "Load it")
+    told = [data for _, data in events(web, conversation, turn)]
+    (asked,) = [data for data in told if data["event"] == "ask"]
+    assert told[-1]["state"] == "waiting"
+    question = asked["question"]
+    assert question["title"] == "Load skill: pdf"
+    assert {file["name"] for file in question["files"]} == {"FORMS.md", "scripts/check.py"}
+    assert any("scripts/check.py" in sentence for sentence in question["may"])
+    busy = web.post(f"/conversations/{conversation}/messages", json={"text": "Hello?"})
+    assert (busy.status_code, busy.json()["code"]) == (409, "conversation_busy")
+    path = f"/conversations/{conversation}/turns/{turn}/answers"
+    assert web.post(path, json={"call": "nosuch", "decision": "once"}).status_code == 409
+    assert web.post(path, json={"call": asked["id"], "decision": "perhaps"}).status_code == 400
+    given = web.post(path, json={"call": asked["id"], "decision": decision, "reason": "not now"})
+    assert given.json()["data"]["state"] == "running"
+    told = [data for _, data in events(web, conversation, turn)]
+    assert told[0]["event"] == "begin"
+    assert told[-1] == {"event": "end", "state": "done", "answer": answer}
+    assert ("was not approved: not now" in models.seen[-1].last) == (decision == "reject")
+
+
+def test_a_turn_is_stopped_tried_again_and_said_in_other_words(web: httpx.Client, models: Any) -> None:
+    conversation = begin(web)
+    models.script(Hold("Once upon"), Say("The end."), Say("Another end."))
+    turn = say(web, conversation, "A story")
+    assert models.holding.wait(20)
+    stopped = web.post(f"/conversations/{conversation}/turns/{turn}/stop").json()["data"]
+    assert (stopped["state"], stopped["answer"]) == ("stopped", "Once upon")
+    models.go_on.set()
+    again = web.post(f"/conversations/{conversation}/retry").json()["data"]
+    assert events(web, conversation, again["id"])[-1][1]["answer"] == "The end."
+    other = say(web, conversation, "Another story", replaces=again["id"])
+    assert events(web, conversation, other)[-1][1]["answer"] == "Another end."
+    assert models.seen[-1].user == ("Another story",)
+    assert web.post(f"/conversations/{conversation}/turns/{other}/stop").json()["data"]["state"] == "done"
+    assert [turn["id"] for turn in web.get(f"/conversations/{conversation}").json()["data"]["turns"]] == [other]
+
+
+def test_a_model_that_fails_is_told_as_an_event(web: httpx.Client, models: Any) -> None:
+    conversation = begin(web)
+    models.script()
+    told = [data for _, data in events(web, conversation, say(web, conversation, "Hello"))]
+    assert [data["code"] for data in told if data["event"] == "error"] == ["model_failed"]
+    assert told[-1]["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"model": "nosuch:model"}, 400, "invalid_input"),
+        ({"model": "llama3@http://127.0.0.1:1/v1"}, 400, "invalid_input"),
+        ({"model": "test"}, 400, "invalid_input"),
+        ({"agent": "nobody"}, 404, "record_not_found"),
+        ({"settings": {"colour": "blue"}}, 400, "invalid_input"),
+        ({"settings": {"index_tokens": -1}}, 400, "invalid_input"),
+        ({"settings": {"permissions": {"*": "maybe"}}}, 400, "invalid_input"),
+    ],
+)
+def test_a_conversation_that_cannot_be_is_refused(client: TestClient, models: Any, body: Any, status: int, code: str) -> None:
+    answer = client.post(f"{CHAT}/conversations", json={"model": "openai-chat:gpt-5", **body})
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+
+
+def test_what_is_not_there_is_not_found_and_a_skill_that_is_none_starts_nothing(client: TestClient, models: Any) -> None:
+    for method, path in [
+        ("GET", "/conversations/chat_nosuch"),
+        ("DELETE", "/conversations/chat_nosuch"),
+        ("GET", "/conversations/chat_nosuch/turns/x/events"),
+        ("GET", "/trail?conversation=chat_nosuch"),
+        ("PUT", "/conversations/chat_nosuch/files/a.txt"),
+    ]:
+        assert client.request(method, f"{CHAT}{path}").status_code == 404, path
+    conversation = begin(client.__class__(client.app, base_url=f"{client.base_url}{CHAT}"))
+    at = f"{CHAT}/conversations/{conversation}"
+    assert client.post(f"{at}/messages", json={"text": "/nosuch thing"}).json()["code"] == "skill_not_found"
+    assert client.post(f"{at}/messages", json={"text": "  "}).status_code == 400
+    assert client.post(f"{at}/retry").status_code == 400
+    assert client.get(f"{at}/turns/turn_x/events").status_code == 404
+    assert client.delete(at).status_code == 204
+    assert client.get(at).status_code == 404
+
+
+def test_files_are_kept_safely_and_never_shown_as_a_page(client: TestClient, models: Any) -> None:
+    conversation = begin(client.__class__(client.app, base_url=f"{client.base_url}{CHAT}"))
+    at = f"{CHAT}/conversations/{conversation}/files"
+    page = b"<script>alert(1)</script>"
+    assert client.put(f"{at}/a/page.html", content=page).json()["data"]["name"] == "a/page.html"
+    got = client.get(f"{at}/a/page.html")
+    assert (got.content, got.headers["content-type"]) == (page, "text/plain; charset=utf-8")
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert client.get(f"{at}/a/page.html", headers={"Range": "bytes=0-6"}).content == b"<script"
+    client.put(f"{at}/b.bin", content=bytes(range(256)))
+    assert client.get(f"{at}/b.bin").headers["content-type"] == "application/octet-stream"
+    for name in ("..%2Fup.txt", "%2Fetc%2Fpasswd", ".hidden", "a%00b", "a/..%2F..%2F..%2Fx"):
+        assert client.put(f"{at}/{name}", content=b"x").status_code in (400, 403, 404), name
+        assert client.get(f"{at}/{name}").status_code in (400, 403, 404), name
+    assert client.put(f"{at}/big", content=bytes(50 * 1024 * 1024 + 1)).status_code == 413
+    assert [file["name"] for file in client.get(at).json()["data"]] == ["a/page.html", "b.bin"]
+
+
+def test_a_conversation_is_there_after_the_server_came_back(client: TestClient, models: Any, home: Path) -> None:
+    conversation = begin(client.__class__(client.app, base_url=f"{client.base_url}{CHAT}"), title="Mine")
+    from skillyard import Catalog
+    from skillyard.registry import Registry
+    from skillyard.server import create_app
+
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://127.0.0.1:8787") as again:
+        listed = again.get(f"{CHAT}/conversations").json()["data"]
+        assert [(item["id"], item["title"]) for item in listed] == [(conversation, "Mine")]
