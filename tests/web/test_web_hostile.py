@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import signal
 import zipfile
 from collections.abc import Callable
@@ -24,7 +23,8 @@ _HARM = (
 _BODY = (
     '# <script>alert(5)</script>\n\n<img src="https://evil.example/a.png" onerror="alert(6)">\n\n'
     "[link](javascript:alert(7)) [data](data:text/html,<script>alert(8)</script>)\n\n"
-    "![far](https://evil.example/b.png) ![svg](assets/evil.svg)\n\n<form action=https://evil.example><button>go</button></form>\n\n"
+    "![far](https://evil.example/b.png) ![svg](assets/evil.svg)\n\n"
+    "<form action=https://evil.example><button>go</button></form>\n\n"
     "\u202eturned around\u202c \x1b[31mred\x1b[0m\n"
 )
 _SVG = (
@@ -120,9 +120,11 @@ def test_a_server_that_is_killed_is_told_and_the_page_goes_on_when_it_is_back(si
     page.watch.forgive(r"ERR_CONNECTION|Failed to load resource|dynamically imported|preload CSS")  # type: ignore[attr-defined]
     expect(page.get_by_text("Nothing has run yet")).to_be_visible()
     site.stop(signal.SIGKILL)
-    page.get_by_role("link", name="Memory").click()
-    expect(page.get_by_text(re.compile("The server does not answer|This part of the page failed")).first).to_be_visible()
+    page.get_by_label("Skill", exact=True).fill("text-statistics")
+    expect(page.get_by_text("The server does not answer")).to_be_visible(timeout=15_000)
     site.start()
+    expect(page.get_by_text("The server does not answer")).to_have_count(0, timeout=30_000)
+    expect(page.get_by_text("No run fits")).to_be_visible()
     run = site.ask("POST", "/api/v1/runs", {"skill": "text-statistics", "parameters": {"text": "One fish."}})["data"]["run_id"]
     page.goto(f"/runs/{run}")
     expect(page.get_by_text("Succeeded")).to_be_visible()
@@ -145,4 +147,4 @@ def test_a_run_whose_server_was_killed_is_shown_as_interrupted(site: Site, visit
     expect(page.get_by_text("Running")).to_be_visible()
     site.stop(signal.SIGKILL)
     site.start()
-    expect(page.get_by_text("Interrupted")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Interrupted", exact=True)).to_be_visible(timeout=30_000)
