@@ -23,6 +23,7 @@ from pathlib import Path
 
 import httpx2
 
+LIMITS = "[server.limits]\nread = 1000000\nwrite = 1000000\ndownload = 1000000\n"
 READS = ("/api/v1/catalog?limit=20", "/api/v1/skill-definitions?limit=20", "/api/v1/catalog/search?q=tidy+a+report")
 
 
@@ -79,6 +80,8 @@ def main() -> int:
     parser.add_argument("--database-url", default="")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
+        Path(home, ".config/skillyard").mkdir(parents=True)
+        Path(home, ".config/skillyard/skillyard.toml").write_text(LIMITS)
         settings = {"HOME": home, "SKILLYARD_HOME": f"{home}/data", "XDG_CONFIG_HOME": f"{home}/.config"}
         settings |= {"SKILLYARD_DATABASE_URL": options.database_url} if options.database_url else {}
         command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--workers", options.workers]

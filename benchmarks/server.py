@@ -40,6 +40,7 @@ WORDS = [
     "music",
     "code",
 ]
+LIMITS = "[server.limits]\nread = 1000000\nwrite = 1000000\ndownload = 1000000\n"
 QUESTIONS = [f"{first} {second}" for first in WORDS for second in WORDS if first != second]
 
 
@@ -182,7 +183,9 @@ def main() -> None:
         serving(options.serve)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ |= {"HOME": scratch, "SKILLYARD_HOME": f"{scratch}/home"}
+        os.environ |= {"HOME": scratch, "SKILLYARD_HOME": f"{scratch}/home", "XDG_CONFIG_HOME": f"{scratch}/.config"}
+        Path(scratch, ".config/skillyard").mkdir(parents=True)
+        Path(scratch, ".config/skillyard/skillyard.toml").write_text(LIMITS)
         skills = collection(Path(scratch), options.skills)
         with server(skills) as asker:
             times = in_turns(asker, options.rounds)

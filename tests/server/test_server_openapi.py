@@ -29,6 +29,7 @@ STRICTER: Final = {
     "POST /api/v1/catalog": "a name must leave something of which a folder can be made",
     "POST /api/v1/agents": "a name must be seen, on one line",
     "PUT /api/v1/agents/{agent}": "a name must be seen, on one line",
+    "POST /api/v1/chat/conversations": "a model must be named, here or by the agent or the server",
     "POST /api/v1/organisations": "a name must be one that a folder and a schema can have",
     "POST /api/v1/agents/prompt-preview": "a name must be seen, on one line",
 }

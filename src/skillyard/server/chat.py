@@ -24,6 +24,9 @@ from skillyard.server.chat_shapes import (
     Decision,
     NewConversation,
     NewMessage,
+    SkillUseShape,
+    TrailReportShape,
+    TrailStep,
     TurnShape,
     conversation_shape,
     file_shape,
@@ -188,25 +191,26 @@ async def trail(
     conversation: Annotated[str, Query(min_length=1, max_length=100)],
     skill: Annotated[str | None, Query(max_length=300)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-) -> Answer[list[dict[str, Any]]]:
+) -> Answer[list[TrailStep]]:
     """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
     chat, found = await _mine(service, caller, conversation)
     steps = await run_in_threadpool(lambda: chat.trail.of(conversation=found.id, skill=skill, limit=limit))
-    return Answer(data=[step.to_dict() for step in steps])
+    return Answer(data=[TrailStep.model_validate(step.to_dict()) for step in steps])
 
 
 @routes.get("/trail/report", responses=READING)
-async def trail_report(service: Served) -> Answer[dict[str, Any]]:
+async def trail_report(service: Served) -> Answer[TrailReportShape]:
     """Every skill in all conversations, in numbers: which are never used, not followed, or fail often."""
     chat = await _chat(service)
     report = await run_in_threadpool(chat.trail.report)
     more = {skill.id for skill in service.catalog.all() if skill.status == "ok" and skill.files()}
-    lists = {
-        "never_used": list(report.never_used),
-        "not_followed": list(report.not_followed(more)),
-        "fails_often": list(report.fails_often),
-    }
-    return Answer(data={"skills": [use.to_dict() for use in report.skills], **lists})
+    shape = TrailReportShape(
+        skills=[SkillUseShape.model_validate(use.to_dict()) for use in report.skills],
+        never_used=list(report.never_used),
+        not_followed=list(report.not_followed(more)),
+        fails_often=list(report.fails_often),
+    )
+    return Answer(data=shape)
 
 
 async def _chat(service: Service) -> Chat:

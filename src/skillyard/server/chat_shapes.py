@@ -18,6 +18,9 @@ __all__ = [
     "Decision",
     "NewConversation",
     "NewMessage",
+    "SkillUseShape",
+    "TrailReportShape",
+    "TrailStep",
     "TurnShape",
     "conversation_shape",
     "file_shape",
@@ -216,6 +219,45 @@ class Ended(BaseModel):
     event: Literal["end"] = "end"
     state: TurnState
     answer: str
+
+
+class TrailStep(BaseModel):
+    """One thing that happened to a skill in a conversation; `detail` is a file, a run, or how the turn ended."""
+
+    at: datetime
+    conversation: str
+    turn: str
+    event: Literal["offered", "loaded", "read", "run", "outcome"]
+    skill: str | None
+    detail: str | None
+    ok: bool
+    tokens: int
+    duration_ms: int
+
+
+class SkillUseShape(BaseModel):
+    """What became of one skill in all conversations; see docs/agents.md."""
+
+    skill_id: str
+    offered: int
+    loaded: int
+    read: int
+    run: int
+    failed: int
+    unfollowed: int
+    tokens: int
+    duration_ms: int
+    never_used: bool
+    fails_often: bool
+
+
+class TrailReportShape(BaseModel):
+    """Every skill in numbers, and the ids of those that somebody should look at."""
+
+    skills: list[SkillUseShape]
+    never_used: list[str]
+    not_followed: list[str]
+    fails_often: list[str]
 
 
 ChatEvent = Annotated[

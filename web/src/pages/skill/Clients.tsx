@@ -45,9 +45,11 @@ type Said = ReturnType<typeof useText<(typeof table)["en"]>>;
 function elsewhere(t: Said, id: string): [string, string][] {
   const { origin } = window.location;
   return [
-    [t.npx, `npx skills add ${origin} --skill ${id}`],
+    [t.npx, `npx skills add ${origin}/@${id}`],
+    [t.claude, `/plugin marketplace add ${origin}/.claude-plugin/marketplace.json\n/plugin install ${id}@skillyard`],
+    [t.clawhub, `clawhub --registry ${origin} install ${id}`],
     [t.skillyard, `skillyard install ${origin} --skill ${id}`],
-    [t.archive, `curl -O ${origin}/.well-known/agent-skills/${id}.zip`],
+    [t.archive, `curl -OJ ${origin}/api/v1/skill-definitions/${id}/archive`],
     [t.mcp, `{"mcpServers": {"skills": {"command": "skillyard", "args": ["mcp"]}}}`],
   ];
 }
