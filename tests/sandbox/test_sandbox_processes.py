@@ -292,3 +292,18 @@ async def test_a_cancelled_call_ends_its_run(run_script, survivors: Survivors) -
     with pytest.raises(asyncio.CancelledError):
         await call
     assert await gone(survivors, marker)
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_call_that_is_cancelled_at_any_step_of_its_start_leaves_no_copy(
+    run_script, folders_of_runs, steps: int
+) -> None:
+    call = asyncio.create_task(run_script("time.sleep(60)"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await folders_of_runs() == []

@@ -7,6 +7,7 @@ import marshal
 import os
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.util import MAGIC_NUMBER
@@ -143,26 +144,26 @@ async def prepare(engine: Engine, job: Job, *, waits: bool = False) -> Prepared:
     # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
     # because the sandbox dies with the thread that started it.
     staging = asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity))
-    await asyncio.sleep(0)  # the thread begins, and the group is made meanwhile
-    cgroup = _cgroup(engine, job.policy)
+    cgroup = None
     try:
-        staged = await _whole(staging)
+        await asyncio.sleep(0)  # the thread begins, and the group is made meanwhile
+        cgroup = _cgroup(engine, job.policy)
+        staged = await asyncio.shield(staging)
     except BaseException:
         if cgroup:
             cgroup.remove()
+        await _forget(staging)
         raise
     return Prepared(job, entry, runtime, identity, staged, cgroup, waits)
 
 
-async def _whole(staging: asyncio.Future[Stage]) -> Stage:
-    """The copy once it is made; a caller that goes away meanwhile leaves none behind."""
-    try:
-        return await asyncio.shield(staging)
-    except asyncio.CancelledError:
-        await asyncio.wait([staging])
-        if staging.exception() is None:
-            await asyncio.to_thread(staging.result().remove)
-        raise
+async def _forget(staging: asyncio.Future[Stage]) -> None:
+    """Remove the copy as soon as it is made: a caller that goes away meanwhile, and says so twice, leaves none behind."""
+    while not staging.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([staging])
+    if not staging.cancelled() and staging.exception() is None:
+        await asyncio.to_thread(staging.result().remove)
 
 
 async def _run(engine: Engine, run: Prepared) -> Result:
