@@ -163,7 +163,8 @@ async def _forget(staging: asyncio.Future[Stage]) -> None:
         with suppress(asyncio.CancelledError):
             await asyncio.wait([staging])
     if not staging.cancelled() and staging.exception() is None:
-        await asyncio.to_thread(staging.result().remove)
+        # In a thread that no further cancelling takes back before it has begun.
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, staging.result().remove))
 
 
 async def _run(engine: Engine, run: Prepared) -> Result:
