@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillyard.agents import AgentBook
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
-    from skillyard.engine import PoolEngine, Records, Worker
+    from skillyard.engine import PoolEngine, Records, Slots, Worker
     from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, Gate, Rules
@@ -49,6 +49,7 @@ class Catalog(room.Catalog):
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
     _recorded: Records | None = None
     _engine: PoolEngine | None = None
+    _slots: Slots | None = None
     _approvals: Approvals | None = None
 
     @classmethod
@@ -215,14 +216,16 @@ class Catalog(room.Catalog):
         fresh: bool = False,
         install: bool = False,
         approver: Approver | None = None,
+        priority: int = 0,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
         With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
         when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
         recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
-        again, unless `fresh`. Where a rule says `ask`, the `approver` is asked, and nothing runs but what it agreed to; without
-        one the caller is taken to have agreed: who writes this call decides.
+        again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule says
+        `ask`, the `approver` is asked, and nothing runs but what it agreed to; without one the caller is taken to have agreed:
+        who writes this call decides.
 
         Raises:
             ApprovalRejected: the approver said no.
@@ -244,7 +247,9 @@ class Catalog(room.Catalog):
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
-        return await engine.run(found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh)
+        return await engine.run(
+            found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh, priority=priority
+        )
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False
@@ -342,30 +347,63 @@ class Catalog(room.Catalog):
     def engine(self, *, record: bool = True) -> PoolEngine:
         """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.
 
-        A skill that names a worker pool goes to that pool, every other one works in this process.
+        A skill that names a worker pool goes to that pool, every other one works in this process, or in the pool of all runs
+        where `[engine]` of the configuration says `procrastinate`.
+
+        Raises:
+            InvalidConfiguration: the table `[engine]` says something that cannot be meant.
         """
-        from skillyard.engine import LocalEngine, PoolEngine
+        from skillyard.engine import PoolEngine
 
         if self._engine is None:
-            self._engine = PoolEngine(LocalEngine(self.executor(), self.records()), self.records())
+            self._engine = PoolEngine.of(
+                self.configuration, self.executor(), self.records(), slots=self._turns(), organisation=self.data_directory
+            )
         return self._engine if record else self._engine.unrecorded()
 
-    def worker(self, *pools: str, concurrency: int = 1) -> Worker:
+    def _turns(self) -> Slots:
+        """The turns of this process, which the catalogs of its organisations take together."""
+        from skillyard.engine import EngineSettings
+
+        if self._slots is None:
+            self._slots = EngineSettings.of(self.configuration).slots()
+        return self._slots
+
+    def for_organisation(self, data: str, database_url: str) -> Self:
+        """As `skillyard.catalog.Catalog`; its runs take turns with those of this catalog."""
+        found = super().for_organisation(data, database_url)
+        found._slots = self._turns()
+        return found
+
+    def worker(self, *pools: str, concurrency: int = 1, slots: Slots | None = None) -> Worker:
         """What works for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
 
-        It runs exactly the content that was asked for, and nothing that a rule denies here.
+        Without a name it serves the pool of all runs. With `slots` several workers of one process take turns. It runs exactly
+        the content that was asked for, and nothing that a rule denies here.
 
         Raises:
             InvalidInput: no pool, a name that is none, or a concurrency below 1.
             DatabaseUnavailable: the records are not in PostgreSQL, or cannot be reached.
         """
-        from skillyard.engine import Worker
+        from skillyard.engine import EngineSettings, Worker
         from skillyard.execution import Executor
+
+        settings = EngineSettings.of(self.configuration)
+        pools = pools or (settings.pool,)
 
         def runner(timeout_ms: int) -> Executor:
             return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools)
 
-        return Worker(self.records().database, pools, find=self._with_content, runner=runner, concurrency=concurrency)
+        return Worker(
+            self.records().database,
+            pools,
+            find=self._with_content,
+            runner=runner,
+            concurrency=concurrency,
+            slots=slots,
+            organisation=self.data_directory,
+            settings=settings,
+        )
 
     def _with_content(self, skill_id: str, digest: str) -> Skill:
         """The skill, when it has that content and may be used; looked for once more on the disk when it seems to be another."""
