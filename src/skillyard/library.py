@@ -361,6 +361,11 @@ class Catalog(room.Catalog):
             )
         return self._engine if record else self._engine.unrecorded()
 
+    async def stop_waiting(self) -> None:
+        """Stop waiting for the runs that go on without this process: those that are in the queue, or with a worker."""
+        if self._engine is not None:
+            await self._engine.leave()
+
     def _turns(self) -> Slots:
         """The turns of this process, which the catalogs of its organisations take together."""
         from skillyard.engine import EngineSettings

@@ -414,7 +414,7 @@ def test_what_the_list_of_workers_tells(make: Make) -> None:
     assert (shape["pools"], shape["state"], shape["process"]) == (["cpu", "gpu"], "idle", os.getpid())
 
 
-@pytest.mark.parametrize("pools", [(), ("",), ("a\nb",), ("x" * 101,)])
+@pytest.mark.parametrize("pools", [("",), ("gpu", ""), ("a\nb",), ("x" * 101,)])
 def test_a_worker_needs_the_name_of_a_pool(make: Make, pools: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput):
         make().worker(*pools)

@@ -20,6 +20,7 @@ from skillyard.engine.tracing import flush_spans, hear_runs
 from skillyard.engine.turns import Slots
 
 if TYPE_CHECKING:
+    from skillyard.engine.crew import Crew
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
     from skillyard.engine.worker import Worker
 
@@ -28,6 +29,7 @@ __all__ = [
     "FINAL",
     "Attempt",
     "Begun",
+    "Crew",
     "Engine",
     "EngineSettings",
     "LocalEngine",
@@ -46,7 +48,13 @@ __all__ = [
     "hear_runs",
 ]
 
-_LATER = {"PoolInfo": "roster", "Roster": "roster", "WorkerInfo": "roster", "Worker": "worker"}  # they need the database
+_LATER = {
+    "Crew": "crew",
+    "PoolInfo": "roster",
+    "Roster": "roster",
+    "WorkerInfo": "roster",
+    "Worker": "worker",
+}  # they need the database
 
 
 def __getattr__(name: str) -> object:

@@ -95,7 +95,7 @@ class PoolEngine(Carrier):
         """The call, written down: in the queue of its pool when that is served, with the reason when it is not."""
         pool = pool_of(call.skill)
         if pool is None:
-            if self._everything is None or call.stays:
+            if self._everything is None or call.stays or _is_other_content(call):
                 return super()._queued(call, journal)
             self._require_queues(journal)
             return self._handed_over(call, self._everything, journal, lasting=True)
@@ -163,6 +163,11 @@ class PoolEngine(Carrier):
             return run
         call = replace(call, unavailable=_nobody_serves(call.pool))
         return await self._local.work(journal).carry_out(call, started=True)
+
+
+def _is_other_content(call: RunCall) -> bool:
+    """Whether the skill is not what was agreed to: that is refused here, in the same words as ever."""
+    return call.digest is not None and call.digest != call.skill.digest()
 
 
 def _nobody_serves(pool: str) -> str:

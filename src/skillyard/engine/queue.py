@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, text, update
 
@@ -190,17 +191,25 @@ class RunQueue:
             )
         return Place(row.state, row.owner, row.run_id is not None, row.attempt)
 
+    def call_again(self, run_id: str, wait_s: float) -> None:
+        """Put a job into the queue for a run that was set back, not before `wait_s` seconds."""
+        with self._database.write() as connection:
+            pool = connection.execute(select(handovers.c.pool).where(handovers.c.run_id == run_id)).scalar()
+            if pool is not None:
+                self._defer(connection, run_id, pool, wait_s=wait_s)
+
     def wake(self, pools: Sequence[str], most: int) -> None:
         """Put jobs into the queues where runs wait and no job does: its holder was killed, or a limit held them back."""
         with self._database.write() as connection:
             for row in connection.execute(text(_ASLEEP), {"pools": list(pools), "most": most}).all():
                 self._defer(connection, row.run_id, row.pool, priority=row.priority)
 
-    def _defer(self, connection: Connection, run_id: str, pool: str, *, priority: int = 0) -> None:
+    def _defer(self, connection: Connection, run_id: str, pool: str, *, priority: int = 0, wait_s: float = 0) -> None:
         """Put the job into the queue inside the transaction of `connection`."""
         from procrastinate import App, SyncPsycopgConnector
 
         if self._sender is None:
             self._sender = App(connector=SyncPsycopgConnector())
         raw = connection.connection.driver_connection
-        self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw).defer(run_id=run_id)
+        later: Any = {"schedule_in": {"seconds": ceil(wait_s)}} if wait_s else {}
+        self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw, **later).defer(run_id=run_id)

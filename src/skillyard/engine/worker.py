@@ -203,6 +203,7 @@ class Worker:
         run = await work.attempt(call)
         wait_s = call.retry.wait_s(run, call.attempt)
         if wait_s is not None and await work.set_back(run, call, wait_s):
+            await in_thread(lambda: self._queue.call_again(call.run_id, wait_s))
             return
         try:
             await work.ended(run, call)
