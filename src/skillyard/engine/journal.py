@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
-from skillyard.database import announce, handovers, runs, steps, workers
+from skillyard.database import (
+    ENDED,
+    Happening,
+    announce,
+    forget_happenings,
+    forget_old_happenings,
+    handovers,
+    happenings_of,
+    runs,
+    steps,
+    workers,
+)
+from skillyard.engine.live import as_recorded, steps_told, told_in
 from skillyard.engine.owner import Owner
 from skillyard.engine.plain import plain, recordable, tail
 from skillyard.engine.record import RunRecord, RunState
@@ -26,17 +38,14 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["ENDED", "Journal", "beginning", "write_beginning"]
-
-ENDED: Final = "skillyard_run_ended"
-"""The channel on which PostgreSQL tells the ids of runs that have ended."""
+__all__ = ["Journal", "beginning", "write_beginning"]
 
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
 _INTERRUPTED: Final = "the process that carried the run is gone"
 _LONGEST_MS: Final = 1e12  # a skill may claim any number
 _SILENT: Final = timedelta(seconds=60)  # a worker says every few seconds that it lives
-_LIST: Final = ("stdout", "stderr", "output", "parameters", "limits", "contacts")
+_LIST: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")
 
 
 class Journal:
@@ -77,15 +86,18 @@ class Journal:
         with self._database.write() as connection:
             return connection.execute(changed.values(state="running", started_at=utc_now())).rowcount == 1
 
-    def finish(self, run: Run, *, keep_s: int = 0) -> bool:
-        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds."""
+    def finish(self, run: Run, *, keep_s: int = 0, before: Mapping[str, int] | None = None) -> bool:
+        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds.
+
+        `before` is how much of each stream was told of earlier attempts, where that is known.
+        """
         now = utc_now()
         values = _ending(run) | {
             "state": "succeeded" if run.ok else "failed",
             "finished_at": now,
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
-        return self._end(run.run_id, values, run.steps)
+        return self._end(run.run_id, values, run.steps, printed={"stdout": len(run.stdout), "stderr": len(run.stderr)}, before=before)
 
     def stop(self, run_id: str, state: RunState, error: RunError) -> bool:
         """Note that a run ended without a result; False when it had ended already."""
@@ -107,6 +119,8 @@ class Journal:
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
         found = select(runs.c.id, runs.c.owner, runs.c.created_at, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
         found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
+        with self._database.write() as connection:
+            forget_old_happenings(connection)
         with self._database.read() as connection:
             gone = [row.id for row in connection.execute(found) if _is_gone(row)]
         error = RunError("INTERRUPTED", _INTERRUPTED)
@@ -188,13 +202,31 @@ class Journal:
                 raise
             raise RecordExists(f"there is a run {row['id']} already", hint="look at it, or use another id") from error
 
-    def _end(self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...]) -> bool:
-        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
+    def news(self, run_id: str, after: int = 0) -> tuple[RunState | None, tuple[Happening, ...]]:
+        """Where the run is, and what it printed and did since its happening of that number; nothing when it has ended."""
+        with self._database.read() as connection:
+            found = happenings_of(connection, run_id, after=after)
+            return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), found
+
+    def _end(
+        self,
+        run_id: str,
+        values: Mapping[str, Any],
+        traced: tuple[StepTrace, ...],
+        *,
+        printed: Mapping[str, int] | None = None,
+        before: Mapping[str, int] | None = None,
+    ) -> bool:
+        """End an open run that `printed` so much; of one that says nothing by itself, what was told of it is kept."""
+        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN))
         if self._owner is not None:
             ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
-            if connection.execute(ending).rowcount != 1:
+            told = told_in(item.body for item in happenings_of(connection, run_id))
+            traced = traced or steps_told(told)
+            if connection.execute(ending.values({**values, **as_recorded(told, traced, printed, before)})).rowcount != 1:
                 return False
+            forget_happenings(connection, run_id)
             if traced:
                 connection.execute(insert(steps), [_step_row(run_id, at, step) for at, step in enumerate(traced)])
             if self._owner is None:  # a worker lets go itself, when it has done everything

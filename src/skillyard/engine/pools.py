@@ -87,9 +87,7 @@ class PoolEngine(Carrier):
         if (problem := queue_problem(database)) is not None:
             return f"it names the worker pool {pool!r}, and {problem.message} ({problem.hint})"
         if self._reach is None or self._reach.journal is not journal:
-            from skillyard.engine.bell import Bell
-
-            self._reach = Reach(RunQueue(database), Roster(database), Bell(str(database.conninfo)), journal)
+            self._reach = Reach(RunQueue(database), Roster(database), database.bell, journal)
         return None if self._reach.roster.is_served(pool) else _nobody_serves(pool)
 
     async def _carried(self, call: RunCall, journal: Journal | None) -> Run:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from skillyard.engine.keeping import still_keeps
+from skillyard.engine.live import LiveLog
 from skillyard.engine.tracing import trace_run
 from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
@@ -57,23 +58,31 @@ class Work:
     async def carry_out(self, call: RunCall, *, started: bool = False) -> Run:
         """Wait for a turn, run, and record how it ended, whatever happens; `started` when it is noted as running already."""
         asked, journal = time.time_ns(), self.journal
+        log = LiveLog(journal.database if journal else None, call.run_id)
         try:
             async with self.slots.here():
                 turn = time.time_ns()
                 if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
                     raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
-                run = await self._done(call)
+                with log.hearing():
+                    run = await self._done(call)
+            await log.close(write=not run.ok)
         except asyncio.CancelledError:
-            await note_end(journal, "cancelled", call.run_id, CANCELLED)
+            try:
+                await log.close(write=True)
+            finally:
+                await note_end(journal, "cancelled", call.run_id, CANCELLED)
             raise
         except SkillyardError as error:
+            await log.close(write=True)
             await note_end(journal, "failed", call.run_id, RunError(error.code, error.message))
             raise
         except BaseException as error:
+            await log.close(write=True)
             await note_end(journal, "failed", call.run_id, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
         trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
-        return await self._remembered(await self._recorded(run, call), call)
+        return await self._remembered(await self._recorded(run, call, log), call)
 
     async def _done(self, call: RunCall) -> Run:
         more: dict[str, Any] = {} if call.unavailable is None else {"unavailable": call.unavailable}
@@ -84,14 +93,16 @@ class Work:
         )
         return replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
 
-    async def _recorded(self, run: Run, call: RunCall) -> Run:
+    async def _recorded(self, run: Run, call: RunCall, log: LiveLog) -> Run:
         """The run, noted as ended; what cannot be noted is said, and the result is not lost."""
         journal, keeping = self.journal, call.keeping
         if journal is None:
             return run
         try:
             ended = await in_thread(
-                lambda: journal.finish(run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0)
+                lambda: journal.finish(
+                    run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0, before=log.before
+                )
             )
         except Exception as error:  # whatever a skill gave that a database does not take: its result is more than its record
             _log.exception("how run %s ended could not be recorded", run.run_id)

@@ -45,7 +45,7 @@ class Service:
     registry: Registry
     changing: Changing = field(init=False)
     runs: RunDesk = field(default_factory=RunDesk)
-    questions: Questions = field(default_factory=Questions)
+    questions: Questions = field(init=False)
     installs: InstallDesk = field(default_factory=InstallDesk)
     chats: ChatDesk = field(default_factory=ChatDesk)
     pages: PreparedPages = field(default_factory=PreparedPages)
@@ -59,12 +59,16 @@ class Service:
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        self.questions.close()
         await self.chats.close()
         await self.installs.close()
         await self.runs.close(grace_s)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changing", Changing(self.catalog.data_directory))
+        records = self.catalog.records()
+        questions = Questions(lambda: records.database, self.catalog.project_root)
+        object.__setattr__(self, "questions", questions)
 
     async def catch_up(self) -> None:
         """See what other processes that serve the same folder have changed."""
