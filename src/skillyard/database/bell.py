@@ -24,7 +24,7 @@ NEWS: Final = "skillyard_news"
 """The channel for everything else that is waited for: a run, a turn, a question, an operation, by its id."""
 
 _AGAIN_S: Final = 5.0
-_LOOK_S: Final = 0.1
+_LOOK_S: Final = 0.1  # between two questions to a SQLite file
 _log = logging.getLogger(__name__)
 
 
@@ -37,7 +37,7 @@ class Bell:
 
     @asynccontextmanager
     async def ring(self, *ids: str) -> AsyncIterator[asyncio.Event]:
-        """An event that is set when something was told about one of `ids`, perhaps more often, and once when listening begins."""
+        """An event that is set when something was told about one of `ids`, perhaps more often, and when listening begins."""
         ear = self._of_loop.get(asyncio.get_running_loop())
         if ear is None:
             ear = self._of_loop[asyncio.get_running_loop()] = _Ear(self._conninfo, self._file)

@@ -1,4 +1,4 @@
-"""The tables of what goes on now, so that every process that uses the database sees it; nothing here outlives what it is about."""
+"""The tables of what goes on now, for every process of the database to see; nothing here outlives what it is about."""
 
 from __future__ import annotations
 

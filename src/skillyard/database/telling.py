@@ -1,7 +1,7 @@
 """What happens in something that goes on, written down as it happens: by one process, for every other that follows it.
 
-A subject is a run, a turn of a conversation or an operation, by its id; its happenings are numbered from 1. They are forgotten when
-the subject has ended and its own record says everything.
+A subject is a run, a turn of a conversation or an operation, by its id; its happenings are numbered from 1. They are forgotten
+when the subject has ended and its own record says everything.
 """
 
 from __future__ import annotations

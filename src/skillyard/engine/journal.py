@@ -97,7 +97,9 @@ class Journal:
             "finished_at": now,
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
-        return self._end(run.run_id, values, run.steps, printed={"stdout": len(run.stdout), "stderr": len(run.stderr)}, before=before)
+        return self._end(
+            run.run_id, values, run.steps, printed={"stdout": len(run.stdout), "stderr": len(run.stderr)}, before=before
+        )
 
     def stop(self, run_id: str, state: RunState, error: RunError) -> bool:
         """Note that a run ended without a result; False when it had ended already."""

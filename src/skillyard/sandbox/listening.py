@@ -46,9 +46,7 @@ def listening(listener: Listener, *, noted: Noted | None = None) -> Iterator[Non
 class Ear:
     """Hears one stream of one run."""
 
-    def __init__(
-        self, stream: Literal["stdout", "stderr"], listeners: tuple[Listener, ...], secrets: tuple[str, ...]
-    ) -> None:
+    def __init__(self, stream: Literal["stdout", "stderr"], listeners: tuple[Listener, ...], secrets: tuple[str, ...]) -> None:
         self._stream: Final = stream
         self._listeners = listeners
         self._secrets = secrets

@@ -1,7 +1,7 @@
 """What a run says while it goes on, before its result and through the same pipe.
 
-A note is a record of RFC 7464: the byte 1E, JSON, a line feed. Notes come before the result, which no 1E can begin; a program that
-knows nothing of them writes none. They are told to whoever listens and are no part of the result.
+A note is a record of RFC 7464: the byte 1E, JSON, a line feed. Notes come before the result, which no 1E can begin; a program
+that knows nothing of them writes none. They are told to whoever listens and are no part of the result.
 """
 
 from __future__ import annotations

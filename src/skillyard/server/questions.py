@@ -1,7 +1,7 @@
 """Questions that a page answers: a run that a rule wants to be asked about waits, until an answer or for five minutes.
 
-They are rows of the database, so that they are listed and answered through whichever process serves it. Who waits says every few
-seconds that it still does; the question of a process that is gone is closed.
+They are rows of the database, so that they are listed and answered through whichever process serves it. Who waits says every
+few seconds that it still does; the question of a process that is gone is closed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Questions:
         Raises:
             RecordNotFound: it is not open: answered, given up or too late.
         """
-        from sqlalchemy import or_, update
+        from sqlalchemy import update
 
         from skillyard.database import questions
 

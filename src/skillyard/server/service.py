@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.catalog import Changes, Skill
 from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
+from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.callers import Asking, Caller
 from skillyard.server.changing import Changing
@@ -46,7 +47,7 @@ class Service:
     changing: Changing = field(init=False)
     runs: RunDesk = field(default_factory=RunDesk)
     questions: Questions = field(init=False)
-    installs: InstallDesk = field(default_factory=InstallDesk)
+    installs: InstallDesk = field(init=False)
     chats: ChatDesk = field(default_factory=ChatDesk)
     pages: PreparedPages = field(default_factory=PreparedPages)
     tools: Toolboxes = field(default_factory=Toolboxes)
@@ -69,6 +70,8 @@ class Service:
         records = self.catalog.records()
         questions = Questions(lambda: records.database, self.catalog.project_root)
         object.__setattr__(self, "questions", questions)
+        object.__setattr__(self, "installs", InstallDesk(lambda: records.database))
+        self.catalog.approvals().share(SqlSessionApprovals(lambda: records.database))
 
     async def catch_up(self) -> None:
         """See what other processes that serve the same folder have changed."""
