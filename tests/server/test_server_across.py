@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
+from scripted_models import Hold, Say
 
 RUNS = "/api/v1/runs"
 QUESTIONS = "/api/v1/approvals/questions"
@@ -46,16 +47,16 @@ class Pair:
 
 
 @contextmanager
-def _served(project: Path, environment: dict[str, str], *options: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
+def _served(project: Path, environment: dict[str, str], grace: int) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
     """A client of a server of that folder, which is ended with the block."""
-    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--grace", "2", *options]
+    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--grace", str(grace)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=project, env=environment
     )
     try:
         assert process.stdout is not None
         found, _ = json.JSONDecoder().raw_decode(process.stdout.readline())
-        with httpx.Client(base_url=found["address"], timeout=60) as client:
+        with httpx.Client(base_url=found["address"], timeout=60, trust_env=False) as client:
             yield client, process
     finally:
         process.send_signal(signal.SIGTERM)
@@ -67,16 +68,16 @@ def _served(project: Path, environment: dict[str, str], *options: str) -> Iterat
 
 
 @contextmanager
-def _pair(folder: Path, database: str) -> Iterator[Pair]:
+def _pair(folder: Path, database: str, *, grace: int = 2) -> Iterator[Pair]:
     """Two servers of one folder and one database."""
     project = folder / "project"
-    project.mkdir(parents=True)
+    project.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {
         "HOME": str(folder), "SKILLYARD_HOME": str(folder / "data"), "SKILLYARD_DATABASE_URL": database,
     }  # fmt: skip
     (project / "skillyard.toml").write_text('[permissions.skills]\n"guarded*" = "ask"\n', "utf-8")
     with ExitStack() as stack:
-        (one, first), (other, second) = (stack.enter_context(_served(project, environment)) for _ in range(2))
+        (one, first), (other, second) = (stack.enter_context(_served(project, environment, grace)) for _ in range(2))
         yield Pair(one, other, project, (first, second))
 
 
@@ -183,7 +184,8 @@ def test_switching_installing_and_rolling_back_are_seen_by_every_server(both: Pa
     _skill(both, "switched", ADD)
 
     def enabled(client: httpx.Client) -> bool:
-        return bool(client.get("/api/v1/catalog/project:switched").json()["data"]["status"] == "ok")
+        found = client.get("/api/v1/catalog", params={"limit": 200}).json()["data"]
+        return {skill["id"]: skill["status"] for skill in found}["project:switched"] == "ok"
 
     def current(client: httpx.Client) -> str | None:
         found = client.get("/api/v1/skill-definitions/tidy")
@@ -196,31 +198,75 @@ def test_switching_installing_and_rolling_back_are_seen_by_every_server(both: Pa
     subprocess.run(command, cwd=both.project, env=environment, check=True, capture_output=True, timeout=60)
     for client in (both.one, both.other):
         assert not enabled(client)
+        client.post("/api/v1/catalog/toggle", json={"skill": "project:switched"})
+        assert enabled(both.other)
+        client.post("/api/v1/catalog/toggle", json={"skill": "project:switched"})
+        assert not enabled(both.one)
     versions = []
     for body in ("One.", "Two."):
-        sent = {"archive": ("tidy.zip", pack(body=body))}
+        sent = {"file": ("tidy.zip", pack(body=body))}
         answer = both.one.post("/api/v1/skill-definitions/upload-create", files=sent)
         assert answer.status_code == 201, answer.text
         versions.append(answer.json()["data"]["definitions"][0]["currentVersion"])
         assert current(both.other) == versions[-1]
-        assert body in both.other.get("/api/v1/catalog/installed:tidy/files/SKILL.md").text
+        assert body in both.other.get("/api/v1/catalog/file", params={"skill": "installed:tidy"}).text
     rolled = both.other.post("/api/v1/skill-definitions/tidy/rollback", json={"version": versions[0]})
     assert rolled.status_code == 200, rolled.text
     assert current(both.one) == versions[0]
-    assert "One." in both.one.get("/api/v1/catalog/installed:tidy/files/SKILL.md").text
+    assert "One." in both.one.get("/api/v1/catalog/file", params={"skill": "installed:tidy"}).text
 
 
 def test_an_install_that_goes_on_in_one_server_is_followed_through_the_other(both: Pair, pack: Callable[..., bytes]) -> None:
-    sent = {"archive": ("later.zip", pack("later"))}
+    sent = {"file": ("later.zip", pack("later"))}
     begun = both.one.post("/api/v1/skill-definitions/upload-create", params={"wait": "false"}, files=sent).json()["data"]
     *_, (last, _, end) = _events(both.other, begun["events"])
     assert (end["operation"]["state"], [one["name"] for one in end["operation"]["definitions"]]) == ("success", ["later"])
     assert [name for _, name, _ in _events(both.one, begun["events"], **{"Last-Event-ID": last})] == ["end"]
-    broken = {"archive": ("broken.zip", b"no archive")}
+    broken = {"file": ("broken.zip", b"no archive")}
     begun = both.one.post("/api/v1/skill-definitions/upload-create", params={"wait": "false"}, files=broken).json()["data"]
     *_, (_, _, end) = _events(both.other, begun["events"])
     assert end["operation"]["state"] == "failed"
     assert end["operation"]["error"]["code"]
+
+
+def test_a_server_that_stops_does_not_wait_for_answers(tmp_path: Path) -> None:
+    """Were the question waited for, it would take the five minutes of grace."""
+    with _pair(tmp_path, f"sqlite:///{tmp_path}/records.db", grace=300) as both:
+        _skill(both, "guarded-adder", ADD)
+        run = _begin(both.one, "guarded-adder", a=1, b=2)
+        _soon(lambda: both.other.get(QUESTIONS).json()["data"])
+        both.processes[0].send_signal(signal.SIGTERM)
+        both.processes[0].wait(60)
+        assert both.other.get(QUESTIONS).json()["data"] == []
+        ended = both.other.get(f"{RUNS}/{run}").json()["data"]
+        assert (ended["state"], "about to stop" in ended["error"]["message"]) == ("failed", True)
+
+
+def test_a_turn_that_one_server_works_on_is_followed_and_gone_on_with_through_the_other(
+    tmp_path: Path, database_address: str, models: Any
+) -> None:
+    conversations = "/api/v1/chat/conversations"
+    with _pair(tmp_path, database_address) as both:
+        made = both.one.post(conversations, json={"model": "openai-chat:gpt-5"})
+        assert made.status_code == 201, made.text
+        path = f"{conversations}/{made.json()['data']['id']}"
+        models.script(Hold("Once upon a time"), Say("I know you."))
+        turn = both.one.post(f"{path}/messages", json={"text": "A story"}).json()["data"]["id"]
+        told, following = [], f"{path}/turns/{turn}/events"
+        for event in _events(both.other, following):
+            told.append(event)
+            if "".join(data["delta"] for _, name, data in told if name == "text") == "Once upon a time":
+                break
+        assert told[0][1] == "begin"
+        stopped = both.other.post(f"{path}/turns/{turn}/stop")
+        assert stopped.status_code == 200
+        for client in (both.other, both.one):
+            rest = list(_events(client, following, **{"Last-Event-ID": told[-1][0]}))
+            assert [name for _, name, _ in rest if name != "usage"] == ["end"]
+            assert rest[-1][2]["state"] == "stopped"
+        again = both.other.post(f"{path}/messages", json={"text": "Do you know me?"}).json()["data"]["id"]
+        *_, (_, _, end) = _events(both.one, f"{path}/turns/{again}/events")
+        assert (end["state"], end["answer"]) == ("done", "I know you.")
 
 
 def test_the_question_of_a_killed_server_is_closed(both: Pair) -> None:
