@@ -125,7 +125,7 @@ def create_app(
     """
     admission = admission or Admission()
     counted, stopping = metrics.Metrics(), Stopping()
-    doors = modelcontext.Doors(sessions=alone)
+    doors = modelcontext.Doors(sessions=alone and not catalog.records().may_have_workers)  # other servers may share these
     settings = ServerSettings.of(catalog.configuration)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)

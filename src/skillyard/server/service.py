@@ -50,7 +50,7 @@ class Service:
     installs: InstallDesk = field(init=False)
     chats: ChatDesk = field(default_factory=ChatDesk)
     pages: PreparedPages = field(default_factory=PreparedPages)
-    tools: Toolboxes = field(default_factory=Toolboxes)
+    tools: Toolboxes = field(init=False)
     noticed: Noticed = field(default_factory=Noticed)
 
     @property
@@ -70,6 +70,7 @@ class Service:
         records = self.catalog.records()
         questions = Questions(lambda: records.database, self.catalog.project_root)
         object.__setattr__(self, "questions", questions)
+        object.__setattr__(self, "tools", Toolboxes(lambda: records.database))
         object.__setattr__(self, "installs", InstallDesk(lambda: records.database))
         self.catalog.approvals().share(SqlSessionApprovals(lambda: records.database))
 
