@@ -97,7 +97,7 @@ def test_what_is_switched_deleted_and_agreed_to_here_leaves_a_trail_too(call: Ca
 
 def test_a_change_stands_although_its_record_cannot_be_written(call: Call, home: Path, monkeypatch: Any) -> None:
     call("new", "tidy", "--description", "Tidies up. Use when something is to be tidied.")
-    monkeypatch.setenv("SKILLYARD_DATABASE_URL", f"sqlite:///{home}/.config")
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", "sqlite:////proc/nowhere/records.db")
     answer = call("disable", "tidy")
     assert (answer.code, "is now disabled" in answer.out) == (0, True)
     assert "not in the trail" in answer.err

@@ -1,7 +1,7 @@
 """How much may be asked: so many requests a minute for each key, or each address without one, by kind; told in every answer.
 
-A bucket per caller fills evenly and holds a minute's worth. It is one number (the time at which it will be full again), kept for
-the callers of late: in this process, or where several serve one address in memory that they share (`shared_limits.py`).
+A bucket per caller fills evenly and holds a minute's worth. It is one number (the time at which it will be full again), kept
+for the callers of late: in this process, or where several serve one address in memory that they share (`shared_limits.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Buckets that the processes of one server share: what one of them has let through counts in every other.
 
-They lie in a file that all have mapped into memory, so that counting asks no database. A slot is the caller, as a number, and the
-time at which the bucket is full again; a caller has eight slots it may be in, and the one that is full for longest is given to a
-new one. Only the processes of one machine share a clock: servers on several machines each count for themselves.
+They lie in a file that all have mapped into memory, so that counting asks no database. A slot is the caller, as a number, and
+the time at which the bucket is full again; a caller has eight slots it may be in, and the one that is full for longest is given
+to a new one. Only the processes of one machine share a clock: servers on several machines each count for themselves.
 """
 
 from __future__ import annotations
