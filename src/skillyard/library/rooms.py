@@ -8,9 +8,11 @@ from skillyard import catalog as room
 from skillyard.errors import DigestMismatch, SkillNotFound
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from skillyard.agents import AgentBook
     from skillyard.catalog import Skill
-    from skillyard.engine import PoolEngine, Records, Worker
+    from skillyard.engine import PoolEngine, Records, Slots, Worker
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, Gate, Rules
@@ -25,6 +27,7 @@ class Rooms(room.Catalog):
 
     _recorded: Records | None = None
     _engine: PoolEngine | None = None
+    _slots: Slots | None = None
     _approvals: Approvals | None = None
 
     def rules(self) -> Rules:
@@ -105,30 +108,68 @@ class Rooms(room.Catalog):
     def engine(self, *, record: bool = True) -> PoolEngine:
         """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.
 
-        A skill that names a worker pool goes to that pool, every other one works in this process.
+        A skill that names a worker pool goes to that pool, every other one works in this process, or in the pool of all runs
+        where `[engine]` of the configuration says `procrastinate`.
+
+        Raises:
+            InvalidConfiguration: the table `[engine]` says something that cannot be meant.
         """
-        from skillyard.engine import LocalEngine, PoolEngine
+        from skillyard.engine import PoolEngine
 
         if self._engine is None:
-            self._engine = PoolEngine(LocalEngine(self.executor(), self.records()), self.records())
+            self._engine = PoolEngine.of(
+                self.configuration, self.executor(), self.records(), slots=self._turns(), organisation=self.data_directory
+            )
         return self._engine if record else self._engine.unrecorded()
 
-    def worker(self, *pools: str, concurrency: int = 1) -> Worker:
+    async def stop_waiting(self) -> None:
+        """Stop waiting for the runs that go on without this process: those that are in the queue, or with a worker."""
+        if self._engine is not None:
+            await self._engine.leave()
+
+    def _turns(self) -> Slots:
+        """The turns of this process, which the catalogs of its organisations take together."""
+        from skillyard.engine import EngineSettings
+
+        if self._slots is None:
+            self._slots = EngineSettings.of(self.configuration).slots()
+        return self._slots
+
+    def for_organisation(self, data: str, database_url: str) -> Self:
+        """As `skillyard.catalog.Catalog`; its runs take turns with those of this catalog."""
+        found = super().for_organisation(data, database_url)
+        found._slots = self._turns()
+        return found
+
+    def worker(self, *pools: str, concurrency: int = 1, slots: Slots | None = None) -> Worker:
         """What works for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
 
-        It runs exactly the content that was asked for, and nothing that a rule denies here.
+        Without a name it serves the pool of all runs. With `slots` several workers of one process take turns. It runs exactly
+        the content that was asked for, and nothing that a rule denies here.
 
         Raises:
             InvalidInput: no pool, a name that is none, or a concurrency below 1.
             DatabaseUnavailable: the records are not in PostgreSQL, or cannot be reached.
         """
-        from skillyard.engine import Worker
+        from skillyard.engine import EngineSettings, Worker
         from skillyard.execution import Executor
+
+        settings = EngineSettings.of(self.configuration)
+        pools = pools or (settings.pool,)
 
         def runner(timeout_ms: int) -> Executor:
             return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools)
 
-        return Worker(self.records().database, pools, find=self._with_content, runner=runner, concurrency=concurrency)
+        return Worker(
+            self.records().database,
+            pools,
+            find=self._with_content,
+            runner=runner,
+            concurrency=concurrency,
+            slots=slots,
+            organisation=self.data_directory,
+            settings=settings,
+        )
 
     def _with_content(self, skill_id: str, digest: str) -> Skill:
         """The skill, when it has that content and may be used; looked for once more on the disk when it seems to be another."""
