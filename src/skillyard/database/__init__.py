@@ -14,6 +14,7 @@ from skillyard.database.copying import CopiedTable, compare_records, copy_record
 from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.migrating import HEAD, DatabaseStatus
+from skillyard.database.queue_tables import attempts, handovers, schedules
 from skillyard.database.registry_tables import (
     agent_skills,
     agents,
@@ -25,7 +26,7 @@ from skillyard.database.registry_tables import (
     skill_definitions,
     skill_versions,
 )
-from skillyard.database.tables import METADATA, approvals, handovers, memories, memory_tags, runs, steps, worker_pools, workers
+from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps, worker_pools, workers
 from skillyard.database.telling import (
     Happening,
     forget_happenings,
@@ -51,6 +52,7 @@ __all__ = [
     "api_sessions",
     "approvals",
     "attachments",
+    "attempts",
     "audit_events",
     "compare_records",
     "conversations",
@@ -72,6 +74,7 @@ __all__ = [
     "questions",
     "replace_records",
     "runs",
+    "schedules",
     "separate_url",
     "session_approvals",
     "shown_url",

@@ -1,8 +1,8 @@
 """What a run prints and does, written down while it goes on, so that it can be followed through any process of the database.
 
 Pieces are gathered for a tenth of a second; a run that is quicker writes nothing here, its record says it all. Of each stream
-the last 65,536 characters are kept, as in the record. A happening of a run is `{"stream", "end", "text"}` (`end` counts the
-characters of the stream up to there, over all attempts) or `{"step"}`.
+the last 65,536 characters are kept, as in the record. A happening of a run is `{"stream", "attempt", "end", "text"}` (`end` counts
+the characters of the stream up to there, over all attempts) or `{"step"}`.
 """
 
 from __future__ import annotations
@@ -33,22 +33,29 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Told:
-    """What was told of a run: the text of each stream that is kept, how far it goes, and steps in the order they ended."""
+    """What was told of a run: the text of each stream that is kept, how far it goes, and steps in the order they ended.
+
+    `before` is how far the streams went in earlier attempts than the one that is asked about.
+    """
 
     texts: dict[str, str] = field(default_factory=lambda: dict.fromkeys(STREAMS, ""))
     ends: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STREAMS, 0))
+    before: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STREAMS, 0))
     steps: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def told_in(bodies: Iterable[Any]) -> Told:
+def told_in(bodies: Iterable[Any], attempt: int) -> Told:
     """What the happenings of a run tell together."""
     told = Told()
     for body in bodies:
         if "step" in body:
             told.steps.append(body["step"])
-        else:
-            told.texts[body["stream"]] += body["text"]
-            told.ends[body["stream"]] = body["end"]
+            continue
+        stream: str = body["stream"]
+        told.texts[stream] += body["text"]
+        told.ends[stream] = body["end"]
+        if body["attempt"] < attempt:
+            told.before[stream] = body["end"]
     return told
 
 
@@ -57,51 +64,47 @@ def steps_told(told: Told) -> tuple[StepTrace, ...]:
     return read_steps(told.steps)[0]
 
 
-def as_recorded(
-    told: Told, traced: tuple[StepTrace, ...], printed: Mapping[str, int] | None, before: Mapping[str, int] | None
-) -> dict[str, Any]:
+def as_recorded(told: Told, traced: tuple[StepTrace, ...], printed: tuple[str, str] | None) -> dict[str, Any]:
     """What the record of a run needs besides its own end, so that who followed it is told the rest and nothing twice.
 
-    `printed` is how much the last attempt wrote to each stream; None when it left no logs, and those that were told are kept.
+    `printed` are the two logs of the last attempt; None when it left none, and what was told of them is kept.
     """
     if printed is None:
-        ends, kept = told.ends, {stream: tail(text) for stream, text in told.texts.items()}
-        lengths = {stream: len(text) for stream, text in told.texts.items()}
+        logs, ends = told.texts, told.ends
     else:
-        base = told.ends if before is None else before
-        ends, kept, lengths = {stream: base[stream] + printed[stream] for stream in STREAMS}, {}, dict(printed)
+        logs = dict(zip(STREAMS, printed, strict=True))
+        ends = {stream: told.before[stream] + len(logs[stream]) for stream in STREAMS}
+    kept = {} if printed else {stream: tail(logs[stream]) for stream in STREAMS}
     order = _order(told.steps, traced)
-    if order == list(range(len(order))) and all(ends[stream] == min(lengths[stream], LOG) for stream in STREAMS):
+    if order == list(range(len(order))) and all(ends[stream] == min(len(logs[stream]), LOG) for stream in STREAMS):
         return kept
     return {**kept, "printed": {**ends, "steps": order}}
 
 
 def _order(told: Iterable[Mapping[str, Any]], kept: tuple[StepTrace, ...]) -> list[int]:
-    """Which of the steps that a record keeps were told, in that order: a step is told when it ends."""
+    """Which steps of the record were told, in that order (a step is told when it ends); -1 for one that is not in it."""
     left = {at: _key(step.to_dict()) for at, step in enumerate(kept)}
     order = []
     for step in told:
-        found = next((at for at, key in left.items() if key == _key(step)), None)
-        if found is not None:
-            order.append(found)
-            del left[found]
+        found = next((at for at, key in left.items() if key == _key(step)), -1)
+        order.append(found)
+        left.pop(found, None)
     return order
 
 
 class LiveLog:
     """Hears one run on its event loop and writes down what it hears; with no `database` it only passes it by."""
 
-    def __init__(self, database: Database | None, run_id: str) -> None:
+    def __init__(self, database: Database | None, run_id: str, attempt: int = 1) -> None:
         self._database = database
         self._run_id = run_id
+        self._attempt = attempt
         self._heard: list[dict[str, Any]] = []
         self._steps = 0
         self._writing: asyncio.Task[None] | None = None
         self._ended = False
         self._rows: list[tuple[int, str, int]] = []  # number, stream and end of what is written down
-        self._ends: dict[str, int] = {}
-        self.before: dict[str, int] | None = None
-        """How far earlier attempts had told each stream; None while nothing was written down."""
+        self._ends: dict[str, int] | None = None
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
@@ -160,11 +163,11 @@ class LiveLog:
             with database.write() as connection:
                 if connection.execute(select(runs.c.state).where(runs.c.id == self._run_id)).scalar() != "running":
                     return  # somebody has ended it
-                if self.before is None:
-                    self.before = told_in(item.body for item in happenings_of(connection, self._run_id)).ends
-                    self._ends = dict(self.before)
-                bodies = [_placed(body, self._ends) for body in heard]
-                old = [row for row in self._rows if row[2] <= self._ends[row[1]] - LOG]
+                if (ends := self._ends) is None:
+                    known = happenings_of(connection, self._run_id)
+                    ends = self._ends = told_in((item.body for item in known), self._attempt).ends
+                bodies = [self._placed(body, ends) for body in heard]
+                old = [row for row in self._rows if row[2] <= ends[row[1]] - LOG]
                 last = tell_happenings(connection, self._run_id, bodies, without=[row[0] for row in old])
             self._rows = [row for row in self._rows if row not in old]
             first = last - len(bodies) + 1
@@ -172,13 +175,12 @@ class LiveLog:
         except DatabaseUnavailable as error:
             _log.warning("what run %s printed cannot be followed for a moment: %s", self._run_id, error.message)
 
-
-def _placed(body: dict[str, Any], ends: dict[str, int]) -> dict[str, Any]:
-    """A happening with its place; of a flood only the end."""
-    if "step" in body:
-        return body
-    ends[body["stream"]] += len(body["text"])
-    return body | {"end": ends[body["stream"]], "text": body["text"][-LOG:]}
+    def _placed(self, body: dict[str, Any], ends: dict[str, int]) -> dict[str, Any]:
+        """A happening with its place; of a flood only the end."""
+        if "step" in body:
+            return body
+        ends[body["stream"]] += len(body["text"])
+        return {**body, "attempt": self._attempt, "end": ends[body["stream"]], "text": body["text"][-LOG:]}
 
 
 def _step(note: str) -> object:

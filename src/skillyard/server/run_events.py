@@ -112,7 +112,8 @@ def _rest(record: RunRecord, position: Position) -> Iterator[_Told]:
     first = told.get("steps", [])
     for at in [*first, *(at for at in range(len(record.steps)) if at not in first)][position.steps :]:
         position = replace(position, steps=position.steps + 1)
-        yield position, RunStepTaken(step=RunStep.model_validate(record.steps[at].to_dict()))
+        if at >= 0:  # else it was told of an attempt that failed
+            yield position, RunStepTaken(step=RunStep.model_validate(record.steps[at].to_dict()))
     yield position, RunEnded(run=detail(record))
 
 

@@ -63,6 +63,7 @@ class Service:
         self.questions.close()
         await self.chats.close()
         await self.installs.close()
+        await self.catalog.stop_waiting()
         await self.runs.close(grace_s)
 
     def __post_init__(self) -> None:
