@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -124,7 +125,7 @@ def create_app(
     """
     admission = admission or Admission()
     counted, stopping = metrics.Metrics(), Stopping()
-    doors = modelcontext.Doors(sessions=alone)
+    doors = modelcontext.Doors(sessions=alone and not catalog.records().may_have_workers)  # other servers may share these
     settings = ServerSettings.of(catalog.configuration)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
@@ -135,7 +136,7 @@ def create_app(
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with homes.running(grace_s), doors.running():
+        async with homes.running(functools.partial(stopping.left, grace_s)), doors.running():
             yield
             await stopping.settled()
         stop_counting()
@@ -145,6 +146,7 @@ def create_app(
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
     stopping.then(doors.stop_telling)
+    stopping.then(homes.stop_asking)
     app.state.identities = Identities(homes.database)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)

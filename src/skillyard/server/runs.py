@@ -211,9 +211,9 @@ async def follow(
     """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
 
     The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
-    `step` what it did (told when it ends), `end` the whole run.
+    `step` what it did, `end` the whole run.
     """
     journal = await run_in_threadpool(lambda: service.catalog.records().journal)
     record = await run_in_threadpool(journal.get, run_id)
-    events = run_events(record.id, Position.read(last_event_id), journal, service.runs, service.questions)
+    events = run_events(record.id, Position.read(last_event_id), journal, service.questions)
     return EventStream(events)
