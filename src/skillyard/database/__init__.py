@@ -10,7 +10,8 @@ from skillyard.database.address import database_url, separate_url, shown_url
 from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
 from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
-from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
+from skillyard.database.dialects import announce, insert_or_update, make_schema, one_at_a_time, with_any_word
+from skillyard.database.hub_tables import skill_counts, skill_stars, skill_tags
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
     agent_skills,
@@ -50,12 +51,16 @@ __all__ = [
     "make_schema",
     "memories",
     "memory_tags",
+    "one_at_a_time",
     "organisations",
     "replace_records",
     "runs",
     "separate_url",
     "shown_url",
+    "skill_counts",
     "skill_definitions",
+    "skill_stars",
+    "skill_tags",
     "skill_versions",
     "steps",
     "trail",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from skillyard.registry.backfill import Backfilled
 from skillyard.registry.candidate import Finding, Scanner
+from skillyard.registry.editing import Edited
 from skillyard.registry.fetched import Fetched, Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
@@ -35,6 +36,7 @@ __all__ = [
     "LOCK_FILE",
     "Backfilled",
     "Consent",
+    "Edited",
     "Fetched",
     "Fetcher",
     "Finding",
