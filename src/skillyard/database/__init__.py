@@ -10,7 +10,7 @@ from skillyard.database.address import database_url, separate_url, shown_url
 from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
 from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
-from skillyard.database.dialects import announce, insert_or_update, make_schema, one_at_a_time, with_any_word
+from skillyard.database.dialects import announce, insert_if_new, insert_or_update, make_schema, one_at_a_time, with_any_word
 from skillyard.database.hub_tables import skill_counts, skill_stars, skill_tags
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
@@ -46,6 +46,7 @@ __all__ = [
     "database_url",
     "handovers",
     "has_records",
+    "insert_if_new",
     "insert_or_update",
     "install_logs",
     "make_schema",

@@ -26,16 +26,20 @@ from skillyard.registry.model import (
     SkillVersion,
 )
 from skillyard.registry.operations import new_operation_id
+from skillyard.registry.popularity import Counts
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
 from skillyard.registry.version_locks import locked_to
+from skillyard.registry.version_tags import LATEST, check_tag
 
 __all__ = [
+    "LATEST",
     "LOCK_FILE",
     "Backfilled",
     "Consent",
+    "Counts",
     "Edited",
     "Fetched",
     "Fetcher",
@@ -60,6 +64,7 @@ __all__ = [
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "check_tag",
     "hear_operations",
     "locked_to",
     "new_operation_id",
