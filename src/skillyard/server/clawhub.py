@@ -103,9 +103,9 @@ def list_skills(
         if sort == "name":
             return f"{skill.name.casefold()}\0{skill.skill_id}"
         if sort in _COUNTED:
-            return f"{_LAST_MS - getattr(shapes.counts(skill), sort):015}\0{skill.skill_id}"
+            return f"{_LAST_MS - getattr(shapes.counts(skill), sort):016}\0{skill.skill_id}"
         moment = skill.created_at if sort == "createdAt" else skill.updated_at
-        return f"{_LAST_MS - milliseconds(moment):015}\0{skill.skill_id}"
+        return f"{_LAST_MS - milliseconds(moment):016}\0{skill.skill_id}"
 
     known = sorted((skill for skill in offered(service) if skill.skill_id.startswith(prefix.casefold())), key=place)
     last = read_token(cursor) if cursor else ""
