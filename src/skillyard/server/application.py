@@ -25,8 +25,10 @@ from skillyard.server import (
     audit,
     chat,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
     definitions,
     discovered,
     health,
@@ -102,8 +104,10 @@ _PROTOCOLS: Final = (
     anthropic_skills,
     openai_skills,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
 )
 
 
