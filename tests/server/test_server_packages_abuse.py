@@ -167,9 +167,7 @@ def untouched(client: TestClient, home: Path, pack: Pack, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("cases", ATTACKS)
 @pytest.mark.abuse("F1", "F2", "F3", "F4", "F5", "F6", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16")
-def test_a_package_that_attacks_is_refused_at_every_door_and_nothing_is_left(
-    client: TestClient, door: str, cases: str
-) -> None:
+def test_a_package_that_attacks_is_refused_at_every_door_and_nothing_is_left(client: TestClient, door: str, cases: str) -> None:
     path, field = DOORS[door]
     for data, code in ATTACKS[cases].items():
         answer = client.post(path, files={field: ("tidy.zip", data)})
