@@ -185,12 +185,12 @@ class Catalog:
 
         skills = self._state.all()
         asked, index = self._asked
-        if asked is skills:  # who asks again asks often: from now on an id costs one look
-            index = index or by_id(skills)
-            if (found := index.get(name_or_id.strip())) is not None:
-                return found
-        self._asked = (skills, index if asked is skills else {})
-        return find_skill(skills, name_or_id)
+        if asked is not skills:
+            self._asked = (skills, {})
+        elif not index:  # who asks again asks often: from now on an id costs one look
+            self._asked = (skills, index := by_id(skills))
+        found = index.get(name_or_id.strip()) if asked is skills else None
+        return found or find_skill(skills, name_or_id)
 
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""

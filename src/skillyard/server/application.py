@@ -65,8 +65,9 @@ from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
-from skillyard.server.service import Service
+from skillyard.server.service import Housing, Service
 from skillyard.server.settings import ServerSettings
+from skillyard.server.signposts import Signposted
 from skillyard.server.stopping import Stopping
 from skillyard.server.streams import describe_streams
 
@@ -152,9 +153,8 @@ def create_app(
     stopping.then(doors.stop_telling)
     stopping.then(homes.stop_asking)
     app.state.identities = Identities(homes.database)
-    for protocol in _PROTOCOLS:
-        app.include_router(protocol.routes)
-    app.include_router(page)
+    for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
+        app.include_router(Signposted(routes))
     answer_errors(app)
     _guard(app)
     app.add_middleware(Dialects)  # the last one stands before all others
@@ -166,6 +166,7 @@ def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
     openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Housing)
     app.add_middleware(Recording, homes=state.homes)
     app.add_middleware(RateLimits, rates=state.settings.rates)
     app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
