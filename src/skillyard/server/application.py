@@ -46,6 +46,7 @@ from skillyard.server import (
     organisations,
     portraits,
     runs,
+    schedules,
     sessions,
     skills_sh,
     versions,
@@ -65,6 +66,7 @@ from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
+from skillyard.server.scheduling import Clock
 from skillyard.server.service import Housing, Service
 from skillyard.server.settings import ServerSettings
 from skillyard.server.signposts import Signposted
@@ -86,6 +88,7 @@ _PROTOCOLS: Final = (
     portraits,
     discovered,
     runs,
+    schedules,
     approvals,
     agents,
     memories,
@@ -135,13 +138,14 @@ def create_app(
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
     homes = Homes(Service(catalog, registry))
+    clock = Clock(homes)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with homes.running(functools.partial(stopping.left, grace_s)), doors.running():
+        async with homes.running(functools.partial(stopping.left, grace_s)), doors.running(), clock.running():
             yield
             await stopping.settled()
         stop_counting()
@@ -150,6 +154,7 @@ def create_app(
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
+    app.state.clock = clock
     stopping.then(doors.stop_telling)
     stopping.then(homes.stop_asking)
     app.state.identities = Identities(homes.database)
