@@ -146,7 +146,7 @@ def create_app(
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
     stopping.then(doors.stop_telling)
-    stopping.then(homes.stop_asking)
+    stopping.then(homes.stop_asking, last=True)
     app.state.identities = Identities(homes.database)
     for protocol in _PROTOCOLS:
         app.include_router(protocol.routes)
