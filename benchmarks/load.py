@@ -117,7 +117,9 @@ def main() -> int:
             missing = lost(address, told)
         failures = [line for line in log.read_text().splitlines() if "Traceback" in line or " error " in line]
     rate = counted["requests"] / counted["seconds"]
-    print(f"{counted['requests']:,} requests in {counted['seconds']:.0f} s: {rate:,.0f} a second, {len(told):,} of them uploads")
+    print(
+        f"{counted['requests']:,} requests in {counted['seconds']:.0f} s: {rate:,.0f} a second, {len(told):,} of them uploads"
+    )
     print(f"milliseconds: p50 {counted['p50']:.1f}, p99 {counted['p99']:.1f}, most {counted['most']:.0f}")
     for reason, many in Counter(" ".join(line) for line in refused).most_common(5):
         print(f"{many:>6} {reason}")

@@ -139,14 +139,11 @@ def answering(*command: str) -> Iterator[Asker]:
 
 def in_turns(ways: dict[str, tuple[Asker, str]], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each way, which take turns."""
-    for asker, path in ways.values():
-        for _ in range(100):
-            asker.ask(path)
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
+    for _ in range(rounds + 100):
         for name, (asker, path) in ways.items():
             times[name].append(asker.ask(path))
-    return times
+    return {name: spent[100:] for name, spent in times.items()}
 
 
 def searches(asker: Asker, catalog: Catalog, rounds: int) -> dict[str, list[float]]:

@@ -11,7 +11,8 @@ from skillyard.database.bell import ENDED, NEWS, Bell, heard
 from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
 from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
-from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
+from skillyard.database.dialects import announce, insert_if_new, insert_or_update, make_schema, one_at_a_time, with_any_word
+from skillyard.database.hub_tables import skill_counts, skill_stars, skill_tags
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.queue_tables import attempts, handovers, schedules
@@ -65,11 +66,13 @@ __all__ = [
     "happenings_of",
     "has_records",
     "heard",
+    "insert_if_new",
     "insert_or_update",
     "install_logs",
     "make_schema",
     "memories",
     "memory_tags",
+    "one_at_a_time",
     "organisations",
     "questions",
     "replace_records",
@@ -78,7 +81,10 @@ __all__ = [
     "separate_url",
     "session_approvals",
     "shown_url",
+    "skill_counts",
     "skill_definitions",
+    "skill_stars",
+    "skill_tags",
     "skill_versions",
     "steps",
     "tell_happenings",

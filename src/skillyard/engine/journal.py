@@ -180,16 +180,18 @@ class Journal:
         skill: str | None = None,
         states: Collection[RunState] = (),
         statuses: Collection[str] = (),
+        schedule: str | None = None,
         since: datetime | None = None,
         limit: int = 20,
         offset: int = 0,
     ) -> tuple[RunRecord, ...]:
         """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states.
 
-        `statuses` are how their processes ended, `since` is when they were asked for at the earliest.
+        `statuses` are how their processes ended, `schedule` is the name of the one that asked for them, `since` is when they
+        were asked for at the earliest.
         """
         columns = [column for column in runs.c if column.name not in _LIST]
-        query = select(*columns).where(*_wanted(skill, states, statuses, since))
+        query = select(*columns).where(*_wanted(skill, states, statuses, schedule, since))
         query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
         with self._database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
@@ -200,10 +202,11 @@ class Journal:
         skill: str | None = None,
         states: Collection[RunState] = (),
         statuses: Collection[str] = (),
+        schedule: str | None = None,
         since: datetime | None = None,
     ) -> int:
         """How many runs there are of that kind (see `list`)."""
-        query = select(func.count()).select_from(runs).where(*_wanted(skill, states, statuses, since))
+        query = select(func.count()).select_from(runs).where(*_wanted(skill, states, statuses, schedule, since))
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
@@ -294,7 +297,11 @@ def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bo
 
 
 def _wanted(
-    skill: str | None, states: Collection[RunState], statuses: Collection[str], since: datetime | None
+    skill: str | None,
+    states: Collection[RunState],
+    statuses: Collection[str],
+    schedule: str | None,
+    since: datetime | None,
 ) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if skill is not None:
@@ -303,6 +310,8 @@ def _wanted(
         conditions.append(runs.c.state.in_(states))
     if statuses:
         conditions.append(runs.c.status.in_(statuses))
+    if schedule is not None:
+        conditions.append(runs.c.schedule == schedule)
     if since is not None:
         conditions.append(runs.c.created_at >= since)
     return conditions

@@ -160,6 +160,7 @@ def list_runs(
     skill: Annotated[str | None, Query(max_length=300, description="an id or a name")] = None,
     state: Annotated[list[RunState], Query(max_length=6)] = [],  # noqa: B006 # FastAPI makes a new one
     status: Annotated[list[str], Query(max_length=10, description="how the process ended: ok, error, timeout, …")] = [],  # noqa: B006
+    schedule: Annotated[str | None, Query(max_length=63, description="asked for by the schedule of that name")] = None,
     since: Annotated[AwareDatetime | None, Query(description="asked for at that time or later")] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
@@ -167,8 +168,10 @@ def list_runs(
     """The runs, the newest first."""
     journal = service.catalog.records().journal
     moment = _in_utc(since) if since else None
-    total = journal.count(skill=skill, states=state, statuses=status, since=moment)
-    found = journal.list(skill=skill, states=state, statuses=status, since=moment, limit=limit, offset=(page - 1) * limit)
+    total = journal.count(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
+    found = journal.list(
+        skill=skill, states=state, statuses=status, schedule=schedule, since=moment, limit=limit, offset=(page - 1) * limit
+    )
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[summary(record) for record in found], meta=meta)
 
