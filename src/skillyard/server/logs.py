@@ -37,7 +37,7 @@ def configure_logs(form: LogFormat, stream: TextIO | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_LAST, _WRITERS[form]],
         )
     )
-    global _own  # noqa: PLW0603 # there is one log in a process
+    global _own  # there is one log in a process
     _own = handler.stream, _WRITERS[form]
     root = logging.getLogger()
     root.handlers[:] = [handler]
