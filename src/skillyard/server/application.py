@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -24,8 +25,10 @@ from skillyard.server import (
     audit,
     chat,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
     definitions,
     discovered,
     health,
@@ -43,6 +46,7 @@ from skillyard.server import (
     organisations,
     portraits,
     runs,
+    schedules,
     sessions,
     skills_sh,
     versions,
@@ -62,6 +66,7 @@ from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
+from skillyard.server.scheduling import Clock
 from skillyard.server.service import Housing, Service
 from skillyard.server.settings import ServerSettings
 from skillyard.server.signposts import Signposted
@@ -83,6 +88,7 @@ _PROTOCOLS: Final = (
     portraits,
     discovered,
     runs,
+    schedules,
     approvals,
     agents,
     memories,
@@ -102,8 +108,10 @@ _PROTOCOLS: Final = (
     anthropic_skills,
     openai_skills,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
 )
 
 
@@ -125,18 +133,19 @@ def create_app(
     """
     admission = admission or Admission()
     counted, stopping = metrics.Metrics(), Stopping()
-    doors = modelcontext.Doors(sessions=alone)
+    doors = modelcontext.Doors(sessions=alone and not catalog.records().may_have_workers)  # other servers may share these
     settings = ServerSettings.of(catalog.configuration)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
     homes = Homes(Service(catalog, registry))
+    clock = Clock(homes)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with homes.running(grace_s), doors.running():
+        async with homes.running(functools.partial(stopping.left, grace_s)), doors.running(), clock.running():
             yield
             await stopping.settled()
         stop_counting()
@@ -145,7 +154,9 @@ def create_app(
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
+    app.state.clock = clock
     stopping.then(doors.stop_telling)
+    stopping.then(homes.stop_asking)
     app.state.identities = Identities(homes.database)
     for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
         app.include_router(Signposted(routes))

@@ -29,7 +29,8 @@ _TYPES: Final[Mapping[int, str]] = {
     429: "rate_limit_error",
 }
 _CLAWHUB: Final = (
-    "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami",
+    "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami", "/api/v1/stars",
+    "/api/v1/transfers", "/api/v1/publishers", "/api/v1/packages", "/api/v1/skills-sh", "/api/cli",
 )  # fmt: skip
 
 

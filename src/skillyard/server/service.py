@@ -14,6 +14,7 @@ from skillyard.access import DEFAULT
 from skillyard.catalog import Changes, Skill
 from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
+from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.callers import Caller
 from skillyard.server.changing import Changing
@@ -47,11 +48,11 @@ class Service:
     registry: Registry
     changing: Changing = field(init=False)
     runs: RunDesk = field(default_factory=RunDesk)
-    questions: Questions = field(default_factory=Questions)
-    installs: InstallDesk = field(default_factory=InstallDesk)
+    questions: Questions = field(init=False)
+    installs: InstallDesk = field(init=False)
     chats: ChatDesk = field(default_factory=ChatDesk)
     pages: PreparedPages = field(default_factory=PreparedPages)
-    tools: Toolboxes = field(default_factory=Toolboxes)
+    tools: Toolboxes = field(init=False)
     noticed: Noticed = field(default_factory=Noticed)
 
     @property
@@ -61,12 +62,20 @@ class Service:
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        self.questions.close()
         await self.chats.close()
         await self.installs.close()
+        await self.catalog.stop_waiting()
         await self.runs.close(grace_s)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changing", Changing(self.catalog.data_directory))
+        records = self.catalog.records()
+        questions = Questions(lambda: records.database, self.catalog.project_root)
+        object.__setattr__(self, "questions", questions)
+        object.__setattr__(self, "tools", Toolboxes(lambda: records.database))
+        object.__setattr__(self, "installs", InstallDesk(lambda: records.database))
+        self.catalog.approvals().share(SqlSessionApprovals(lambda: records.database))
 
     async def catch_up(self) -> None:
         """See what other processes that serve the same folder have changed."""

@@ -33,6 +33,10 @@ class Stopping:
             for do in self._then:
                 do()
 
+    def last_call(self) -> None:
+        """From now on the time counts that is given to what is under way."""
+        self._at = time.monotonic()
+
     def left(self, seconds: float) -> float:
         """How much is left of so many seconds since it began."""
         return max(0.0, seconds - (time.monotonic() - self._at)) if self.begun else seconds
