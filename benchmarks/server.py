@@ -1,9 +1,9 @@
 """What the HTTP service adds: a page of ten thousand skills, a file, a search, each against the least that could answer it.
 
-`python benchmarks/server.py [--skills 10000] [--rounds 2000]`. One process is `skillyard serve` as everybody starts it, with its
-log; another one answers constants by FastAPI and the same files by Starlette, with nothing before them. This one asks over one
-connection to each, and the ways take turns in one run; read the ratios. A search is compared with the same questions to the
-index alone.
+`python benchmarks/server.py [--skills 10000] [--rounds 2000]`. One process is `skillyard serve` as everybody starts it, with
+its log; another one answers constants by FastAPI and the same files by Starlette, with nothing before them. This one asks over
+one connection to each, and the ways take turns in one run; read the ratios. A search is compared with the same questions to
+the index alone.
 """
 
 from __future__ import annotations
