@@ -9,7 +9,7 @@ from __future__ import annotations
 from skillyard.database.address import database_url, separate_url, shown_url
 from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
-from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
+from skillyard.database.copying import CopiedTable, compare_records, copy_records, count_records, has_records, replace_records
 from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.registry_tables import (
@@ -42,6 +42,7 @@ __all__ = [
     "compare_records",
     "conversations",
     "copy_records",
+    "count_records",
     "database_url",
     "handovers",
     "has_records",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skillyard.registry.model import InstalledSkill, InstallLog, SkillVersion
@@ -58,7 +59,7 @@ def content_of(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def skill_of(row: RowMapping) -> InstalledSkill:
+def skill_of(row: Mapping[str, Any]) -> InstalledSkill:
     """A row of `skill_definitions`."""
     return InstalledSkill(
         skill_id=row["skill_id"],
