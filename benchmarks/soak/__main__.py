@@ -7,11 +7,13 @@ import asyncio
 import json
 import random
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 from benchmarks.soak.leaving import adopt_orphans
 from benchmarks.soak.plan import Plan
+from benchmarks.soak.report import Report
 from benchmarks.soak.soaking import soak
 
 
@@ -33,7 +35,7 @@ def main() -> int:
     folder = Path(options.keep) if options.keep else Path(tempfile.mkdtemp(prefix="skillyard-soak-", dir="/tmp"))
     folder.mkdir(mode=0o755, exist_ok=not options.keep)
     try:
-        report = asyncio.run(soak(plan, folder, lambda text: print(text, flush=True)))
+        report = asyncio.run(_stoppable(plan, folder))
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -41,6 +43,13 @@ def main() -> int:
         Path(options.report).write_text(json.dumps(report.to_dict(), indent=1) + "\n")
     print(report.text())
     return 0 if report.good else 1
+
+
+async def _stoppable(plan: Plan, folder: Path) -> Report:
+    """The soak, which takes everything along when it is told to stop."""
+    soaking = asyncio.ensure_future(soak(plan, folder, lambda text: print(text, flush=True)))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, soaking.cancel)
+    return await soaking
 
 
 if __name__ == "__main__":

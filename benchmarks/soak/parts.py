@@ -87,6 +87,7 @@ class Program(Part):
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(self._environment),
                 cwd=self._environment["HOME"], start_new_session=True,
             )  # fmt: skip
+            log.write(f"--- {self.name} is process {self._process.pid}\n".encode())
         self.numbers.append(self._process.pid)
 
     async def ready(self) -> None:

@@ -30,11 +30,12 @@ async def soak(plan: Plan, folder: Path, say: Say) -> Report:
         try:
             await _break(site, told, chaos)
             took = time.monotonic() - begun
-            say("healing; waiting until all has ended")
-            await site.heal()
+            say(f"{len(told.runs)} runs accepted; waiting until all has ended")
             recovered = await settled(site)
-            await _last_round(site, told)
+            say(f"that took {recovered:.1f} s; a last round")
+            slow = await _last_round(site, told)
             found = await asyncio.to_thread(count, site, told)
+            found.left += slow
             say("stopping everything")
             found.left += await stop_all(site)
             found.left += await leavings(site)
@@ -61,10 +62,12 @@ async def _break(site: Site, told: Acknowledged, chaos: Chaos) -> None:
     await asyncio.gather(*asking)
 
 
-async def _last_round(site: Site, told: Acknowledged) -> None:
+async def _last_round(site: Site, told: Acknowledged) -> list[str]:
     """Start a server and a worker anew, and let each kind of run work once more: what was killed is cleared up by that."""
+    slow = []
     for part in (site.servers()[0], site.workers()[0]):
-        await part.stop()
+        if not await part.stop():
+            slow.append(f"{part.name} did not stop in half a minute")
         await part.start()
     await site.servers()[0].ready()
     stop = asyncio.Event()
@@ -74,6 +77,7 @@ async def _last_round(site: Site, told: Acknowledged) -> None:
     stop.set()
     await asyncio.gather(*asking)
     await settled(site)
+    return slow
 
 
 def _report(

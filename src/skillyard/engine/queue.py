@@ -38,6 +38,11 @@ _FORGET: Final = """
     WHERE job.task_name = :task AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
 
+_ENDED: Final = """
+    DELETE FROM handovers USING runs
+    WHERE runs.id = handovers.run_id AND runs.finished_at < now() - interval '20 seconds'
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -139,6 +144,11 @@ class RunQueue:
         with self._database.write() as connection:
             connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
 
+    def forget_ended(self) -> None:
+        """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
+        with self._database.write() as connection:
+            connection.execute(text(_ENDED))
+
     def place(self, run_id: str) -> Place:
         """Where the run is now.
 
@@ -158,8 +168,13 @@ class RunQueue:
     def _defer(self, connection: Connection, run_id: str, pool: str) -> None:
         """Put the job into the queue inside the transaction of `connection`."""
         from procrastinate import App, SyncPsycopgConnector
+        from procrastinate.exceptions import ConnectorException
 
         if self._sender is None:
             self._sender = App(connector=SyncPsycopgConnector())
         raw = connection.connection.driver_connection
-        self._sender.configure_task(_TASK, queue=pool, connection=raw).defer(run_id=run_id)
+        try:
+            self._sender.configure_task(_TASK, queue=pool, connection=raw).defer(run_id=run_id)
+        except ConnectorException as error:
+            words = " ".join(str(error.__cause__ or error).split())[:300]
+            raise DatabaseUnavailable(f"the queue of {pool} cannot be used: {words}", hint="make the database reachable") from error

@@ -17,6 +17,7 @@ from skillyard.engine.call import RunCall
 from skillyard.engine.journal import Journal
 from skillyard.engine.keeping import keeping_of
 from skillyard.engine.owner import Owner
+from skillyard.engine.owing import write_or_owe
 from skillyard.engine.queue import RunQueue, name_problem
 from skillyard.engine.record import FINAL
 from skillyard.engine.request import Request, read_request
@@ -136,6 +137,7 @@ class Worker:
             with suppress(DatabaseUnavailable):
                 if not await asyncio.to_thread(self._roster.beat, self.id):
                     await asyncio.to_thread(self._join)
+                await asyncio.to_thread(self._queue.forget_ended)
 
     async def _carry(self, run_id: str) -> None:
         """Bring one run to its end, if it still waits for one."""
@@ -147,7 +149,7 @@ class Worker:
         except SkillyardError as error:
             _log.info("run %s: %s", run_id, error.message)  # its record says so
         finally:
-            await in_thread(lambda: self._queue.let_go(run_id))
+            await write_or_owe(run_id, lambda: in_thread(lambda: self._queue.let_go(run_id)))
 
     async def _work(self, run_id: str, text: str) -> None:
         try:
