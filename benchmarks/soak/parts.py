@@ -52,11 +52,13 @@ class Part(ABC):
         self._signal(signal.SIGCONT)
 
     async def stop(self) -> bool:
-        """Ask it to stop; whether it did within half a minute."""
+        """Ask it to stop; whether it did within half a minute. Else its log says where every thread stood."""
         self._signal(signal.SIGTERM, self.processes()[:1])
         try:
             await asyncio.wait_for(self.ended(), 30)
         except TimeoutError:
+            self._signal(signal.SIGABRT, self.processes()[:1])
+            await asyncio.sleep(1)
             await self.kill()
             return False
         return True

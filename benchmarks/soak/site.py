@@ -104,7 +104,7 @@ class Site:
         kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "PYTHONPATH")}
         place = self.folder / "homes" / name
         place.mkdir(parents=True, exist_ok=True)
-        made = {"HOME": str(place), "SKILLYARD_HOME": str(home), "TMPDIR": str(self.scratch), "PYTHONUNBUFFERED": "1"}
+        made = {"HOME": str(place), "SKILLYARD_HOME": str(home), "TMPDIR": str(self.scratch), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         if name in self.wires:
             made["SKILLYARD_DATABASE_URL"] = self.database_by(self.wires[name].port)
         if "store" in self.wires:
