@@ -25,9 +25,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="the same faults as a soak before (default: a new one)")
     parser.add_argument("--clients", type=int, default=6, help="who ask at once (default: %(default)s)")
     parser.add_argument("--pace", type=float, default=1.2, help="seconds between two faults on average (default: %(default)s)")
-    parser.add_argument("--settle", type=float, default=120, help="seconds in which all must be well again (default: %(default)s)")
+    parser.add_argument(
+        "--settle", type=float, default=120, help="seconds in which all must be well again (default: %(default)s)"
+    )
     parser.add_argument("--report", metavar="FILE", help="write the report there, as JSON")
-    parser.add_argument("--keep", metavar="FOLDER", help="do it in this folder, which must not exist, and leave it with all logs")
+    parser.add_argument(
+        "--keep", metavar="FOLDER", help="do it in this folder, which must not exist, and leave it with all logs"
+    )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     plan = Plan(seed, options.seconds, options.runs, options.clients, pace=options.pace, settle=options.settle)

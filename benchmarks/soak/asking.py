@@ -15,7 +15,7 @@ import httpx2
 
 from benchmarks.soak.plan import Plan
 
-__all__ = ["Acknowledged", "ask", "archive"]
+__all__ = ["Acknowledged", "archive", "ask"]
 
 _PATIENCE_S = 60  # with one request, over all its repetitions
 _AGAIN = frozenset({429, 500, 502, 503, 504})

@@ -73,7 +73,14 @@ class Program(Part):
     """A part that is one program, with `whole` all its own processes and else the first one only."""
 
     def __init__(
-        self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str], port: int = 0, whole: bool = False
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str],
+        port: int = 0,
+        whole: bool = False,
     ) -> None:
         super().__init__(name)
         self.port = port

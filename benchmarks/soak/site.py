@@ -45,7 +45,10 @@ CREATE FUNCTION soak_note() RETURNS trigger LANGUAGE plpgsql AS
   'BEGIN INSERT INTO soak_changes (run_id, was, became) VALUES (NEW.id, OLD.state, NEW.state); RETURN NEW; END';
 CREATE TRIGGER soak AFTER UPDATE OF state ON runs FOR EACH ROW EXECUTE FUNCTION soak_note();
 """
-_SKILLS = {"pooled": f"type: distributed\nconfig:\n  serverId: {POOL}\n", "here": "type: direct\nresources:\n  entry: scripts/execute.py\n"}
+_SKILLS = {
+    "pooled": f"type: distributed\nconfig:\n  serverId: {POOL}\n",
+    "here": "type: direct\nresources:\n  entry: scripts/execute.py\n",
+}
 _SCRIPT = """
 import json, sys, time
 asked = json.load(sys.stdin)["input"]
@@ -104,12 +107,23 @@ class Site:
         kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "PYTHONPATH")}
         place = self.folder / "homes" / name
         place.mkdir(parents=True, exist_ok=True)
-        made = {"HOME": str(place), "SKILLYARD_HOME": str(home), "TMPDIR": str(self.scratch), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        made = {
+            "HOME": str(place),
+            "SKILLYARD_HOME": str(home),
+            "TMPDIR": str(self.scratch),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",
+        }
         if name in self.wires:
             made["SKILLYARD_DATABASE_URL"] = self.database_by(self.wires[name].port)
         if "store" in self.wires:
             made |= {"SKILLYARD_STORE": self.store, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.wires['store'].port}"}
-            made |= {"AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "soak", "AWS_SECRET_ACCESS_KEY": "soak", "AWS_REGION": "us-east-1"}
+            made |= {
+                "AWS_ALLOW_HTTP": "true",
+                "AWS_ACCESS_KEY_ID": "soak",
+                "AWS_SECRET_ACCESS_KEY": "soak",
+                "AWS_REGION": "us-east-1",
+            }
         return kept | made
 
     def database_by(self, port: int) -> str:

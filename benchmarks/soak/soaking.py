@@ -80,9 +80,7 @@ async def _last_round(site: Site, told: Acknowledged) -> list[str]:
     return slow
 
 
-def _report(
-    plan: Plan, took: float, recovered: float, told: Acknowledged, chaos: Chaos, found: Findings, site: Site
-) -> Report:
+def _report(plan: Plan, took: float, recovered: float, told: Acknowledged, chaos: Chaos, found: Findings, site: Site) -> Report:
     return Report(
         seed=plan.seed,
         seconds=round(took, 1),

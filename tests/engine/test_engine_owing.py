@@ -44,6 +44,11 @@ class Away:
         return call
 
 
+def _remembered(records: Records) -> int:
+    with records.database.read() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM memories")).scalar_one())
+
+
 async def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + 20
     while not await asyncio.to_thread(condition):
@@ -62,9 +67,7 @@ async def test_the_end_of_a_run_is_written_down_when_the_database_is_back(
     assert journal.get(run.run_id).state == "running"
     away.back = True
     await until(lambda: journal.get(run.run_id).state == "succeeded")
-    await until(lambda: journal.get(run.run_id).memory_writes)
-    with records.database.read() as connection:
-        assert connection.execute(text("SELECT count(*) FROM memories")).scalar() == 1
+    await until(lambda: _remembered(records) == 1)
 
 
 async def test_that_a_run_was_cancelled_is_written_down_when_the_database_is_back(
@@ -82,18 +85,14 @@ async def test_that_a_run_was_cancelled_is_written_down_when_the_database_is_bac
 
 
 @pytest.fixture
-def pooled(
-    address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any
-) -> Catalog:
+def pooled(address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any) -> Catalog:
     """A catalog with a skill of the pool `gpu`, on PostgreSQL."""
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql"))
     make_skill(skills_root, "pooled", front_matter=HEADER, files={"scripts/execute.py": "print('{\"output\": 1}')\n"})
     return Catalog.discover(roots=[skills_root], cache=False)
 
 
-async def test_a_worker_that_could_not_let_go_of_a_run_does_so_later(
-    pooled: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_worker_that_could_not_let_go_of_a_run_does_so_later(pooled: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     away = Away(monkeypatch, RunQueue, "let_go")
     worker, stop = pooled.worker("gpu"), asyncio.Event()
     serving = asyncio.create_task(worker.serve(stop, grace_s=5))

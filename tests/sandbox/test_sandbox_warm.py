@@ -250,7 +250,7 @@ async def test_a_changed_skill_gets_no_old_sandbox(bench: Bench) -> None:
         {"library": {"mine/__init__.py": b""}},
         {"verify": lambda copy: None},
     ],
-    ids=str,
+    ids=["memory", "environment", "arguments", "call", "library", "verify"],
 )
 async def test_a_job_of_another_kind_gets_a_sandbox_of_its_own(bench: Bench, other: dict[str, object]) -> None:
     await bench.write("answer(1)").warm()

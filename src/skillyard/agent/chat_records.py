@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, exists, func, insert, or_, select, update
 
 from skillyard.agent.conversation import OPEN, Attachment, ChatSettings, Conversation, Turn
 from skillyard.database import attachments, conversations, insert_or_update, turns
@@ -19,7 +19,7 @@ from skillyard.errors import ConversationBusy, RecordNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy import Connection, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Row, Table
 
     from skillyard.database import Database
 
@@ -75,18 +75,21 @@ class ChatRecords:
             raise RecordNotFound("the conversation was deleted", hint="begin another one")
         return _conversation(row)
 
-    def list(self, owner: str, *, limit: int = 50) -> tuple[Conversation, ...]:
-        """The person's conversations, the one used last first."""
+    def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
+        """The person's conversations, the one used last first; with `text` those in whose title or turns it stands."""
         query = select(conversations).where(conversations.c.owner == owner)
+        if text.strip():
+            query = query.where(_mentions(text.strip()))
         query = query.order_by(conversations.c.updated_at.desc(), conversations.c.id.desc()).limit(limit)
         with self._database().read() as connection:
             return tuple(_conversation(row) for row in connection.execute(query))
 
-    def change(self, conversation_id: str, **values: Any) -> None:
-        """Note other values of a conversation."""
+    def change(self, conversation_id: str, *, used: bool = True, **values: Any) -> None:
+        """Note other values of a conversation, and unless it was not `used` that it was used now."""
         changed = update(conversations).where(conversations.c.id == conversation_id)
+        now = {"updated_at": datetime.now(UTC)} if used else {}
         with self._database().write() as connection:
-            connection.execute(changed.values(values | {"updated_at": datetime.now(UTC)}))
+            connection.execute(changed.values(values | now))
 
     def delete(self, conversation_id: str) -> None:
         """Forget a conversation with all that belongs to it."""
@@ -179,6 +182,12 @@ class ChatRecords:
         with self._database().write() as connection:
             connection.execute(insert_or_update(connection, attachments, row | {"conversation_id": conversation_id}))
 
+    def drop_file(self, conversation_id: str, name: str) -> None:
+        """Forget a file."""
+        mine = (attachments.c.conversation_id == conversation_id) & (attachments.c.name == name)
+        with self._database().write() as connection:
+            connection.execute(delete(attachments).where(mine))
+
     def files(self, conversation_id: str) -> tuple[Attachment, ...]:
         """The files of a conversation, by name."""
         columns = [column for column in attachments.c if column.name != "conversation_id"]
@@ -197,6 +206,13 @@ class ChatRecords:
             error = {"error_code": "interrupted", "error_message": "the process that worked on it is gone"}
             ended = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
             connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
+
+
+def _mentions(text: str) -> ColumnElement[bool]:
+    """Whether a conversation's title, or a request or answer in it, holds the text; capitals do not matter."""
+    told = [column.icontains(text, autoescape=True) for column in (turns.c.request, turns.c.answer)]
+    said = exists().where(turns.c.conversation_id == conversations.c.id, turns.c.replaced.is_(False), or_(*told))
+    return or_(conversations.c.title.icontains(text, autoescape=True), said)
 
 
 def _names(table: Table) -> list[str]:

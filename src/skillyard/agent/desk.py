@@ -44,11 +44,14 @@ class Desk:
             self.tools.access.hold(skill_id, version)
         self.tools.work_in(self._session, folder)
         self.tools.restore_session(self._session, memory.get("session") or {})
+        self.tools.access.agree(self._session, [(skill, digest) for skill, digest in memory.get("approved") or ()])
 
     def memory(self) -> dict[str, Any]:
         """What has to be known again, as plain data."""
         state = self.tools.session_state(self._session)
-        return {"session": state, "versions": self._versions, "known": self._known, "announced": self._announced}
+        approved = [list(one) for one in self.tools.access.agreed(self._session)]
+        known = {"versions": self._versions, "known": self._known, "announced": self._announced}
+        return {"session": state, "approved": approved, **known}
 
     def refresh(self) -> tuple[str, ...]:
         """Look at the folders again; a sentence for the model about each used skill that is another or gone. Blocks."""

@@ -64,7 +64,7 @@ def condensed(events: Sequence[Event]) -> list[dict[str, Any]]:
             kept[-1] = kept[-1] | {"delta": kept[-1]["delta"] + shape["delta"]}
         elif event.kind == "usage" and kept and kept[-1]["event"] == "usage":
             kept[-1] = shape
-        elif event.kind not in ("begin", "end"):
+        elif event.kind not in ("begin", "log", "end"):
             kept.append(shape | ({"text": shape["text"][:_TEXT]} if isinstance(shape.get("text"), str) else {}))
     return kept
 

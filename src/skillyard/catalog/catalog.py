@@ -311,6 +311,9 @@ def _configuration(plan: _Plan) -> Configuration:
     configuration = load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
     url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
     store = plan.environ.get("SKILLYARD_STORE", "").strip()
+    kind = plan.environ.get("SKILLYARD_ENGINE", "").strip()
+    if kind:
+        configuration = configuration._replace(engine={**configuration.engine, "kind": kind})
     return configuration._replace(
         database_url=url or configuration.database_url, package_store=store or configuration.package_store
     )

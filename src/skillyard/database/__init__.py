@@ -12,6 +12,7 @@ from skillyard.database.connection import Database
 from skillyard.database.copying import CopiedTable, compare_records, copy_records, count_records, has_records, replace_records
 from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
 from skillyard.database.migrating import HEAD, DatabaseStatus
+from skillyard.database.queue_tables import attempts, handovers, schedules
 from skillyard.database.registry_tables import (
     agent_skills,
     agents,
@@ -23,7 +24,7 @@ from skillyard.database.registry_tables import (
     skill_definitions,
     skill_versions,
 )
-from skillyard.database.tables import METADATA, approvals, handovers, memories, memory_tags, runs, steps, worker_pools, workers
+from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps, worker_pools, workers
 
 __all__ = [
     "HEAD",
@@ -38,6 +39,7 @@ __all__ = [
     "api_sessions",
     "approvals",
     "attachments",
+    "attempts",
     "audit_events",
     "compare_records",
     "conversations",
@@ -54,6 +56,7 @@ __all__ = [
     "organisations",
     "replace_records",
     "runs",
+    "schedules",
     "separate_url",
     "shown_url",
     "skill_definitions",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, func, insert, select, tuple_
 
 from skillyard.database.dialects import continue_numbers, insert_if_new, see_one_moment
-from skillyard.database.tables import METADATA, handovers, worker_pools, workers
+from skillyard.database.queue_tables import handovers
+from skillyard.database.tables import METADATA, worker_pools, workers
 from skillyard.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from skillyard.database.columns import Instant, SafeText
 
-__all__ = ["METADATA", "approvals", "handovers", "memories", "memory_tags", "runs", "steps", "worker_pools", "workers"]
+__all__ = ["METADATA", "approvals", "memories", "memory_tags", "runs", "steps", "worker_pools", "workers"]
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -74,7 +74,11 @@ runs: Final = Table(
     Column("created_at", Instant, nullable=False),
     Column("started_at", Instant),
     Column("finished_at", Instant),
+    Column("priority", Integer, nullable=False, server_default="0"),
+    Column("attempt", Integer, nullable=False, server_default="1"),  # the number of this one: who carries it shows it
+    Column("schedule", SafeText),
     CheckConstraint(_STATES, name="state"),
+    Index(None, "schedule", "created_at"),
     Index(None, "created_at"),
     Index(None, "skill_id", "created_at"),
     Index(None, "skill_name", "created_at"),
@@ -157,13 +161,4 @@ worker_pools: Final = Table(
     Column("pool", SafeText, primary_key=True),
     Column("worker_id", SafeText, ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
     Index(None, "worker_id"),
-)
-
-handovers: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
-    "handovers",
-    METADATA,
-    Column("run_id", SafeText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("pool", SafeText, nullable=False),
-    Column("request", SafeText),  # what to run, with its parameters in full; null as soon as a worker has it
-    Index(None, "pool"),
 )

@@ -13,18 +13,25 @@ from skillyard.engine.local import LocalEngine
 from skillyard.engine.owner import Owner
 from skillyard.engine.pools import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
-from skillyard.engine.record import FINAL, RunRecord, RunState
+from skillyard.engine.record import FINAL, Attempt, RunRecord, RunState
 from skillyard.engine.records import Records
+from skillyard.engine.settings import DEFAULT_POOL, EngineSettings
 from skillyard.engine.tracing import flush_spans, hear_runs
+from skillyard.engine.turns import Slots
 
 if TYPE_CHECKING:
+    from skillyard.engine.crew import Crew
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
     from skillyard.engine.worker import Worker
 
 __all__ = [
+    "DEFAULT_POOL",
     "FINAL",
+    "Attempt",
     "Begun",
+    "Crew",
     "Engine",
+    "EngineSettings",
     "LocalEngine",
     "Owner",
     "PoolEngine",
@@ -34,13 +41,20 @@ __all__ = [
     "RunRecord",
     "RunState",
     "Runner",
+    "Slots",
     "Worker",
     "WorkerInfo",
     "flush_spans",
     "hear_runs",
 ]
 
-_LATER = {"PoolInfo": "roster", "Roster": "roster", "WorkerInfo": "roster", "Worker": "worker"}  # they need the database
+_LATER = {
+    "Crew": "crew",
+    "PoolInfo": "roster",
+    "Roster": "roster",
+    "WorkerInfo": "roster",
+    "Worker": "worker",
+}  # they need the database
 
 
 def __getattr__(name: str) -> object:

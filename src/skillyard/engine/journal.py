@@ -5,7 +5,8 @@ A run that has ended is never changed again: whoever comes second finds it final
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, select, update
 
 from skillyard.database import announce, handovers, runs, steps, workers
+from skillyard.engine.attempts import attempts_of, set_back, step_rows
 from skillyard.engine.owner import Owner
 from skillyard.engine.plain import plain, recordable, tail
-from skillyard.engine.record import RunRecord, RunState
+from skillyard.engine.record import QUEUE, RunRecord, RunState
 from skillyard.errors import DatabaseUnavailable, ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 from skillyard.times import utc_now
@@ -26,15 +28,14 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["ENDED", "Journal", "beginning", "write_beginning"]
+__all__ = ["ENDED", "INTERRUPTED", "Journal", "beginning", "explained_existence", "write_beginning"]
 
 ENDED: Final = "skillyard_run_ended"
 """The channel on which PostgreSQL tells the ids of runs that have ended."""
 
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
-_INTERRUPTED: Final = "the process that carried the run is gone"
-_LONGEST_MS: Final = 1e12  # a skill may claim any number
+INTERRUPTED: Final = RunError("INTERRUPTED", "the process that carried the run is gone")
 _SILENT: Final = timedelta(seconds=60)  # a worker says every few seconds that it lives
 _LIST: Final = ("stdout", "stderr", "output", "parameters", "limits", "contacts")
 
@@ -77,20 +78,40 @@ class Journal:
         with self._database.write() as connection:
             return connection.execute(changed.values(state="running", started_at=utc_now())).rowcount == 1
 
-    def finish(self, run: Run, *, keep_s: int = 0) -> bool:
-        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds."""
+    def finish(self, run: Run, *, keep_s: int = 0, attempt: int | None = None) -> bool:
+        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds.
+
+        With the number of its `attempt` also False when there has been another one since: the result came too late.
+        """
         now = utc_now()
         values = _ending(run) | {
             "state": "succeeded" if run.ok else "failed",
             "finished_at": now,
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
-        return self._end(run.run_id, values, run.steps)
+        done = self._owner is None or not run.memory_writes  # else a worker lets go itself, when they are saved
+        return self._end(run.run_id, values, run.steps, attempt, done=done)
 
-    def stop(self, run_id: str, state: RunState, error: RunError) -> bool:
-        """Note that a run ended without a result; False when it had ended already."""
+    def stop(self, run_id: str, state: RunState, error: RunError, *, attempt: int | None = None) -> bool:
+        """Note that a run ended without a result; False when it had ended already (see `finish`)."""
         values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": utc_now()}
-        return self._end(run_id, values, ())
+        return self._end(run_id, values, (), attempt, done=True)
+
+    def set_back(
+        self, run_id: str, attempt: int, error: RunError, *, finished: tuple[StepTrace, ...] = (), wait_s: float = 0
+    ) -> bool:
+        """Note that an attempt failed and another one follows; False when it is not the one that goes on.
+
+        Those of its steps that are `finished` stay in the record.
+        """
+        with self._database.write() as connection:
+            return set_back(connection, run_id, attempt, error, finished=finished, wait_s=wait_s)
+
+    def ended(self, run_ids: Sequence[str]) -> tuple[str, ...]:
+        """Those of the runs that have been cancelled."""
+        query = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.state == "cancelled")
+        with self._database.read() as connection:
+            return tuple(connection.execute(query).scalars())
 
     def note_memories(self, run_id: str, writes: Collection[Mapping[str, object]], warnings: Collection[str]) -> None:
         """Note what became of the memories a run suggested."""
@@ -101,16 +122,24 @@ class Journal:
     def recover(self) -> tuple[str, ...]:
         """End the runs whose process is gone, as `interrupted`; gives their ids.
 
+        One that waits for a worker goes on waiting, and one that may be tried again waits for another worker.
         What another host or container carries cannot be seen from here: it counts as gone after a day, and a worker there after
         a minute without a sign of life.
         """
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
-        found = select(runs.c.id, runs.c.owner, runs.c.created_at, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
+        known = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, handovers.c.attempts)
+        found = select(*known, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
         found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
+        found = found.outerjoin(handovers, handovers.c.run_id == runs.c.id)
         with self._database.read() as connection:
-            gone = [row.id for row in connection.execute(found) if _is_gone(row)]
-        error = RunError("INTERRUPTED", _INTERRUPTED)
-        return tuple(run_id for run_id in gone if self.stop(run_id, "interrupted", error))
+            gone = [row for row in connection.execute(found) if _is_gone(row)]
+        return tuple(row.id for row in gone if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
+
+    def _again(self, row: Row[Any]) -> bool:
+        """Whether the run waits for another worker, because it may be tried again."""
+        if row.state != "running" or row.attempts is None or row.attempt >= row.attempts:
+            return False
+        return self.set_back(row.id, row.attempt, INTERRUPTED)
 
     def get(self, run_id: str) -> RunRecord:
         """The run with that id, or the only one whose id begins or ends so (8 characters at least).
@@ -122,7 +151,9 @@ class Journal:
             row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
             if row is None and len(run_id) >= 8:
                 rows = connection.execute(select(runs).where(*_begins(run_id)).limit(2)).all()
-                rows = rows or connection.execute(select(runs).where(runs.c.id.endswith(run_id, autoescape=True)).limit(2)).all()
+                rows = (
+                    rows or connection.execute(select(runs).where(runs.c.id.endswith(run_id, autoescape=True)).limit(2)).all()
+                )
                 row = rows[0] if len(rows) == 1 else None
             if row is None:
                 raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
@@ -186,27 +217,45 @@ class Journal:
             return None if row is None else _with_steps(connection, row)
 
     def _write(self, row: Mapping[str, Any], *, known: bool) -> None:
-        try:
-            with self._database.write() as connection:
-                write_beginning(connection, row, known=known)
-        except DatabaseUnavailable as error:
-            if self.state(row["id"]) is None:
-                raise
-            raise RecordExists(f"there is a run {row['id']} already", hint="look at it, or use another id") from error
+        with explained_existence(self._database, row["id"]), self._database.write() as connection:
+            write_beginning(connection, row, known=known)
 
-    def _end(self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...]) -> bool:
+    def _end(
+        self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...], attempt: int | None, *, done: bool
+    ) -> bool:
         ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
+        if attempt is not None:
+            ending = ending.where(runs.c.attempt == attempt)
         if self._owner is not None:
             ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
             if connection.execute(ending).rowcount != 1:
                 return False
             if traced:
-                connection.execute(insert(steps), [_step_row(run_id, at, step) for at, step in enumerate(traced)])
-            if self._owner is None:  # a worker lets go itself, when it has done everything
+                if (attempt or 0) > 1:  # those of the attempt before
+                    connection.execute(delete(steps).where(steps.c.run_id == run_id))
+                connection.execute(insert(steps), step_rows(run_id, traced))
+            if done:
                 connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
             announce(connection, ENDED, run_id)
         return True
+
+
+@contextmanager
+def explained_existence(database: Database, run_id: str) -> Iterator[None]:
+    """Say in its own words that a run cannot be written down because there is one with its id.
+
+    Raises:
+        RecordExists: there is.
+    """
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        with database.read() as connection:
+            known = connection.execute(select(runs.c.id).where(runs.c.id == run_id)).first()
+        if known is None:
+            raise
+        raise RecordExists(f"there is a run {run_id} already", hint="look at it, or use another id") from error
 
 
 def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bool) -> None:
@@ -245,6 +294,8 @@ def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def _is_gone(row: Row[Any]) -> bool:
+    if row.owner == QUEUE:
+        return row.attempts is None
     process = Owner.read(row.owner)
     alive = process.alive() if process else None
     if alive is not None:
@@ -268,6 +319,8 @@ def beginning(record: RunRecord) -> dict[str, Any]:
         "cached_from": record.cached_from,
         "owner": str(Owner.current()),
         "created_at": record.created_at,
+        "priority": record.priority,
+        "schedule": record.schedule,
     }
 
 
@@ -293,21 +346,10 @@ def _ending(run: Run) -> dict[str, Any]:
     }
 
 
-def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
-    shape = {name: recordable(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
-    return {
-        "run_id": run_id,
-        "position": position,
-        "step_id": step.step_id,
-        "step_name": step.step_name,
-        "duration": float(min(step.duration, _LONGEST_MS)),
-        **shape,
-    }
-
-
 def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
     found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
-    return replace(_record(row), steps=tuple(_step(step) for step in found))
+    record = replace(_record(row), steps=tuple(_step(step) for step in found))
+    return replace(record, attempts=attempts_of(connection, row.id)) if row.attempt > 1 else record
 
 
 def _step(row: Row[Any]) -> StepTrace:

@@ -41,6 +41,7 @@ function readRequest() {
   const request = JSON.parse(fs.readFileSync(0, 'utf8') || '{}');
   Object.assign(run.context, request.context ?? {});
   run.protocol = request.protocol ?? 'vcp';
+  run.finishedSteps = request.finishedSteps ?? [];
   return request;
 }
 

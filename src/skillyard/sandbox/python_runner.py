@@ -123,6 +123,7 @@ def _call(execute: Any) -> None:
     values = (request.get("input", {}), request.get("context", {}), request.get("config", {}))
     SKILL_CONTEXT.update(values[1])
     SKILL_SETTINGS["protocol"] = request.get("protocol", "vcp")
+    SKILL_SETTINGS["finishedSteps"] = request.get("finishedSteps", [])
     positional, named = _wanted(execute, values)
     value = execute(*positional, **named)
     if hasattr(value, "__await__"):

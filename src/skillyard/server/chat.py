@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -16,12 +17,15 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import FileTooLarge, PermissionDenied
 from skillyard.server.callers import Asking, Caller, needs
+from skillyard.server.chat_events import ChatEvent
 from skillyard.server.chat_shapes import (
-    ChatEvent,
+    ChatCommand,
     ChatFile,
+    ConversationChange,
     ConversationDetail,
     ConversationShape,
     Decision,
+    ModelChoices,
     NewConversation,
     NewMessage,
     SkillUseShape,
@@ -58,10 +62,13 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 
 @routes.get("/conversations", responses=READING)
 async def list_conversations(
-    service: Served, caller: Asking, limit: Annotated[int, Query(ge=1, le=200)] = 50
+    service: Served,
+    caller: Asking,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    text: Annotated[str, Query(max_length=200, description="what the title, or what was said, holds")] = "",
 ) -> Answer[list[ConversationShape]]:
     """Your conversations, the one used last first."""
-    found = await (await _chat(service)).list(service.owner(caller), limit=limit)
+    found = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
     return Answer(data=[conversation_shape(conversation) for conversation in found])
 
 
@@ -78,12 +85,23 @@ async def begin(service: Served, caller: Asking, body: NewConversation) -> Answe
 
 
 @routes.get("/conversations/{conversation}", responses=READING)
-async def get_conversation(service: Served, caller: Asking, conversation: str) -> Answer[ConversationDetail]:
-    """A conversation with its turns, those that were replaced left out, and its files."""
+async def get_conversation(
+    service: Served, caller: Asking, conversation: str, last: Annotated[int, Query(ge=1, le=1000)] = 200
+) -> Answer[ConversationDetail]:
+    """A conversation with its `last` turns, those that were replaced left out, and its files."""
     chat, found = await _mine(service, caller, conversation)
-    turns = [turn_shape(turn) for turn in await chat.turns(found)]
+    turns = await chat.turns(found)
+    shown = [turn_shape(turn) for turn in turns[-last:]]
     files = [file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)]
-    return Answer(data=ConversationDetail(**conversation_shape(found).model_dump(), turns=turns, files=files))
+    told = conversation_shape(found).model_dump()
+    return Answer(data=ConversationDetail(**told, turns=shown, earlier=len(turns) - len(shown), files=files))
+
+
+@routes.patch("/conversations/{conversation}", responses=WRITING)
+async def change(service: Served, caller: Asking, conversation: str, body: ConversationChange) -> Answer[ConversationShape]:
+    """Give a conversation another title, or its next turns another model."""
+    chat, found = await _mine(service, caller, conversation)
+    return Answer(data=conversation_shape(await chat.change(found, title=body.title, model=body.model)))
 
 
 @routes.delete("/conversations/{conversation}", status_code=204, responses=WRITING)
@@ -98,7 +116,7 @@ async def say(service: Served, caller: Asking, conversation: str, body: NewMessa
     """Say something; the turn goes on by itself, its events tell how. `/name …` starts a skill."""
     chat, found = await _mine(service, caller, conversation)
     replacing = (await chat.turn(found, body.replaces)).number if body.replaces else None
-    return Answer(data=turn_shape(await chat.send(found, body.text, replacing=replacing)))
+    return Answer(data=turn_shape(await chat.send(found, body.text, replacing=replacing, files=body.files)))
 
 
 @routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITING)
@@ -111,7 +129,8 @@ async def retry(service: Served, caller: Asking, conversation: str) -> Answer[Tu
 @routes.get(
     "/conversations/{conversation}/turns/{turn}/events",
     response_class=EventStream,
-    responses=READING | streaming(ChatEvent, "ChatEvent", "begin, text, call, ask, result, file, notice, usage, error, end"),
+    responses=READING
+    | streaming(ChatEvent, "ChatEvent", "begin, text, call, ask, log, result, file, notice, usage, error, end"),
 )
 async def follow(
     service: Served,
@@ -182,6 +201,37 @@ async def get_file(service: Served, caller: Asking, conversation: str, path: str
     sent = bytes_answer(request, data, "text/plain; charset=utf-8" if plain else "application/octet-stream")
     sent.headers["X-Content-Type-Options"] = "nosniff"
     return sent
+
+
+@routes.delete("/conversations/{conversation}/files/{path:path}", status_code=204, responses=WRITING)
+async def delete_file(service: Served, caller: Asking, conversation: str, path: str) -> None:
+    """Delete a file of the conversation."""
+    chat, found = await _mine(service, caller, conversation)
+    await run_in_threadpool(chat.folder(found).drop, path)
+
+
+@routes.get("/models", responses=READING)
+async def list_models(service: Served) -> Answer[ModelChoices]:
+    """The models that can be chosen: those of services that a key is set for, and what is missing for others."""
+    await _chat(service)
+    from skillyard.agent import choices
+
+    return Answer(data=ModelChoices.model_validate(asdict(await run_in_threadpool(choices))))
+
+
+@routes.get("/commands", responses=READING)
+async def list_commands(
+    service: Served,
+    caller: Asking,
+    text: Annotated[str, Query(max_length=200, description="what the name holds")] = "",
+    conversation: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=50)] = 20,
+) -> Answer[list[ChatCommand]]:
+    """The skills that a person may start with `/name`, here or in a conversation, those that begin with the text first."""
+    chat = await _chat(service)
+    found = await chat.get(conversation, service.owner(caller)) if conversation else None
+    commands = await run_in_threadpool(lambda: chat.commands(found, text, limit=limit))
+    return Answer(data=[ChatCommand.model_validate(asdict(command)) for command in commands])
 
 
 @routes.get("/trail", responses=READING)

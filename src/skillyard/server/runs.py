@@ -58,6 +58,7 @@ class RunOrder(BaseModel):
     digest: str | None = Field(default=None, max_length=100)
     fresh: bool = False
     wait: bool = True
+    priority: int = Field(default=0, ge=-100, le=100, description="of the runs that wait a higher one goes first")
 
 
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
@@ -103,7 +104,7 @@ async def _begun(service: Service, caller: Caller, body: RunOrder, run_id: str) 
     begun: Begun = await service.runs.begin(
         engine.begin(
             skill, body.parameters, context={"userId": service.owner(caller)}, digest=digest, fresh=body.fresh, run_id=run_id,
-            consent=consent,
+            consent=consent, priority=body.priority,
         )
     )  # fmt: skip
     if body.wait:
@@ -131,7 +132,7 @@ def _consent(
 def _keyed(caller: Caller, key: str, body: RunOrder) -> str:
     """The id of the run that this key and request mean: 16 digits of the key, 10 of the request."""
     whose = _digest([caller.organisation, caller.name, key])
-    return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'wait'}))[:10]}"
+    return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'priority', 'wait'}))[:10]}"
 
 
 def _digest(value: object) -> str:

@@ -61,6 +61,7 @@ class Service:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
         await self.chats.close()
         await self.installs.close()
+        await self.catalog.stop_waiting()
         await self.runs.close(grace_s)
 
     def __post_init__(self) -> None:

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _copy(arguments: argparse.Namespace) -> int:
     """Bring records, packages or both to another place; `lacking` is what was not there."""
-    from skillyard.access import CopiedRecords, move_records
+    from skillyard.access import move_records
     from skillyard.database import database_url
 
     screen: Screen = arguments.screen
@@ -78,7 +78,9 @@ def _copy_packages(arguments: argparse.Namespace) -> CopiedPackages:
 
     source = configured_store(arguments)
     if source is None:
-        raise UsageProblem("no store of packages is configured", hint="`skillyard db backfill` fills a new one from what is installed")
+        raise UsageProblem(
+            "no store of packages is configured", hint="`skillyard db backfill` fills a new one from what is installed"
+        )
     if source == arguments.to_store:
         raise UsageProblem(f"{source} is the store that is copied", hint="name another one with --to-store")
     return copy_packages(open_store(source), open_store(arguments.to_store), check=arguments.check)

@@ -45,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
     )
     parser.add_argument(
+        "--priority",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the runs that wait a higher one goes first, from -100 to 100 (default: %(default)s)",
+    )
+    parser.add_argument(
         "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
     )
 
@@ -71,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             digest=digest,
             fresh=arguments.no_cache_result,
             install=arguments.install,
+            priority=arguments.priority,
         )
     )
     flush_spans()

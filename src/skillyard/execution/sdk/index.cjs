@@ -4,6 +4,8 @@
 // returns, which may be a plain value or an outcome of its own.
 'use strict';
 
+const { isDeepStrictEqual } = require('node:util');
+
 const OWNERS = { user: 'userId', household: 'householdId', task: 'taskId', group: 'groupId' };
 const LISTS = {
   memoryWrites: ['memoryWrites', 'memory_writes'],
@@ -39,9 +41,15 @@ function remember(content, options = {}) {
 
 /**
  * Trace one step: `await step('validate', async (current) => { current.output = ... }, { input })`. What the function returns is the
- * answer, and the step's output unless `current.output` was set. A function that is not async is answered at once.
+ * answer, and the step's output unless `current.output` was set. A function that is not async is answered at once. What an attempt
+ * before has finished with the same input is not done again, where the skill declares the step idempotent.
  */
 function step(name, work, { input = null, id } = {}) {
+  const known = doneBefore(name, input);
+  if (known) {
+    run.steps.push(known);
+    return work.constructor.name === 'AsyncFunction' ? Promise.resolve(known.output) : known.output;
+  }
   const record = { stepId: id ?? `step-${run.steps.length + 1}`, stepName: name, input, output: null, duration: 0 };
   record.timestamp = Date.now();
   run.steps.push(record);
@@ -65,6 +73,20 @@ function step(name, work, { input = null, id } = {}) {
     return broken(error);
   }
   return typeof value?.then === 'function' ? value.then(end, broken) : end(value);
+}
+
+function doneBefore(name, input) {
+  const waiting = run.finishedSteps ?? [];
+  const at = waiting.findIndex((known) => known.stepName === name && isDeepStrictEqual(known.input ?? null, plain(input)));
+  return at < 0 ? undefined : waiting.splice(at, 1)[0];
+}
+
+function plain(value) {
+  try {
+    return JSON.parse(JSON.stringify(value ?? null));
+  } catch {
+    return value;
+  }
 }
 
 function isOutcome(value) {

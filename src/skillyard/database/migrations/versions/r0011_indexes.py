@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "r0011"
-down_revision = "r0006"
+down_revision = "r0007"
 branch_labels = None
 depends_on = None
 
