@@ -70,20 +70,24 @@ class Relay:
         ends = {writer, there}
         self._writers |= ends
         try:
-            await asyncio.gather(self._carry(reader, there), self._carry(there_reader, writer))
+            await asyncio.gather(self._carry(reader, there, writer), self._carry(there_reader, writer, there))
         finally:
             self._writers -= ends
             for end in ends:
                 end.close()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, back: asyncio.StreamWriter) -> None:
+        """Hand on what comes until its end; where one side breaks, the other one is told at once."""
+        try:
             while data := await reader.read(_CHUNK):
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()
             await self._flowing.wait()
             writer.write_eof()
+        except OSError:
+            _reset(writer)
+            _reset(back)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -43,6 +43,7 @@ _LOOK_S: Final = 5.0  # how often a worker looks whether a run was cancelled, sh
 _AGAIN_S: Final = 2.0  # before the database is tried again
 _POLL_S: Final = 2.0  # how often a worker looks for runs, should nobody tell
 _SILENT_S: Final = 60.0  # who says nothing for so long is taken for dead
+_LEAVE_S: Final = 5.0  # to say goodbye to the queue
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")
 _log = logging.getLogger(__name__)
 
@@ -124,9 +125,9 @@ class Worker:
         finally:
             stopping.cancel()
             receiving.cancel()
-            await asyncio.wait([stopping, receiving])
+            await asyncio.wait([stopping, receiving], timeout=grace_s + _LEAVE_S)  # a database that is away must not hold it
         if not stop.is_set():
-            problem = None if receiving.cancelled() else receiving.exception()
+            problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
             _log.warning("the queue is not there, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _AGAIN_S)
