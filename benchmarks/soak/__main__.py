@@ -1,4 +1,4 @@
-"""`python -m benchmarks.soak --seconds 60 --seed 7 --report soak.json`: ends with 1 when something was lost, doubled or left."""
+"""`python -m benchmarks.soak --seconds 60 --seed 7`: ends with 1 when something was lost, doubled or left over."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Acknowledged:
 
 
 async def ask(address: str, plan: Plan, number: int, told: Acknowledged, stop: asyncio.Event) -> None:
-    """One client: nineteen runs and one install of twenty requests, until it is told to stop; each is repeated until answered."""
+    """One client: nineteen runs and one install of twenty requests, each repeated until it is answered, until told to stop."""
     chance = random.Random(f"{plan.seed}-{number}")
     timeout = httpx2.Timeout(10, connect=5)
     async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=timeout) as client:

@@ -18,12 +18,13 @@ _ENDS = "SELECT run_id, count(*) FROM soak_changes WHERE became = ANY(%s) GROUP 
 _CHANGED_AFTER = "SELECT run_id, was, became FROM soak_changes WHERE was = ANY(%s)"
 _BEGUN = "SELECT run_id, count(*) FROM soak_changes WHERE became = 'running' GROUP BY run_id HAVING count(*) > 1"
 _KEYS = "SELECT left(id, 20), count(*) FROM runs GROUP BY 1 HAVING count(*) > 1"
+_NOBODYS = "worker_id IS NULL OR worker_id NOT IN (SELECT id FROM procrastinate_workers)"  # a worker takes its own along
 _MEMORIES = "SELECT run_id, count(*) FROM memories WHERE run_id IS NOT NULL GROUP BY run_id HAVING count(*) > 1"
 
 
 @dataclass(slots=True)
 class Findings:
-    """`lost`: accepted and not ended, or acknowledged and not there; `doubled`: ended, begun or remembered twice; `left`: over."""
+    """`lost`: accepted and not ended, or acknowledged and not there; `doubled`: ended or begun twice; `left`: left over."""
 
     states: dict[str, int] = field(default_factory=dict)
     remembered: int = 0
@@ -49,7 +50,7 @@ def count(site: Site, told: Acknowledged) -> Findings:
         rows = dict(connection.execute("SELECT id, state FROM runs").fetchall())
         found.states = {state: list(rows.values()).count(state) for state in sorted(set(rows.values()))}
         found.remembered = connection.execute("SELECT count(*) FROM memories").fetchone()[0]
-        found.lost += [f"run {run} was accepted and is not in the records" for run in told.runs.values() if run not in rows]
+        found.lost += [f"run {run} was accepted and is not there" for run in told.runs.values() if run not in rows]
         found.lost += [f"run {run} is still {state}" for run, state in rows.items() if state not in FINAL]
         _count_doubles(connection, found)
         _count_left(connection, found)
@@ -68,7 +69,7 @@ def _count_doubles(connection: Any, found: Findings) -> None:
 
 
 def _count_left(connection: Any, found: Findings) -> None:
-    for table in ("handovers", "procrastinate_jobs"):
+    for table in ("handovers", f"procrastinate_jobs WHERE {_NOBODYS}"):
         number = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
         found.left += [f"{number} rows in {table}"] if number else []
     versions = connection.execute("SELECT count(*) FROM skill_versions WHERE status = 'installing'").fetchone()[0]
@@ -92,7 +93,8 @@ def _count_installs(site: Site, told: Acknowledged, found: Findings) -> None:
                     found.lost.append(f"{server.name} does not give {name} as it was installed: {answer.status_code}")
     with _connected(site) as connection:
         versions = connection.execute(
-            "SELECT skill_id, version, digest, package_digest FROM skill_versions WHERE status = 'active' AND removed_at IS NULL"
+            "SELECT skill_id, version, digest, package_digest FROM skill_versions"
+            " WHERE status = 'active' AND removed_at IS NULL"
         ).fetchall()
     stored = _stored(site)
     for skill, version, digest, package in versions:

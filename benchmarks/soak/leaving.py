@@ -28,7 +28,7 @@ async def stop_all(site: Site) -> list[str]:
 
 
 async def leavings(site: Site) -> list[str]:
-    """Processes, temporary files, control groups, locks, connections and unfinished work that are left; everything has stopped."""
+    """Processes, temporary files, control groups, locks, connections and unfinished work; everything has stopped."""
     found = [f"process {process}: {command}" for process, command in _orphans(site)]
     found += [f"temporary file {path.name}" for path in sorted(site.scratch.iterdir())]
     found += [f"unfinished work {path.relative_to(site.folder)}" for path in _unfinished(site)]

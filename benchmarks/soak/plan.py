@@ -11,7 +11,7 @@ __all__ = ["Plan"]
 class Plan:
     """`seconds` of faults, or until `runs` were accepted; `seed` chooses every fault and every request.
 
-    `pace` is how many seconds lie between two faults on average, `settle` how many there are at the end for everything to recover.
+    `pace` is how many seconds lie between two faults on average, `settle` how many there are to recover at the end.
     """
 
     seed: int

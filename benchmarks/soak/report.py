@@ -46,7 +46,8 @@ class Report:
             f" {self.recovered_s:.1f} s",
             f"{self.accepted} runs accepted: {_counted(self.states)}; {self.remembered} remembered",
             f"{self.installed} skills installed; {self.unanswered} requests never answered",
-            f"{len(self.lost)} lost, {len(self.doubled)} doubled, {len(self.left)} left over, {len(self.strange)} strange answers",
+            f"{len(self.lost)} lost, {len(self.doubled)} doubled, {len(self.left)} left over,"
+            f" {len(self.strange)} strange answers",
             *_listed("faults", self.faults),
             *_listed("answers", self.answers),
         ]

@@ -1,4 +1,4 @@
-"""The site: PostgreSQL, an S3 server, three servers behind nginx, four workers, and a wire between each of them and what it needs."""
+"""The site: PostgreSQL, an S3 server, servers behind nginx, workers, and a wire between each of them and what it needs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ http {{
 }}
 """
 _COUNT = """
-CREATE TABLE soak_changes (number bigserial PRIMARY KEY, run_id text, was text, became text, at timestamptz DEFAULT clock_timestamp());
+CREATE TABLE soak_changes (number bigserial, run_id text, was text, became text, at timestamptz DEFAULT clock_timestamp());
 CREATE FUNCTION soak_note() RETURNS trigger LANGUAGE plpgsql AS
   'BEGIN INSERT INTO soak_changes (run_id, was, became) VALUES (NEW.id, OLD.state, NEW.state); RETURN NEW; END';
 CREATE TRIGGER soak AFTER UPDATE OF state ON runs FOR EACH ROW EXECUTE FUNCTION soak_note();
@@ -55,7 +55,8 @@ asked = json.load(sys.stdin)["input"]
 time.sleep(asked.get("seconds", 0))
 if asked.get("fails"):
     sys.exit(3)
-write = {"ownerType": "user", "ownerId": "default/local user", "type": "fact", "importance": 3, "content": f"run {asked['number']} was here"}
+write = {"ownerType": "user", "ownerId": "default/local user", "type": "fact", "importance": 3}
+write["content"] = f"run {asked['number']} was here"
 print(json.dumps({"output": {"number": asked["number"]}, "memoryWrites": [write]}))
 """
 

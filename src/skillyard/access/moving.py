@@ -1,4 +1,4 @@
-"""All records of a server into another database: its own, and those of every organisation, proven, and taken up again after a break."""
+"""All records of a server into another database, those of every organisation too: proven, and again after a break."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ class CopiedRecords:
 def move_records(
     data: str, configured: str | None, to: str, *, check: bool = False, progress: Progress | None = None
 ) -> tuple[CopiedRecords, ...]:
-    """Bring the records of the server in the home `data` and of all its organisations from the database `configured` into `to`.
+    """Bring the records of the server in the home `data`, and of all its organisations, from `configured` into `to`.
 
-    Nothing else may write to the two meanwhile. With `check` nothing is copied: `new` counts the rows that `to` lacks. What is in
-    `to` already is compared and not copied again, so whoever was interrupted does it once more.
+    Nothing else may write to the two meanwhile. With `check` nothing is copied: `new` counts the rows that `to` lacks.
+    What is in `to` already is compared and not copied again, so whoever was interrupted does it once more.
 
     Raises:
-        InvalidInput: `to` is the database that is copied, or holds another row under a key of it; what was copied before stays.
+        InvalidInput: `to` is the database that is copied, or holds another row under one of its keys; what was copied stays.
         DatabaseUnavailable: one of the databases cannot be used.
     """
     from skillyard.database import Database
 
     main = Database.open(data, configured)
     try:
-        done = []
-        for organisation in Organisations(lambda: main).all():
-            done.append(_moved(organisation, data, configured, to, check=check, progress=progress))
-        return tuple(done)
+        return tuple(
+            _moved(organisation, data, configured, to, check=check, progress=progress)
+            for organisation in Organisations(lambda: main).all()
+        )
     finally:
         main.close()
 

@@ -1,7 +1,7 @@
-"""What could not be written down when it happened, because the database was away: tried again for as long as this process lives.
+"""What could not be written down because the database was away: tried again for as long as this process lives.
 
-A run that has ended in a process that lives must not stay `running` in the records for ever: nobody else may end it. Whoever ends
-before the database is back leaves the run to `Journal.recover`.
+A run that has ended in a process that lives must not stay `running` in the records for ever: nobody else may end it. Whoever
+ends before the database is back leaves the run to `Journal.recover`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ _ADDRESS: Final = (
 
 _FORGET: Final = """
     DELETE FROM procrastinate_jobs AS job
-    WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL)
+    WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL OR EXISTS (
+        SELECT 1 FROM procrastinate_workers AS holder
+        WHERE holder.id = job.worker_id AND holder.last_heartbeat < now() - interval '60 seconds'))
     AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
 _ASLEEP: Final = """
@@ -184,6 +186,7 @@ class RunQueue:
         """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
         with self._database.write() as connection:
             connection.execute(text(_ENDED))
+            connection.execute(text(_FORGET), {"task": _TASK})
 
     def place(self, run_id: str) -> Place:
         """Where the run is now.

@@ -54,7 +54,7 @@ def near_ids(database: Database, name: str) -> list[str]:
 def page_of_skills(
     database: Database, *, text: str = "", active: bool | None = None, limit: int = 20, offset: int = 0
 ) -> tuple[tuple[InstalledSkill, ...], int]:
-    """So many skills by id, without the text of their SKILL.md, and how many there are; `text` is in id, name or description."""
+    """So many skills by id, without their SKILL.md, and how many there are; `text` is in id, name or description."""
     wanted = _wanted(text, active)
     columns = [column for column in _TABLE.c if column.name != "skill_md_content"]
     page = select(*columns).where(*wanted).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)

@@ -59,7 +59,7 @@ def content_of(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def skill_of(row: Mapping[str, Any]) -> InstalledSkill:
+def skill_of(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
     """A row of `skill_definitions`."""
     return InstalledSkill(
         skill_id=row["skill_id"],

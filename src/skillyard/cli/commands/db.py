@@ -13,7 +13,7 @@ from skillyard.cli.screen import counted
 if TYPE_CHECKING:
     from skillyard.access import CopiedRecords
     from skillyard.cli.screen import Screen
-    from skillyard.database import DatabaseStatus
+    from skillyard.database import Database, DatabaseStatus
     from skillyard.packages import CopiedPackages
 
 __all__ = ["add_arguments", "run"]

@@ -1,4 +1,4 @@
-"""Indexes for what is asked of many records: a skill by its name, the active ones by id, runs by name, by state and by how they ended."""
+"""Indexes for what is asked of many records: skills by name, active ones by id, runs by name, state and status."""
 
 from __future__ import annotations
 
