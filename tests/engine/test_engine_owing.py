@@ -88,7 +88,7 @@ async def test_that_a_run_was_cancelled_is_written_down_when_the_database_is_bac
 def pooled(address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any) -> Catalog:
     """A catalog with a skill of the pool `gpu`, on PostgreSQL."""
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql"))
-    make_skill(skills_root, "pooled", front_matter=HEADER, files={"scripts/execute.py": "print('{\"output\": 1}')\n"})
+    make_skill(skills_root, "pooled", front_matter=HEADER, files={"scripts/execute.py": REMEMBERS})
     return Catalog.discover(roots=[skills_root], cache=False)
 
 
@@ -97,7 +97,7 @@ async def test_a_worker_that_could_not_let_go_of_a_run_does_so_later(pooled: Cat
     worker, stop = pooled.worker("gpu"), asyncio.Event()
     serving = asyncio.create_task(worker.serve(stop, grace_s=5))
     await until(lambda: Roster(pooled.records().database).workers())
-    asked = asyncio.create_task(pooled.run("pooled"))
+    asked = asyncio.create_task(pooled.run("pooled", context={"userId": "ada"}))
     await until(lambda: away.refused)
     away.back = True
     assert (await asyncio.wait_for(asked, 20)).output == 1
