@@ -66,6 +66,7 @@ runs: Final = Table(
     Column("stdout", SafeText),
     Column("stderr", SafeText),
     Column("duration_ms", Integer),
+    Column("printed", JSON(none_as_null=True)),  # how far it was told while it went on, where the record is not all of that
     Column("cache_key", SafeText),
     Column("cache_hit", Boolean, nullable=False),
     Column("cached_from", SafeText),
@@ -81,7 +82,9 @@ runs: Final = Table(
     Index(None, "schedule", "created_at"),
     Index(None, "created_at"),
     Index(None, "skill_id", "created_at"),
-    Index(None, "state"),
+    Index(None, "skill_name", "created_at"),
+    Index(None, "status", "created_at"),
+    Index(None, "state", "created_at"),
     Index(None, "cache_key", "expires_at"),
 )
 

@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
-from skillyard.database import announce, handovers, runs, steps, workers
+from skillyard.database import (
+    ENDED,
+    Happening,
+    announce,
+    forget_happenings,
+    forget_old_happenings,
+    handovers,
+    happenings_of,
+    runs,
+    steps,
+    workers,
+)
 from skillyard.engine.attempts import attempts_of, set_back, step_rows
+from skillyard.engine.live import as_recorded, steps_told, told_in
 from skillyard.engine.owner import Owner
 from skillyard.engine.plain import plain, recordable, tail
 from skillyard.engine.record import QUEUE, RunRecord, RunState
@@ -28,16 +40,13 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["ENDED", "INTERRUPTED", "Journal", "beginning", "explained_existence", "write_beginning"]
-
-ENDED: Final = "skillyard_run_ended"
-"""The channel on which PostgreSQL tells the ids of runs that have ended."""
+__all__ = ["INTERRUPTED", "Journal", "beginning", "explained_existence", "write_beginning"]
 
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
 INTERRUPTED: Final = RunError("INTERRUPTED", "the process that carried the run is gone")
 _SILENT: Final = timedelta(seconds=60)  # a worker says every few seconds that it lives
-_LIST: Final = ("stdout", "stderr", "output", "parameters", "limits", "contacts")
+_LIST: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")
 
 
 class Journal:
@@ -90,7 +99,7 @@ class Journal:
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
         done = self._owner is None or not run.memory_writes  # else a worker lets go itself, when they are saved
-        return self._end(run.run_id, values, run.steps, attempt, done=done)
+        return self._end(run.run_id, values, run.steps, attempt, done=done, printed=(run.stdout, run.stderr))
 
     def stop(self, run_id: str, state: RunState, error: RunError, *, attempt: int | None = None) -> bool:
         """Note that a run ended without a result; False when it had ended already (see `finish`)."""
@@ -131,6 +140,8 @@ class Journal:
         found = select(*known, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
         found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
         found = found.outerjoin(handovers, handovers.c.run_id == runs.c.id)
+        with self._database.write() as connection:
+            forget_old_happenings(connection)
         with self._database.read() as connection:
             gone = [row for row in connection.execute(found) if _is_gone(row)]
         return tuple(row.id for row in gone if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
@@ -150,12 +161,20 @@ class Journal:
         with self._database.read() as connection:
             row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
             if row is None and len(run_id) >= 8:
-                near = runs.c.id.startswith(run_id, autoescape=True) | runs.c.id.endswith(run_id, autoescape=True)
-                rows = connection.execute(select(runs).where(near).limit(2)).all()
+                rows = connection.execute(select(runs).where(*_begins(run_id)).limit(2)).all()
+                rows = (
+                    rows or connection.execute(select(runs).where(runs.c.id.endswith(run_id, autoescape=True)).limit(2)).all()
+                )
                 row = rows[0] if len(rows) == 1 else None
             if row is None:
                 raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
             return _with_steps(connection, row)
+
+    def beginning_with(self, prefix: str) -> str | None:
+        """The id of a run that begins so, or None."""
+        with self._database.read() as connection:
+            found: str | None = connection.execute(select(runs.c.id).where(*_begins(prefix)).limit(1)).scalar()
+            return found
 
     def state(self, run_id: str) -> RunState | None:
         """Where the run with exactly that id is; None when there is none."""
@@ -215,19 +234,36 @@ class Journal:
         with explained_existence(self._database, row["id"]), self._database.write() as connection:
             write_beginning(connection, row, known=known)
 
+    def news(self, run_id: str, after: int = 0) -> tuple[RunState | None, tuple[Happening, ...]]:
+        """Where the run is, and what it printed and did since its happening of that number; nothing when it has ended."""
+        with self._database.read() as connection:
+            found = happenings_of(connection, run_id, after=after)
+            return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), found
+
     def _end(
-        self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...], attempt: int | None, *, done: bool
+        self,
+        run_id: str,
+        values: Mapping[str, Any],
+        traced: tuple[StepTrace, ...],
+        attempt: int | None,
+        *,
+        done: bool,
+        printed: tuple[str, str] | None = None,
     ) -> bool:
-        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
+        """End an open run that `printed` its two logs; of one that says nothing by itself, what was told of it is kept."""
+        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN))
         if attempt is not None:
             ending = ending.where(runs.c.attempt == attempt)
         if self._owner is not None:
             ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
-            if connection.execute(ending).rowcount != 1:
+            told = told_in((item.body for item in happenings_of(connection, run_id)), attempt or 1)
+            traced = traced or steps_told(told)
+            if connection.execute(ending.values({**values, **as_recorded(told, traced, printed)})).rowcount != 1:
                 return False
+            forget_happenings(connection, run_id)
             if traced:
-                if (attempt or 0) > 1:  # those of the attempt before
+                if attempt != 1:  # those of the attempt before
                     connection.execute(delete(steps).where(steps.c.run_id == run_id))
                 connection.execute(insert(steps), step_rows(run_id, traced))
             if done:
@@ -287,6 +323,11 @@ def _wanted(
     if since is not None:
         conditions.append(runs.c.created_at >= since)
     return conditions
+
+
+def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
+    """That the id of a run begins so; the range is what an index finds it by. What follows in an id is a hexadecimal digit."""
+    return (runs.c.id >= prefix, runs.c.id < f"{prefix}g", runs.c.id.startswith(prefix, autoescape=True))
 
 
 def _is_gone(row: Row[Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -24,8 +25,10 @@ from skillyard.server import (
     audit,
     chat,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
     definitions,
     discovered,
     health,
@@ -64,8 +67,9 @@ from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
 from skillyard.server.scheduling import Clock
-from skillyard.server.service import Service
+from skillyard.server.service import Housing, Service
 from skillyard.server.settings import ServerSettings
+from skillyard.server.signposts import Signposted
 from skillyard.server.stopping import Stopping
 from skillyard.server.streams import describe_streams
 
@@ -104,8 +108,10 @@ _PROTOCOLS: Final = (
     anthropic_skills,
     openai_skills,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
 )
 
 
@@ -127,7 +133,7 @@ def create_app(
     """
     admission = admission or Admission()
     counted, stopping = metrics.Metrics(), Stopping()
-    doors = modelcontext.Doors(sessions=alone)
+    doors = modelcontext.Doors(sessions=alone and not catalog.records().may_have_workers)  # other servers may share these
     settings = ServerSettings.of(catalog.configuration)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
@@ -139,7 +145,7 @@ def create_app(
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with homes.running(grace_s), doors.running(), clock.running():
+        async with homes.running(functools.partial(stopping.left, grace_s)), doors.running(), clock.running():
             yield
             await stopping.settled()
         stop_counting()
@@ -150,10 +156,10 @@ def create_app(
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
     app.state.clock = clock
     stopping.then(doors.stop_telling)
+    stopping.then(homes.stop_asking, last=True)
     app.state.identities = Identities(homes.database)
-    for protocol in _PROTOCOLS:
-        app.include_router(protocol.routes)
-    app.include_router(page)
+    for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
+        app.include_router(Signposted(routes))
     answer_errors(app)
     _guard(app)
     app.add_middleware(Dialects)  # the last one stands before all others
@@ -165,6 +171,7 @@ def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
     openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Housing)
     app.add_middleware(Recording, homes=state.homes)
     app.add_middleware(RateLimits, rates=state.settings.rates)
     app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)

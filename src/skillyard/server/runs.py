@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.access import about
 from skillyard.catalog import Skill
 from skillyard.engine import FINAL, Begun, RunState
-from skillyard.errors import InvalidInput, PermissionDenied, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.callers import Asking, Caller, needs
@@ -145,13 +145,10 @@ async def _known(service: Service, run_id: str) -> bool:
     Raises:
         RecordExists: the key was used for another request.
     """
-    try:
-        record = await run_in_threadpool(service.catalog.records().journal.get, run_id[:20])
-    except RecordNotFound:
-        return False
-    if record.id != run_id:
+    found = await run_in_threadpool(lambda: service.catalog.records().journal.beginning_with(run_id[:20]))
+    if found not in (None, run_id):
         raise RecordExists("this Idempotency-Key was used for another request", hint="use a new key for each request")
-    return True
+    return found is not None
 
 
 @routes.get("", responses=READING)
@@ -214,9 +211,9 @@ async def follow(
     """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
 
     The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
-    `step` what it did (told when it ends), `end` the whole run.
+    `step` what it did, `end` the whole run.
     """
     journal = await run_in_threadpool(lambda: service.catalog.records().journal)
     record = await run_in_threadpool(journal.get, run_id)
-    events = run_events(record.id, Position.read(last_event_id), journal, service.runs, service.questions)
+    events = run_events(record.id, Position.read(last_event_id), journal, service.questions)
     return EventStream(events)
