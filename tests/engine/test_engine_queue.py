@@ -28,6 +28,18 @@ from skillyard.execution import RunError
 
 SLEEPS = "import json, sys, time\ntime.sleep(json.load(sys.stdin)['input'].get('s', 1.5))\nprint(json.dumps({'output': 1}))\n"
 SAFE = "config:\n  retry: {attempts: 3, backoff: 0}\n"
+STEPPING = """
+import time
+from skillyard_sdk import step
+
+
+def execute(parameters):
+    with step("find") as finding:
+        if finding.finished:
+            return finding.output
+        finding.output = "found before"
+    time.sleep(60)
+"""
 NONE = Limits(None, {})
 
 
@@ -132,6 +144,24 @@ async def test_a_killed_worker_is_followed_by_another_where_the_skill_says_that_
     assert (safe.ok, plain.ok) == (True, True)  # one worked on by both, one waited all the time
     record = catalog.records().journal.get(safe.run_id)
     assert (record.attempt, [attempt.error_code for attempt in record.attempts]) == (2, ["INTERRUPTED"])
+
+
+async def test_a_step_that_a_killed_worker_had_finished_is_not_done_again(
+    catalog: Catalog, skills_root: Path, make_skill: Any
+) -> None:
+    header = f"name: stepping\ndescription: Takes steps. Use when a test runs.\n{SAFE}  idempotentSteps: true\n"
+    make_skill(skills_root, "stepping", front_matter=header, files={"scripts/execute.py": STEPPING})
+    catalog.refresh()
+    begun = await catalog.engine().begin(catalog.get("stepping"), {})
+    journal = catalog.records().journal
+    async with process(skills_root, catalog.records().database) as child:
+        await until(lambda: any("step" in item.body for item in journal.news(begun.run_id)[1]))
+        child.kill()
+        await child.wait()
+    async with process(skills_root, catalog.records().database):
+        run = await asyncio.wait_for(begun.ended, 60)
+    assert (run.output, [step.step_name for step in run.steps]) == ("found before", ["find"])
+    assert journal.get(run.run_id).attempt == 2
 
 
 async def test_a_job_that_was_lost_is_made_again(catalog: Catalog) -> None:
