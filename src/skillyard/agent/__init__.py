@@ -19,6 +19,7 @@ from skillyard.agent.events import KINDS, Event, EventKind
 from skillyard.agent.files import WorkFolder
 from skillyard.agent.loop import Limits
 from skillyard.agent.models import open_model
+from skillyard.agent.providers import Choices, Provider, choices
 from skillyard.agent.toolset import SkillToolset
 from skillyard.agent.trail import SkillUse, Step, Trail, TrailReport
 
@@ -28,10 +29,12 @@ __all__ = [
     "Chat",
     "ChatRecords",
     "ChatSettings",
+    "Choices",
     "Conversation",
     "Event",
     "EventKind",
     "Limits",
+    "Provider",
     "SkillToolset",
     "SkillUse",
     "Step",
@@ -40,5 +43,6 @@ __all__ = [
     "Turn",
     "TurnState",
     "WorkFolder",
+    "choices",
     "open_model",
 ]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.agent.agents import held_versions, settings_of
+from skillyard.agent.agents import StricterRules, held_versions, seen_by, settings_of
 from skillyard.agent.chat_records import ChatRecords, new_id
-from skillyard.agent.commands import read_command
+from skillyard.agent.commands import Startable, read_command, startable
 from skillyard.agent.conversation import OPEN, ChatSettings, Conversation, Turn
 from skillyard.agent.desk import Desk
 from skillyard.agent.files import WorkFolder
-from skillyard.agent.live import Live, replayed
+from skillyard.agent.live import START, Live, Place, Placing, read_event, replayed
 from skillyard.agent.loop import LIMITS, Limits
 from skillyard.agent.models import open_model
 from skillyard.agent.trail import Trail
@@ -36,7 +37,9 @@ _KEPT_DESKS: Final = 64
 _KEPT_TURNS: Final = 256
 _LONGEST: Final = 400_000
 _TITLE: Final = 60
+_LONGEST_TITLE: Final = 200
 _LOOK_S: Final = 0.5
+_LASTING: Final = ("versions", "known", "announced", "approved")  # of what is remembered, when turns are replaced
 
 
 class Chat:
@@ -93,9 +96,40 @@ class Chat:
         """
         return await asyncio.to_thread(self.records.get, conversation_id, owner)
 
-    async def list(self, owner: str, *, limit: int = 50) -> tuple[Conversation, ...]:
-        """The person's conversations, the one used last first."""
-        return await asyncio.to_thread(lambda: self.records.list(owner, limit=limit))
+    async def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
+        """The person's conversations, the one used last first; with `text` those whose title or words hold it."""
+        return await asyncio.to_thread(lambda: self.records.list(owner, limit=limit, text=text))
+
+    async def change(self, conversation: Conversation, *, title: str | None = None, model: str | None = None) -> Conversation:
+        """Give a conversation another title, or another model for its next turns.
+
+        Raises:
+            InvalidInput: the title says nothing, or the model cannot be used.
+        """
+        values: dict[str, str] = {}
+        if title is not None:
+            values["title"] = shorten(single_line(title), _LONGEST_TITLE)
+            if not values["title"]:
+                raise InvalidInput("the title says nothing", hint="write a few words")
+        if model is not None:
+            await self._model(model)
+            values["model"] = model
+        if values:
+            await asyncio.to_thread(lambda: self.records.change(conversation.id, used=False, **values))
+        return await self.get(conversation.id, conversation.owner)
+
+    def commands(self, conversation: Conversation | None, text: str, *, limit: int = 20) -> tuple[Startable, ...]:
+        """The skills that a person may start by name whose name holds `text`, the best first. Blocks."""
+        if conversation is None:
+            return startable(self._catalog, self._catalog.rules(), text, limit=limit)
+        settings = conversation.settings
+        rules = StricterRules(self._catalog.rules(), settings.permissions, self._catalog.configuration.permission_match)
+        return startable(seen_by(self._catalog, settings), rules, text, limit=limit)
+
+    def _lives(self, turn: Turn) -> Live | None:
+        """The turn as it works here, or ended here last: not when another process has gone on with it."""
+        live = self._live.get(turn.id)
+        return None if live is not None and live.over and turn.state == "running" else live
 
     async def turns(self, conversation: Conversation, *, replaced: bool = False) -> tuple[Turn, ...]:
         """The turns of a conversation; those that lost their process are marked."""
@@ -125,10 +159,15 @@ class Chat:
         await asyncio.to_thread(self.folder(conversation).remove)
         self._desks.pop(conversation.id, None)
 
-    async def send(self, conversation: Conversation, text: str, *, replacing: int | None = None) -> Turn:
+    async def send(
+        self, conversation: Conversation, text: str, *, replacing: int | None = None, files: Sequence[str] = ()
+    ) -> Turn:
         """Say something, and give the turn that works on it; with `replacing` in place of the turns from that number on.
 
+        `files` are names of files of the conversation that the message is about.
+
         Raises:
+            FileMissing: one of the files is not there.
             InvalidInput: nothing is said, or too much; the model cannot be used.
             ConversationBusy: a turn is open.
             SkillNotFound, SkillUnusable, PermissionDenied: `/name` means a skill that cannot be started.
@@ -138,6 +177,7 @@ class Chat:
                 "there is nothing to send" if not text.strip() else f"over {_LONGEST} characters", hint="write less"
             )
         conversation = await self.get(conversation.id, conversation.owner)
+        given = await asyncio.to_thread(lambda: self.folder(conversation).named(files))
         model = await self._model(conversation.model)
         if replacing is not None:
             self._desks.pop(conversation.id, None)
@@ -152,7 +192,7 @@ class Chat:
             await asyncio.to_thread(lambda: self.records.change(conversation.id, title=title))
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
         work = self._work(conversation, turn, earlier, model, desk)
-        work.command = command
+        work.command, work.files = command, given
         self._start(work, work.begin())
         return turn
 
@@ -165,11 +205,17 @@ class Chat:
         turns = await self.turns(conversation)
         if not turns:
             raise InvalidInput("there is nothing to try again", hint="say something first")
-        return await self.send(conversation, turns[-1].request, replacing=turns[-1].number)
+        return await self._again(conversation, turns[-1], turns[-1].request)
 
     async def edit(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
         """Say something else in place of a turn; it and all after it are replaced."""
-        return await self.send(conversation, text, replacing=turn.number)
+        return await self._again(conversation, turn, text)
+
+    async def _again(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
+        """Send a text in place of a turn, with those of its files that are still there."""
+        there = {file.name for file in await asyncio.to_thread(self.folder(conversation).list)}
+        files = [name for name in turn.given if name in there]
+        return await self.send(conversation, text, replacing=turn.number, files=files)
 
     async def answer(self, turn: Turn, call_id: str, answer: ApprovalAnswer) -> Turn:
         """Answer a question of a turn that waits, and all others about the same content; it goes on after the last one.
@@ -179,15 +225,11 @@ class Chat:
         """
         async with self._answering:
             turn = await asyncio.to_thread(self.records.turn, turn.id)
-            pending = dict(turn.pending or {})
-            question = pending.get("questions", {}).get(call_id)
-            if turn.state != "waiting" or question is None:
+            decision = {"decision": answer.decision, "reason": answer.reason}
+            pending = await asyncio.to_thread(self.records.decide, turn.id, call_id, decision)
+            if pending is None:
                 raise ConversationBusy("nobody waits for this answer", hint="look at the questions of the turn")
-            same = [call for call, other in pending["questions"].items() if other["digest"] == question["digest"]]
-            decision = {"decision": answer.decision, "reason": answer.reason, "digest": question["digest"]}
-            pending["decided"] = {**pending["decided"], **dict.fromkeys(same, decision)}
             if set(pending["decided"]) < set(pending["questions"]):
-                await asyncio.to_thread(self.records.answer, turn.id, pending)
                 return replace(turn, pending=pending)
             if not await asyncio.to_thread(self.records.resume, turn.id):
                 raise ConversationBusy("somebody else has answered", hint="look at the turn again")
@@ -213,25 +255,47 @@ class Chat:
 
         With `fresh` only what happens since its last question was answered.
         """
-        live = self._live.get(turn.id)
+        live = self._lives(turn)
         if live is None:
-            while (turn := await asyncio.to_thread(self.records.turn, turn.id)).state == "running":
-                await asyncio.sleep(_LOOK_S)  # another process works on it
-                await asyncio.to_thread(lambda: self.records.turns(turn.conversation_id))
-            live = Live(replayed(turn))
-            live.over = True
+            async for _, event in self.told(turn):
+                yield event
+            return
         async for event in live.follow(live.earlier if fresh else 0):
             yield event
+
+    async def told(self, turn: Turn, after: Place = START) -> AsyncIterator[tuple[Place, Event]]:
+        """What happens in a turn behind a place, whichever process works on it; each event with the place that is reached."""
+        placing = Placing(after)
+        live = self._lives(turn)
+        async for event in live.follow() if live is not None else self._elsewhere(turn):
+            if (found := placing.take(event)) is not None:
+                yield found
+        if live is None:
+            placing = Placing(max(after, placing.place))
+            for event in replayed(await asyncio.to_thread(self.records.turn, turn.id)):
+                if (found := placing.take(event)) is not None:
+                    yield found
+
+    async def _elsewhere(self, turn: Turn) -> AsyncIterator[Event]:
+        """What happens in a turn that another process works on, until it does no longer."""
+        from skillyard.database import heard
+
+        database, number = await asyncio.to_thread(lambda: self._catalog.records().database), 0
+        async with database.bell.ring(turn.id) as rung:
+            while True:
+                state, news = await asyncio.to_thread(self.records.news, turn.id, number)
+                if state != "running":
+                    return
+                for number, shapes in news:  # noqa: B007 # where it goes on the next time
+                    for shape in shapes:
+                        yield read_event(shape)
+                await heard(rung, _LOOK_S)
+                await asyncio.to_thread(lambda: self.records.turns(turn.conversation_id))  # its process may be gone
 
     @property
     def busy(self) -> bool:
         """Whether a turn goes on here."""
         return any(live.task is not None and not live.task.done() for live in self._live.values())
-
-    def mark(self, turn: Turn) -> str:
-        """What names the events of a turn as they are told here: another mark means other numbers."""
-        live = self._live.get(turn.id)
-        return live.mark if live else "kept"
 
     async def close(self) -> None:
         """Stop every turn that works here, and let go of the connections to models."""
@@ -247,7 +311,7 @@ class Chat:
     def _work(
         self, conversation: Conversation, turn: Turn, earlier: tuple[Turn, ...], model: Model, desk: Desk, *, before: Any = ()
     ) -> Work:
-        live = self._live[turn.id] = Live(before)
+        live = self._live[turn.id] = Live(before, partial(self.records.tell, turn.id))
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return Work(
@@ -274,9 +338,9 @@ class Chat:
                 return
 
     async def _desk(self, conversation: Conversation) -> Desk:
-        """The tools of a conversation, made when they are not there."""
+        """The tools of a conversation, made when they are not there, or when another process has gone on with it meanwhile."""
         desk = self._desks.get(conversation.id)
-        if desk is None:
+        if desk is None or not desk.remembers(conversation.memory):
             folder = self.folder(conversation)
             desk = await asyncio.to_thread(lambda: Desk(self._catalog, conversation, folder.make()))
             self._desks[conversation.id] = desk
@@ -287,7 +351,7 @@ class Chat:
 
     async def _rewound(self, conversation: Conversation, number: int) -> Conversation:
         """The conversation as if what was loaded since that turn had not been: it is no longer in the history."""
-        memory = {key: value for key, value in conversation.memory.items() if key in ("versions", "known", "announced")}
+        memory = {key: value for key, value in conversation.memory.items() if key in _LASTING}
         compacted = conversation.memory.get("compacted")
         if compacted and compacted["until"] < number:
             memory["compacted"] = compacted

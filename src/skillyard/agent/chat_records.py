@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, exists, func, insert, or_, select, update
 
 from skillyard.agent.conversation import OPEN, Attachment, ChatSettings, Conversation, Turn
-from skillyard.database import attachments, conversations, insert_or_update, turns
+from skillyard.agent.live import condensed, read_event
+from skillyard.database import (
+    attachments,
+    conversations,
+    forget_happenings,
+    happenings_of,
+    insert_or_update,
+    tell_happenings,
+    turns,
+)
 from skillyard.engine import Owner
 from skillyard.errors import ConversationBusy, RecordNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy import Connection, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Row, Table
 
-    from skillyard.database import Database
+    from skillyard.agent.conversation import TurnState
+    from skillyard.database import Database, Happening
 
 __all__ = ["ChatRecords", "new_id"]
 
@@ -75,18 +85,21 @@ class ChatRecords:
             raise RecordNotFound("the conversation was deleted", hint="begin another one")
         return _conversation(row)
 
-    def list(self, owner: str, *, limit: int = 50) -> tuple[Conversation, ...]:
-        """The person's conversations, the one used last first."""
+    def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
+        """The person's conversations, the one used last first; with `text` those in whose title or turns it stands."""
         query = select(conversations).where(conversations.c.owner == owner)
+        if text.strip():
+            query = query.where(_mentions(text.strip()))
         query = query.order_by(conversations.c.updated_at.desc(), conversations.c.id.desc()).limit(limit)
         with self._database().read() as connection:
             return tuple(_conversation(row) for row in connection.execute(query))
 
-    def change(self, conversation_id: str, **values: Any) -> None:
-        """Note other values of a conversation."""
+    def change(self, conversation_id: str, *, used: bool = True, **values: Any) -> None:
+        """Note other values of a conversation, and unless it was not `used` that it was used now."""
         changed = update(conversations).where(conversations.c.id == conversation_id)
+        now = {"updated_at": datetime.now(UTC)} if used else {}
         with self._database().write() as connection:
-            connection.execute(changed.values(values | {"updated_at": datetime.now(UTC)}))
+            connection.execute(changed.values(values | now))
 
     def delete(self, conversation_id: str) -> None:
         """Forget a conversation with all that belongs to it."""
@@ -119,6 +132,8 @@ class ChatRecords:
         """Note how far an open turn has come; whether somebody asked to stop it."""
         with self._database().write() as connection:
             connection.execute(update(turns).where(turns.c.id == turn_id, turns.c.state.in_(OPEN)).values(values))
+            if values.get("state", "running") != "running":
+                forget_happenings(connection, turn_id)
             return bool(connection.execute(select(turns.c.stop_asked).where(turns.c.id == turn_id)).scalar())
 
     def resume(self, turn_id: str) -> bool:
@@ -132,11 +147,35 @@ class ChatRecords:
                 == 1
             )
 
-    def answer(self, turn_id: str, pending: Mapping[str, Any]) -> bool:
-        """Note answers to questions of a turn that waits; False when it no longer does."""
-        changed = update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting").values(pending=dict(pending))
+    def decide(self, turn_id: str, call_id: str, decision: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Note the answer to a question of a turn that waits, and to its others about the same content.
+
+        Gives what it waits for and has been answered now; None when it does not wait for this.
+        """
+        mine = turns.c.id == turn_id, turns.c.state == "waiting"
         with self._database().write() as connection:
-            return connection.execute(changed).rowcount == 1
+            pending = connection.execute(select(turns.c.pending).where(*mine).with_for_update()).scalar() or {}
+            asked: Mapping[str, Any] = pending.get("questions", {})
+            if call_id not in asked:
+                return None
+            digest = asked[call_id]["digest"]
+            same = [call for call, other in asked.items() if other["digest"] == digest]
+            decided = {call: {**decision, "digest": digest} for call in same}
+            pending = {**pending, "decided": {**pending["decided"], **decided}}
+            connection.execute(update(turns).where(*mine).values(pending=pending))
+        return pending
+
+    def tell(self, turn_id: str, events: Sequence[Mapping[str, Any]]) -> None:
+        """Let those who follow the turn through other processes know what happened, while it works."""
+        with self._database().write() as connection:
+            if connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar() == "running":
+                tell_happenings(connection, turn_id, [list(events)])
+
+    def news(self, turn_id: str, after: int) -> tuple[TurnState | None, tuple[Happening, ...]]:
+        """Where a turn is, and what was told since that number."""
+        with self._database().read() as connection:
+            found = happenings_of(connection, turn_id, after=after)
+            return connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar(), found
 
     def ask_to_stop(self, turn_id: str) -> bool:
         """Ask whoever works on the turn to stop; one that waits stops at once. False when it is not open."""
@@ -179,6 +218,12 @@ class ChatRecords:
         with self._database().write() as connection:
             connection.execute(insert_or_update(connection, attachments, row | {"conversation_id": conversation_id}))
 
+    def drop_file(self, conversation_id: str, name: str) -> None:
+        """Forget a file."""
+        mine = (attachments.c.conversation_id == conversation_id) & (attachments.c.name == name)
+        with self._database().write() as connection:
+            connection.execute(delete(attachments).where(mine))
+
     def files(self, conversation_id: str) -> tuple[Attachment, ...]:
         """The files of a conversation, by name."""
         columns = [column for column in attachments.c if column.name != "conversation_id"]
@@ -195,8 +240,18 @@ class ChatRecords:
             if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
                 continue
             error = {"error_code": "interrupted", "error_message": "the process that worked on it is gone"}
-            ended = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+            ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+            if told := [read_event(shape) for item in happenings_of(connection, row.id) for shape in item.body]:
+                ended["events"] = condensed(told)
+            forget_happenings(connection, row.id)
             connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
+
+
+def _mentions(text: str) -> ColumnElement[bool]:
+    """Whether a conversation's title, or a request or answer in it, holds the text; capitals do not matter."""
+    told = [column.icontains(text, autoescape=True) for column in (turns.c.request, turns.c.answer)]
+    said = exists().where(turns.c.conversation_id == conversations.c.id, turns.c.replaced.is_(False), or_(*told))
+    return or_(conversations.c.title.icontains(text, autoescape=True), said)
 
 
 def _names(table: Table) -> list[str]:

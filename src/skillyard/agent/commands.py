@@ -7,16 +7,17 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import SkillNotFound, SkillUnusable
+from skillyard.errors import SkillNotFound, SkillUnusable, SkillyardError
 from skillyard.permissions import Gate, PolicyApprover, unusable
 from skillyard.text import nearest, single_line
 from skillyard.tools.rendering import fingerprint, render_skill
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
+    from skillyard.catalog import Catalog, Skill
+    from skillyard.permissions import Rules
     from skillyard.tools import SkillTools
 
-__all__ = ["Command", "filled", "read_command"]
+__all__ = ["Command", "Startable", "filled", "read_command", "startable"]
 
 _COMMAND: Final = re.compile(r"/(?P<name>[^\s/]{1,200})(?:\s+(?P<arguments>.*))?", re.DOTALL)
 _PLACE: Final = re.compile(r"\\?\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|([1-9]\d?))(?![\w$])")
@@ -31,6 +32,36 @@ class Command:
     arguments: str
     text: str
     mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Startable:
+    """A skill that a person may start: the name to write after the `/`, and what its author says is to follow."""
+
+    id: str
+    name: str
+    description: str
+    arguments: str | None
+
+
+def startable(catalog: Catalog, rules: Rules, text: str, *, limit: int) -> tuple[Startable, ...]:
+    """The skills that may be started whose name holds `text`; those that begin with it first. Blocks."""
+    wanted = text.casefold()
+    fitting = [skill for skill in catalog.all() if skill.status == "ok" and wanted in skill.name.casefold()]
+    found: list[Startable] = []
+    for skill in sorted(fitting, key=lambda one: (not one.name.casefold().startswith(wanted), one.name.casefold())):
+        if len(found) == limit:
+            break
+        if rules.decide(skill) == "deny":
+            continue
+        try:
+            metadata = skill.document().metadata
+        except (SkillyardError, OSError):  # gone, or broken since it was listed
+            continue
+        if metadata.user_invocable:
+            name = skill.name if _COMMAND.fullmatch(f"/{skill.name}") and " " not in skill.name else skill.slug
+            found.append(Startable(skill.id, name, single_line(skill.description), metadata.argument_hint))
+    return tuple(found)
 
 
 def read_command(request: str, tools: SkillTools) -> Command | None:

@@ -122,6 +122,20 @@ class Turn:
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
 
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of the files that came with the request."""
+        shown = [event for event in self.events if event["event"] == "file" and event["origin"] == "user"]
+        return tuple(event["name"] for event in shown)
+
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        """The questions it waits for; `call` names the tool call, `decision` is what somebody has answered."""
+        pending = self.pending or {}
+        decided = pending.get("decided", {})
+        asked = pending.get("questions", {})
+        return [{**it, "call": call, "decision": decided.get(call, {}).get("decision")} for call, it in asked.items()]
+
     def to_dict(self) -> dict[str, Any]:
         """The turn as plain data, without the raw messages."""
         error = {"code": self.error_code, "message": self.error_message} if self.error_code else None
@@ -134,7 +148,7 @@ class Turn:
             "request": self.request,
             "answer": self.answer,
             "events": self.events,
-            "questions": list((self.pending or {}).get("questions", {}).values()),
+            "questions": self.questions,
             "model": self.model,
             "usage": self.usage,
             "error": error,

@@ -5,9 +5,10 @@
 `text`   `delta`: the model writes
 `call`   `id`, `tool`, `arguments`: the model calls a tool
 `ask`    `id`, `question`: the call waits until somebody has answered (docs/agents.md)
-`result` `id`, `tool`, `ok`, `title`, `code`, `text`, `skill`, `run`: what the tool gave
-`file`   `name`, `size`, `media_type`, `origin`: a file is new or has changed
-`notice` `text`: something worth knowing: a skill changed, the history was compacted, a limit was met
+`log`    `id`, `stream`, `text`: what the script of a call prints meanwhile; not kept, the record of the run has it
+`result` `id`, `tool`, `ok`, `title`, `code`, `text`, `skill`, `run`, `tokens`, `duration_ms`: what the tool gave
+`file`   `name`, `size`, `media_type`, `origin`: a file was given with the message, is new or has changed
+`notice` `text`, `detail`: something worth knowing: a skill changed, the history was compacted (and to what)
 `usage`  `input_tokens`, `output_tokens`, `requests`, so far in this turn
 `error`  `code`, `message`, `hint`: the turn failed
 `end`    `state`, `answer`: nothing comes after it
@@ -22,8 +23,20 @@ from typing import Any, Final, Literal
 
 __all__ = ["KINDS", "Event", "EventKind"]
 
-EventKind = Literal["begin", "text", "call", "ask", "result", "file", "notice", "usage", "error", "end"]
-KINDS: Final[tuple[EventKind, ...]] = ("begin", "text", "call", "ask", "result", "file", "notice", "usage", "error", "end")
+EventKind = Literal["begin", "text", "call", "ask", "log", "result", "file", "notice", "usage", "error", "end"]
+KINDS: Final[tuple[EventKind, ...]] = (
+    "begin",
+    "text",
+    "call",
+    "ask",
+    "log",
+    "result",
+    "file",
+    "notice",
+    "usage",
+    "error",
+    "end",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from skillyard.paths import open_inside, safe_relative
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillyard.agent.chat_records import ChatRecords
 
 __all__ = ["LARGEST", "WorkFolder"]
@@ -79,6 +81,29 @@ class WorkFolder:
     def list(self) -> tuple[Attachment, ...]:
         """The files, by name."""
         return self._records.files(self._conversation)
+
+    def named(self, names: Sequence[str]) -> tuple[Attachment, ...]:
+        """The files of those names, each once.
+
+        Raises:
+            FileMissing: there is none of that name.
+        """
+        known = {file.name: file for file in self.list()} if names else {}
+        if missing := [name for name in names if name not in known]:
+            raise FileMissing(f"there is no file {single_line(missing[0])[:80]!r}", hint="give it to the conversation first")
+        return tuple(known[name] for name in dict.fromkeys(names))
+
+    def drop(self, name: str) -> None:
+        """Delete a file.
+
+        Raises:
+            PathRefused: the name leaves the folder.
+            FileMissing: there is no such file.
+        """
+        (file,) = self.named([_sound(name)])
+        self._no_links(Path(self.path, file.name).parent)
+        Path(self.path, file.name).unlink(missing_ok=True)
+        self._records.drop_file(self._conversation, file.name)
 
     def preview(self, name: str) -> str | None:
         """The beginning of a file as text; None when it is no text."""

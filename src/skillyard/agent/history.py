@@ -17,6 +17,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.usage import RunUsage
 
 from skillyard.agent.forms import text_of
 from skillyard.prompt import count_tokens
@@ -131,8 +132,9 @@ def transcript(messages: Sequence[ModelMessage]) -> str:
     return "\n".join(lines)
 
 
-async def summarised(model: Model, messages: Sequence[ModelMessage]) -> str:
-    """The messages in short, by the model itself; their beginnings and ends when it cannot be asked."""
+async def summarised(model: Model, messages: Sequence[ModelMessage]) -> tuple[str, RunUsage]:
+    """The messages in short, by the model itself; their beginnings and ends when it cannot be asked. And what that used."""
+    used = RunUsage()
     text = transcript(messages)
     middle = f"{text[: _TRANSCRIPT // 2]}\n…\n{text[-_TRANSCRIPT // 2 :]}" if len(text) > _TRANSCRIPT else text
     try:
@@ -140,10 +142,12 @@ async def summarised(model: Model, messages: Sequence[ModelMessage]) -> str:
             model, [ModelRequest(parts=[UserPromptPart(f"{_ASK}\n\n<conversation>\n{middle}\n</conversation>")])]
         )
         found = text_of(response).strip()
+        used.requests += 1
+        used.incr(response.usage)
     except Exception as error:  # a summary is a convenience: the conversation goes on without
         _log.info("the history could not be summarised", exc_info=error)
         found = ""
-    return shorten(found or _in_short(messages), _SUMMARY)
+    return shorten(found or _in_short(messages), _SUMMARY), used
 
 
 def _in_short(messages: Sequence[ModelMessage]) -> str:

@@ -23,6 +23,7 @@ from pydantic_ai.usage import RunUsage
 from skillyard.agent.asking import Decided, deciding, pending
 from skillyard.agent.events import Event
 from skillyard.agent.forms import Wanted, text_of
+from skillyard.agent.hearing import heard
 from skillyard.agent.models import model_problem
 from skillyard.agent.spans import call_span, is_traced
 from skillyard.errors import ModelFailed
@@ -189,7 +190,8 @@ class Loop:
             result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
         else:
             with deciding(decided), call_span(call.tool, call.id) as span:
-                result, text = await self.form.perform(call, self.session, self.turn_id)
+                async with heard(call.id, self.show):
+                    result, text = await self.form.perform(call, self.session, self.turn_id)
                 span.ended(result)
         if pending(result) is not None:
             return result, text
@@ -214,6 +216,16 @@ class Loop:
 def usage_of(usage: RunUsage) -> dict[str, int]:
     """What a turn has used, as plain data."""
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "requests": usage.requests}
+
+
+def usage_from(kept: Mapping[str, int] | None) -> RunUsage:
+    """What `usage_of` wrote, to be counted on."""
+    counts = kept or {}
+    return RunUsage(
+        input_tokens=counts.get("input_tokens", 0),
+        output_tokens=counts.get("output_tokens", 0),
+        requests=counts.get("requests", 0),
+    )
 
 
 def _written(event: object) -> str:

@@ -8,6 +8,7 @@ with the key in its usual variable. `llama3@http://127.0.0.1:11434/v1` is a mode
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput, ModelFailed
@@ -16,9 +17,10 @@ from skillyard.text import single_line
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-__all__ = ["model_problem", "open_model"]
+__all__ = ["VARIABLE", "model_problem", "open_model"]
 
-_VARIABLE: Final = "SKILLYARD_MODEL"
+VARIABLE: Final = "SKILLYARD_MODEL"
+_KEY: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|BASE_URL|TOKEN)\b")
 _HINT: Final = (
     "name one such as openai:gpt-5, anthropic:claude-sonnet-4-6, google:gemini-2.5-flash or llama3@http://127.0.0.1:11434/v1"
 )
@@ -26,17 +28,20 @@ _SHOWN: Final = 300
 
 
 def open_model(name: str | None, *, addresses: bool = True) -> Model:
-    """The model that `name`, or the variable SKILLYARD_MODEL, means; without `addresses` only those of known providers.
+    """The model that `name`, or the variable SKILLYARD_MODEL, means.
+
+    Without `addresses` one at an address may only be the one of the variable, which whoever runs the program has set.
 
     Raises:
         InvalidInput: nothing is named, the provider is unknown, or its key is missing.
     """
-    wanted = (name or os.environ.get(_VARIABLE, "")).strip()
+    usual = os.environ.get(VARIABLE, "").strip()
+    wanted = (name or usual).strip()
     if not wanted or wanted == "test":
-        raise InvalidInput("no model is named", hint=f"{_HINT}, or set {_VARIABLE}")
+        raise InvalidInput("no model is named", hint=f"{_HINT}, or set {VARIABLE}")
     plain, _, address = wanted.partition("@http")
     if address:
-        if not addresses:
+        if not addresses and wanted != usual:
             raise InvalidInput("a model at an address cannot be chosen here", hint="name a provider and a model")
         return _at(plain.removeprefix("openai-chat:"), f"http{address}")
     return _known(wanted)
@@ -63,8 +68,16 @@ def _known(name: str) -> Model:
     try:
         return infer_model(name)
     except (UserError, ImportError, ValueError) as error:
-        message = single_line(str(error))[:_SHOWN]
-        raise InvalidInput(f"the model {single_line(name)[:80]!r} cannot be used: {message}", hint=_HINT) from None
+        raise _unusable(name, single_line(str(error))) from None
+
+
+def _unusable(name: str, message: str) -> InvalidInput:
+    """Why a model cannot be used; where its key is missing, what to set."""
+    shown = repr(single_line(name)[:80])
+    if (variable := _KEY.search(message)) and message.startswith("Set "):
+        hint = f"set {variable[0]} in the environment of this program, and start it again; or choose another model"
+        return InvalidInput(f"the model {shown} needs {variable[0]}, which is not set", hint=hint, variable=variable[0])
+    return InvalidInput(f"the model {shown} cannot be used: {message[:_SHOWN]}", hint=_HINT)
 
 
 def _not_installed() -> InvalidInput:

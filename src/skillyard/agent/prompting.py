@@ -80,13 +80,14 @@ async def recalled(memory: MemoryService | None, request: str, owner: str) -> tu
     return tuple(shorten(single_line(item.memory.content), _ONE) for item in found)
 
 
-def prepared_text(request: str, prepared: Sequence[Preprocessed]) -> str:
-    """The request, with what preprocessor skills found out about it."""
+def prepared_text(request: str, prepared: Sequence[Preprocessed], *, files: Sequence[str] = ()) -> str:
+    """The request, with the names of the files that came with it and what preprocessor skills found out about it."""
     useful = [item for item in prepared if item.run.ok and item.run.output is not None]
     parts = [
         fence("run_result", shorten(str(item.run.output), 8_000), skill=item.skill.name, run=item.run.run_id) for item in useful
     ]
-    return "\n\n".join([request, *(["Found out beforehand, as data:", *parts] if parts else [])])
+    came = [_list("Given with this message:", [single_line(name) for name in files])] if files else []
+    return "\n\n".join([request, *came, *(["Found out beforehand, as data:", *parts] if parts else [])])
 
 
 def _files(files: Sequence[Attachment]) -> str:

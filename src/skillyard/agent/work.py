@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RunUsage
 
 from skillyard.agent.asking import Decided
 from skillyard.agent.events import Event
@@ -27,7 +28,7 @@ from skillyard.agent.history import (
     transcript,
 )
 from skillyard.agent.live import condensed
-from skillyard.agent.loop import Limits, Loop, Outcome, usage_of
+from skillyard.agent.loop import Limits, Loop, Outcome, usage_from, usage_of
 from skillyard.agent.prompting import prepared_text, recalled, tell
 from skillyard.agent.spans import turn_span
 from skillyard.agent.trail import Step
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from skillyard.agent.chat_records import ChatRecords
     from skillyard.agent.commands import Command
-    from skillyard.agent.conversation import Conversation, Turn
+    from skillyard.agent.conversation import Attachment, Conversation, Turn
     from skillyard.agent.desk import Desk
     from skillyard.agent.files import WorkFolder
     from skillyard.agent.live import Live
@@ -88,6 +89,8 @@ class Work:
     messages: list[ModelMessage] = field(default_factory=list)
     memory: dict[str, Any] = field(default_factory=dict)
     loop: Loop | None = None
+    files: Sequence[Attachment] = ()
+    _spent: RunUsage = field(default_factory=RunUsage)
     _used: set[str] = field(default_factory=set)
 
     async def begin(self) -> None:
@@ -102,6 +105,8 @@ class Work:
         await self.live.show(
             Event("begin", {"turn": self.turn.id, "conversation": self.conversation.id, "model": self.turn.model})
         )
+        for file in self.files:
+            await self._show_file(file)
         self.memory = dict(self.conversation.memory)
         await self._make_room()
         loop = await self._loop()
@@ -109,7 +114,8 @@ class Work:
         prepared = await self.desk.tools.preprocess(self.turn.request, session=self.conversation.id, message_id=self.turn.id)
         for item in prepared:
             await self._happened("run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms)
-        self.messages.append(ModelRequest(parts=[UserPromptPart(prepared_text(request, prepared))]))
+        given = prepared_text(request, prepared, files=[file.name for file in self.files])
+        self.messages.append(ModelRequest(parts=[UserPromptPart(given)]))
         if self.command is not None:
             await self._started(self.command)
         await self._note()
@@ -118,6 +124,7 @@ class Work:
     async def _go_on(self, pending: Mapping[str, Any]) -> Outcome:
         self.memory = dict(self.conversation.memory)
         self.messages = loaded_messages(self.turn.messages)
+        self._spent = usage_from(self.turn.usage)
         loop = await self._loop()
         decided = {
             call: Decided(ApprovalAnswer(it["decision"], it.get("reason")), it["digest"])
@@ -155,6 +162,7 @@ class Work:
             done=self._done,
             settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
             limits=self.limits,
+            usage=self._spent,
         )
         return self.loop
 
@@ -165,7 +173,7 @@ class Work:
         until = (self.memory.get("compacted") or {}).get("until", 0)
         if size_of(history) <= self.conversation.settings.history_tokens or not old or old[-1].number <= until:
             return
-        summary = await summarised(self.model, history_of(old, self.memory))
+        summary, self._spent = await summarised(self.model, history_of(old, self.memory))
         kept = transcript(history_of(self.earlier[-KEPT_TURNS:], {}))
         used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.desk.loaded()])
         still = tuple(name for name, text in used if text.partition("\n")[0] in kept)
@@ -174,7 +182,8 @@ class Work:
         self.memory["compacted"] = {"until": old[-1].number, "text": text}
         self.desk.forget_texts((*whole, *still))
         back = f"; skills that came back: {', '.join(name for name, _ in texts)}" if texts else ""
-        await self.live.show(Event("notice", {"text": f"the beginning of the conversation was put in short{back}"}))
+        told = f"the beginning of the conversation was put in short{back}"
+        await self.live.show(Event("notice", {"text": told, "detail": sanitize(summary)}))
 
     def _text_of(self, skill_id: str) -> str:
         try:
@@ -198,7 +207,7 @@ class Work:
         Raises:
             Stopped: somebody asked for it.
         """
-        usage = usage_of(self.loop.usage) if self.loop else None
+        usage = usage_of(self._spent)
         values = {"messages": dumped(self.messages), "events": condensed(self.live.events), "usage": usage}
         if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
             raise Stopped
@@ -207,13 +216,15 @@ class Work:
         """Show and write down what a call gave."""
         skill = await asyncio.to_thread(self._skill_of, call)
         run = result.data.get("run_id")
+        tokens = count_tokens(text)
         shown = {"id": call.id, "tool": sanitize(call.tool)[:200], "ok": result.ok, "title": result.title, "code": result.code}
-        await self.live.show(Event("result", {**shown, "text": text[:_SHOWN], "skill": skill, "run": run}))
+        shown |= {"text": text[:_SHOWN], "skill": skill, "run": run, "tokens": tokens, "duration_ms": duration_ms}
+        await self.live.show(Event("result", shown))
         event = _EVENTS.get(call.tool, "run" if run else None)
         if event is not None and skill is not None:
             detail = str(run or result.data.get("path") or "") or None
-            tokens = count_tokens(text) if not result.data.get("repeated") else 0
-            await self._happened(event, skill, detail, ok=result.ok, tokens=tokens, duration_ms=duration_ms)
+            cost = 0 if result.data.get("repeated") else tokens
+            await self._happened(event, skill, detail, ok=result.ok, tokens=cost, duration_ms=duration_ms)
         files = result.data.get("files") if run else None
         for name in files if isinstance(files, (list, tuple)) else ():
             await self._written(str(name), str(run))
@@ -221,8 +232,11 @@ class Work:
     async def _written(self, name: str, run: str) -> None:
         file = await asyncio.to_thread(lambda: self.folder.note(name, origin=run))
         if file is not None:
-            shown = {"name": file.name, "size": file.size_bytes, "media_type": file.media_type, "origin": file.origin}
-            await self.live.show(Event("file", shown))
+            await self._show_file(file)
+
+    async def _show_file(self, file: Attachment) -> None:
+        shown = {"name": file.name, "size": file.size_bytes, "media_type": file.media_type, "origin": file.origin}
+        await self.live.show(Event("file", shown))
 
     def _skill_of(self, call: Wanted) -> str | None:
         """The id of the skill that a call is about; it counts as used from now on."""
@@ -267,6 +281,7 @@ class Work:
             await self._waiting(outcome) if outcome.questions else await self._ended("done", outcome.answer)
 
     async def _waiting(self, outcome: Outcome) -> None:
+        await self.live.settled()
         values = {"state": "waiting", "pending": outcome.to_dict(), "events": condensed(self.live.events)}
         await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
         await self._keep_memory()
@@ -275,11 +290,12 @@ class Work:
     async def _ended(
         self, state: Any, answer: str = "", *, error: SkillyardError | None = None, detail: str | None = None
     ) -> None:
+        await self.live.settled()
         partial = self.loop.partial if self.loop else ""
         if partial and state != "done":
             self.messages.append(ModelResponse(parts=[TextPart(partial)]))
             answer = self.loop.form.visible(partial) if self.loop else partial
-        usage = usage_of(self.loop.usage) if self.loop else {}
+        usage = usage_of(self._spent)
         values: dict[str, Any] = {"state": state, "answer": sanitize(answer), "finished_at": datetime.now(UTC), "usage": usage}
         values |= {"messages": dumped(self.messages), "events": condensed(self.live.events)}
         if error is not None:

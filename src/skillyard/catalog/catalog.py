@@ -185,12 +185,12 @@ class Catalog:
 
         skills = self._state.all()
         asked, index = self._asked
-        if asked is skills:  # who asks again asks often: from now on an id costs one look
-            index = index or by_id(skills)
-            if (found := index.get(name_or_id.strip())) is not None:
-                return found
-        self._asked = (skills, index if asked is skills else {})
-        return find_skill(skills, name_or_id)
+        if asked is not skills:
+            self._asked = (skills, {})
+        elif not index:  # who asks again asks often: from now on an id costs one look
+            self._asked = (skills, index := by_id(skills))
+        found = index.get(name_or_id.strip()) if asked is skills else None
+        return found or find_skill(skills, name_or_id)
 
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
@@ -326,6 +326,9 @@ def _configuration(plan: _Plan) -> Configuration:
     configuration = load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
     url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
     store = plan.environ.get("SKILLYARD_STORE", "").strip()
+    kind = plan.environ.get("SKILLYARD_ENGINE", "").strip()
+    if kind:
+        configuration = configuration._replace(engine={**configuration.engine, "kind": kind})
     return configuration._replace(
         database_url=url or configuration.database_url, package_store=store or configuration.package_store
     )

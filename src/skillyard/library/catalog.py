@@ -196,14 +196,16 @@ class Catalog(Rooms):
         fresh: bool = False,
         install: bool = False,
         approver: Approver | None = None,
+        priority: int = 0,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
         With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
         when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
         recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
-        again, unless `fresh`. Where a rule says `ask`, the `approver` is asked, and nothing runs but what it agreed to; without
-        one the caller is taken to have agreed: who writes this call decides.
+        again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule says
+        `ask`, the `approver` is asked, and nothing runs but what it agreed to; without one the caller is taken to have agreed:
+        who writes this call decides.
 
         Raises:
             ApprovalRejected: the approver said no.
@@ -225,7 +227,9 @@ class Catalog(Rooms):
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
-        return await engine.run(found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh)
+        return await engine.run(
+            found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh, priority=priority
+        )
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False

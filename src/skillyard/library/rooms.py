@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard import catalog as room
-from skillyard.errors import DigestMismatch, SkillNotFound
+from skillyard.errors import ApprovalRejected, DigestMismatch, SkillNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Self
+
     from skillyard.agents import AgentBook
     from skillyard.catalog import Skill
-    from skillyard.engine import PoolEngine, Records, Worker
+    from skillyard.engine import Begun, PoolEngine, Records, Schedule, Scheduler, Schedules, Slots, Worker
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, Gate, Rules
@@ -25,6 +28,7 @@ class Rooms(room.Catalog):
 
     _recorded: Records | None = None
     _engine: PoolEngine | None = None
+    _slots: Slots | None = None
     _approvals: Approvals | None = None
 
     def rules(self) -> Rules:
@@ -105,30 +109,109 @@ class Rooms(room.Catalog):
     def engine(self, *, record: bool = True) -> PoolEngine:
         """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.
 
-        A skill that names a worker pool goes to that pool, every other one works in this process.
+        A skill that names a worker pool goes to that pool, every other one works in this process, or in the pool of all runs
+        where `[engine]` of the configuration says `procrastinate`.
+
+        Raises:
+            InvalidConfiguration: the table `[engine]` says something that cannot be meant.
         """
-        from skillyard.engine import LocalEngine, PoolEngine
+        from skillyard.engine import PoolEngine
 
         if self._engine is None:
-            self._engine = PoolEngine(LocalEngine(self.executor(), self.records()), self.records())
+            self._engine = PoolEngine.of(
+                self.configuration, self.executor(), self.records(), slots=self._turns(), organisation=self.data_directory
+            )
         return self._engine if record else self._engine.unrecorded()
 
-    def worker(self, *pools: str, concurrency: int = 1) -> Worker:
+    async def stop_waiting(self) -> None:
+        """Stop waiting for the runs that go on without this process: those that are in the queue, or with a worker."""
+        if self._engine is not None:
+            await self._engine.leave()
+
+    def _turns(self) -> Slots:
+        """The turns of this process, which the catalogs of its organisations take together."""
+        from skillyard.engine import EngineSettings
+
+        if self._slots is None:
+            self._slots = EngineSettings.of(self.configuration).slots()
+        return self._slots
+
+    def for_organisation(self, data: str, database_url: str) -> Self:
+        """As `skillyard.catalog.Catalog`; its runs take turns with those of this catalog."""
+        found = super().for_organisation(data, database_url)
+        found._slots = self._turns()
+        return found
+
+    def worker(self, *pools: str, concurrency: int = 1, slots: Slots | None = None) -> Worker:
         """What works for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
 
-        It runs exactly the content that was asked for, and nothing that a rule denies here.
+        Without a name it serves the pool of all runs. With `slots` several workers of one process take turns. It runs exactly
+        the content that was asked for, and nothing that a rule denies here.
 
         Raises:
             InvalidInput: no pool, a name that is none, or a concurrency below 1.
             DatabaseUnavailable: the records are not in PostgreSQL, or cannot be reached.
         """
-        from skillyard.engine import Worker
+        from skillyard.engine import EngineSettings, Worker
         from skillyard.execution import Executor
+
+        settings = EngineSettings.of(self.configuration)
+        pools = pools or (settings.pool,)
 
         def runner(timeout_ms: int) -> Executor:
             return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools)
 
-        return Worker(self.records().database, pools, find=self._with_content, runner=runner, concurrency=concurrency)
+        return Worker(
+            self.records().database,
+            pools,
+            find=self._with_content,
+            runner=runner,
+            concurrency=concurrency,
+            slots=slots,
+            organisation=self.data_directory,
+            settings=settings,
+        )
+
+    def schedules(self) -> Schedules:
+        """Which skills run when, kept with the runs."""
+        from skillyard.engine import Schedules
+
+        records = self.records()
+        return Schedules(lambda: records.database)
+
+    def scheduler(self, begin: Callable[[Awaitable[Begun]], Awaitable[Begun]] | None = None) -> Scheduler:
+        """What begins the runs of schedules that have come due: `await catalog.scheduler().begin_due()`.
+
+        Whoever keeps the runs that go on is given each by `begin`.
+        """
+        from skillyard.engine import Scheduler
+
+        records = self.records()
+
+        async def one(schedule: Schedule, run_id: str) -> Begun:
+            going = self._begin_scheduled(schedule, run_id)
+            return await (begin(going) if begin is not None else going)
+
+        return Scheduler(self.schedules(), lambda: records.journal, one)
+
+    async def _begin_scheduled(self, schedule: Schedule, run_id: str) -> Begun:
+        """The run of a schedule, begun; nobody is there who could be asked."""
+        import asyncio
+
+        skill = await asyncio.to_thread(self.get, schedule.skill)
+        self.gate().check(skill)
+        if schedule.digest is None and self.rules().decide(skill) == "ask":
+            raise ApprovalRejected("a rule wants it to be asked about first", hint="make the schedule again and agree to it")
+        engine = self.engine().through(self.executor(prewarm=0))
+        return await engine.begin(
+            skill,
+            schedule.parameters,
+            context=schedule.context,
+            digest=schedule.digest,
+            run_id=run_id,
+            priority=schedule.priority,
+            schedule=schedule.name,
+        )
 
     def _with_content(self, skill_id: str, digest: str) -> Skill:
         """The skill, when it has that content and may be used; looked for once more on the disk when it seems to be another."""

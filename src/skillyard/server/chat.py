@@ -6,8 +6,8 @@ Everything belongs to who began it. A turn goes on whoever listens; its events a
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -16,12 +16,15 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import FileTooLarge, PermissionDenied
 from skillyard.server.callers import Asking, Caller, needs
+from skillyard.server.chat_events import ChatEvent
 from skillyard.server.chat_shapes import (
-    ChatEvent,
+    ChatCommand,
     ChatFile,
+    ConversationChange,
     ConversationDetail,
     ConversationShape,
     Decision,
+    ModelChoices,
     NewConversation,
     NewMessage,
     SkillUseShape,
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/chat", tags=["chat"], dependencies=[needs("runs:execute")])
-_EVENT_ID: Final = re.compile(r"([\w]{1,80})\.(\d{1,9})", re.ASCII)
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "the bytes of the file", "content": {"application/octet-stream": {"schema": {"type": "string"}}}},
     206: {
@@ -58,10 +60,13 @@ _FILE: Final[dict[int | str, dict[str, Any]]] = {
 
 @routes.get("/conversations", responses=READING)
 async def list_conversations(
-    service: Served, caller: Asking, limit: Annotated[int, Query(ge=1, le=200)] = 50
+    service: Served,
+    caller: Asking,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    text: Annotated[str, Query(max_length=200, description="what the title, or what was said, holds")] = "",
 ) -> Answer[list[ConversationShape]]:
     """Your conversations, the one used last first."""
-    found = await (await _chat(service)).list(service.owner(caller), limit=limit)
+    found = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
     return Answer(data=[conversation_shape(conversation) for conversation in found])
 
 
@@ -78,12 +83,23 @@ async def begin(service: Served, caller: Asking, body: NewConversation) -> Answe
 
 
 @routes.get("/conversations/{conversation}", responses=READING)
-async def get_conversation(service: Served, caller: Asking, conversation: str) -> Answer[ConversationDetail]:
-    """A conversation with its turns, those that were replaced left out, and its files."""
+async def get_conversation(
+    service: Served, caller: Asking, conversation: str, last: Annotated[int, Query(ge=1, le=1000)] = 200
+) -> Answer[ConversationDetail]:
+    """A conversation with its `last` turns, those that were replaced left out, and its files."""
     chat, found = await _mine(service, caller, conversation)
-    turns = [turn_shape(turn) for turn in await chat.turns(found)]
+    turns = await chat.turns(found)
+    shown = [turn_shape(turn) for turn in turns[-last:]]
     files = [file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)]
-    return Answer(data=ConversationDetail(**conversation_shape(found).model_dump(), turns=turns, files=files))
+    told = conversation_shape(found).model_dump()
+    return Answer(data=ConversationDetail(**told, turns=shown, earlier=len(turns) - len(shown), files=files))
+
+
+@routes.patch("/conversations/{conversation}", responses=WRITING)
+async def change(service: Served, caller: Asking, conversation: str, body: ConversationChange) -> Answer[ConversationShape]:
+    """Give a conversation another title, or its next turns another model."""
+    chat, found = await _mine(service, caller, conversation)
+    return Answer(data=conversation_shape(await chat.change(found, title=body.title, model=body.model)))
 
 
 @routes.delete("/conversations/{conversation}", status_code=204, responses=WRITING)
@@ -98,7 +114,7 @@ async def say(service: Served, caller: Asking, conversation: str, body: NewMessa
     """Say something; the turn goes on by itself, its events tell how. `/name …` starts a skill."""
     chat, found = await _mine(service, caller, conversation)
     replacing = (await chat.turn(found, body.replaces)).number if body.replaces else None
-    return Answer(data=turn_shape(await chat.send(found, body.text, replacing=replacing)))
+    return Answer(data=turn_shape(await chat.send(found, body.text, replacing=replacing, files=body.files)))
 
 
 @routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITING)
@@ -111,7 +127,8 @@ async def retry(service: Served, caller: Asking, conversation: str) -> Answer[Tu
 @routes.get(
     "/conversations/{conversation}/turns/{turn}/events",
     response_class=EventStream,
-    responses=READING | streaming(ChatEvent, "ChatEvent", "begin, text, call, ask, result, file, notice, usage, error, end"),
+    responses=READING
+    | streaming(ChatEvent, "ChatEvent", "begin, text, call, ask, log, result, file, notice, usage, error, end"),
 )
 async def follow(
     service: Served,
@@ -122,8 +139,8 @@ async def follow(
 ) -> EventStream:
     """A turn as it goes on, as server-sent events, until it has ended or waits for an answer.
 
-    A client that comes back with `Last-Event-ID` is told the rest; where that is not known any more, a `begin` says that all is
-    told again.
+    A client that comes back with `Last-Event-ID`, to whichever process, is told the rest; with an id that is none, a `begin`
+    says that all is told again.
     """
     chat, found = await _mine(service, caller, conversation)
     return EventStream(_told(chat, await chat.turn(found, turn), last_event_id))
@@ -184,6 +201,37 @@ async def get_file(service: Served, caller: Asking, conversation: str, path: str
     return sent
 
 
+@routes.delete("/conversations/{conversation}/files/{path:path}", status_code=204, responses=WRITING)
+async def delete_file(service: Served, caller: Asking, conversation: str, path: str) -> None:
+    """Delete a file of the conversation."""
+    chat, found = await _mine(service, caller, conversation)
+    await run_in_threadpool(chat.folder(found).drop, path)
+
+
+@routes.get("/models", responses=READING)
+async def list_models(service: Served) -> Answer[ModelChoices]:
+    """The models that can be chosen: those of services that a key is set for, and what is missing for others."""
+    await _chat(service)
+    from skillyard.agent import choices
+
+    return Answer(data=ModelChoices.model_validate(asdict(await run_in_threadpool(choices))))
+
+
+@routes.get("/commands", responses=READING)
+async def list_commands(
+    service: Served,
+    caller: Asking,
+    text: Annotated[str, Query(max_length=200, description="what the name holds")] = "",
+    conversation: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=50)] = 20,
+) -> Answer[list[ChatCommand]]:
+    """The skills that a person may start with `/name`, here or in a conversation, those that begin with the text first."""
+    chat = await _chat(service)
+    found = await chat.get(conversation, service.owner(caller)) if conversation else None
+    commands = await run_in_threadpool(lambda: chat.commands(found, text, limit=limit))
+    return Answer(data=[ChatCommand.model_validate(asdict(command)) for command in commands])
+
+
 @routes.get("/trail", responses=READING)
 async def trail(
     service: Served,
@@ -224,16 +272,11 @@ async def _mine(service: Service, caller: Caller, conversation: str) -> tuple[Ch
 
 
 async def _told(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[ServerSentEvent]:
-    """The events of a turn; after the one that the client has seen last, where that can be told."""
-    seen = _EVENT_ID.fullmatch(last or "")
-    place = 0
-    mark = chat.mark(turn)
-    known = int(seen[2]) + 1 if seen and seen[1] == mark else 0
-    async for event in chat.events(turn):
-        if place >= known:
-            shape = event.to_dict()
-            yield ServerSentEvent(_json(shape), event=event.kind, id=f"{mark}.{place}")
-        place += 1
+    """The events of a turn behind the one that the client has seen last, whichever process works on it."""
+    from skillyard.agent.live import Place
+
+    async for place, event in chat.told(turn, Place.read(last)):
+        yield ServerSentEvent(_json(event.to_dict()), event=event.kind, id=str(place))
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -1,21 +1,25 @@
-"""The shapes of conversations over HTTP, and of the events of a turn."""
+"""The shapes of conversations over HTTP."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from skillyard.server.chat_events import ChatEvent, OpenQuestion, TurnState, TurnUsage
 
 if TYPE_CHECKING:
     from skillyard.agent import Attachment, Conversation, Turn
 
 __all__ = [
-    "ChatEvent",
+    "ChatCommand",
     "ChatFile",
+    "ConversationChange",
     "ConversationDetail",
     "ConversationShape",
     "Decision",
+    "ModelChoices",
     "NewConversation",
     "NewMessage",
     "SkillUseShape",
@@ -26,8 +30,6 @@ __all__ = [
     "file_shape",
     "turn_shape",
 ]
-
-TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
 
 
 class Settings(BaseModel):
@@ -56,13 +58,51 @@ class NewConversation(BaseModel):
     title: str = Field(default="", max_length=200)
 
 
+class ConversationChange(BaseModel):
+    """What shall be another: the title, or the model of the next turns."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str | None = Field(default=None, min_length=1, max_length=200)
+    model: str | None = Field(default=None, min_length=1, max_length=300)
+
+
+class ModelProvider(BaseModel):
+    """A service with models: the `variable` it wants in the server's environment, and whether that is set (`ready`)."""
+
+    name: str
+    variable: str
+    ready: bool
+    models: list[str]
+
+
+class ModelChoices(BaseModel):
+    """The `usual` model, used where none is named, and the services of others."""
+
+    usual: str | None
+    providers: list[ModelProvider]
+
+
+class ChatCommand(BaseModel):
+    """A skill that a person starts with `/name`; `arguments` is what its author says may follow."""
+
+    id: str
+    name: str
+    description: str
+    arguments: str | None
+
+
 class NewMessage(BaseModel):
-    """What the person says; with `replaces`, the id of an earlier turn, in place of it and all after it."""
+    """What the person says; with `replaces`, the id of an earlier turn, in place of it and all after it.
+
+    `files` are those of the conversation that the message is about.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     text: str = Field(min_length=1, max_length=400_000)
     replaces: str | None = Field(default=None, max_length=100)
+    files: list[str] = Field(default=[], max_length=50)
 
 
 class Decision(BaseModel):
@@ -94,25 +134,6 @@ class TurnError(BaseModel):
     message: str | None
 
 
-class TurnShape(BaseModel):
-    """One turn: what was said, what came of it, what was shown meanwhile, the questions it waits for."""
-
-    id: str
-    conversation_id: str
-    number: int
-    state: TurnState
-    replaced: bool
-    request: str
-    answer: str
-    events: list[dict[str, Any]]
-    questions: list[dict[str, Any]]
-    model: str | None
-    usage: dict[str, Any] | None
-    error: TurnError | None
-    created_at: datetime
-    finished_at: datetime | None
-
-
 class ChatFile(BaseModel):
     """One file of a conversation; `origin` is `user`, or the run that wrote it."""
 
@@ -122,103 +143,6 @@ class ChatFile(BaseModel):
     size: int
     sha256: str
     created_at: datetime
-
-
-class ConversationDetail(ConversationShape):
-    """A conversation with its turns and files."""
-
-    turns: list[TurnShape]
-    files: list[ChatFile]
-
-
-class Began(BaseModel):
-    """A turn begins; whatever was shown of it before is shown again."""
-
-    event: Literal["begin"] = "begin"
-    turn: str
-    conversation: str
-    model: str | None = None
-
-
-class Wrote(BaseModel):
-    """The model writes."""
-
-    event: Literal["text"] = "text"
-    delta: str
-
-
-class Called(BaseModel):
-    """The model calls a tool."""
-
-    event: Literal["call"] = "call"
-    id: str
-    tool: str
-    arguments: Any = None
-
-
-class Asked(BaseModel):
-    """A call waits until somebody has answered."""
-
-    event: Literal["ask"] = "ask"
-    id: str
-    question: dict[str, Any]
-
-
-class Gave(BaseModel):
-    """What a tool gave; `text` is cut, `skill` and `run` name what it was about."""
-
-    event: Literal["result"] = "result"
-    id: str
-    tool: str
-    ok: bool
-    title: str | None = None
-    code: str | None = None
-    text: str = ""
-    skill: str | None = None
-    run: str | None = None
-
-
-class Filed(BaseModel):
-    """A file is new, or has changed."""
-
-    event: Literal["file"] = "file"
-    name: str
-    size: int
-    media_type: str
-    origin: str
-
-
-class Noticed(BaseModel):
-    """Something worth knowing."""
-
-    event: Literal["notice"] = "notice"
-    text: str
-
-
-class Used(BaseModel):
-    """What the turn has used so far."""
-
-    event: Literal["usage"] = "usage"
-    input_tokens: int
-    output_tokens: int
-    requests: int
-
-
-class Failed(BaseModel):
-    """The turn failed."""
-
-    event: Literal["error"] = "error"
-    code: str
-    message: str
-    hint: str | None = None
-
-
-class Ended(BaseModel):
-    """Nothing comes after this; a turn that is `waiting` goes on when its questions are answered."""
-
-    event: Literal["end"] = "end"
-    state: TurnState
-    answer: str
 
 
 class TrailStep(BaseModel):
@@ -260,11 +184,31 @@ class TrailReportShape(BaseModel):
     fails_often: list[str]
 
 
-ChatEvent = Annotated[
-    Began | Wrote | Called | Asked | Gave | Filed | Noticed | Used | Failed | Ended,
-    Field(discriminator="event"),
-]
-"""The `data` of one server-sent event; its `event` field is the name of the event."""
+class TurnShape(BaseModel):
+    """One turn: what was said, what came of it, what was shown meanwhile, the questions it waits for."""
+
+    id: str
+    conversation_id: str
+    number: int
+    state: TurnState
+    replaced: bool
+    request: str
+    answer: str
+    events: list[ChatEvent]
+    questions: list[OpenQuestion]
+    model: str | None
+    usage: TurnUsage | None
+    error: TurnError | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class ConversationDetail(ConversationShape):
+    """A conversation with its newest turns, how many are `earlier` than those, and its files."""
+
+    turns: list[TurnShape]
+    earlier: int
+    files: list[ChatFile]
 
 
 def conversation_shape(conversation: Conversation) -> ConversationShape:

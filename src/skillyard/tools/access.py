@@ -14,6 +14,8 @@ from skillyard.permissions import Consent, Gate, unusable
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from skillyard.catalog import Catalog, Skill
     from skillyard.permissions import Approvals, Approver, Rules
 
@@ -89,6 +91,14 @@ class Access:
     def approvals_of(self, approver: Approver) -> Approvals:
         """What was approved here, with somebody else to ask."""
         return self._approvals.asking(approver)
+
+    def agreed(self, session: str) -> tuple[tuple[str, str], ...]:
+        """What was approved for that conversation: ids of skills with digests of their content."""
+        return self._approvals.agreed(session)
+
+    def agree(self, session: str, approved: Iterable[tuple[str, str]]) -> None:
+        """Let what was approved for that conversation hold again."""
+        self._approvals.agree(session, approved)
 
     def end_session(self, session: str) -> None:
         """Forget what was approved for that conversation."""

@@ -5,6 +5,7 @@ import {
   IconChecks,
   IconHistory,
   IconKey,
+  IconMessages,
   IconNotes,
   IconPackageImport,
   IconRobot,
@@ -28,6 +29,7 @@ export const NAVIGATION: readonly { group: keyof (typeof shell)["en"]["groups"];
     places: [
       { id: "skills", to: "/skills", icon: IconBooks },
       { id: "install", to: "/install", icon: IconPackageImport },
+      { id: "chat", to: "/chat", icon: IconMessages },
       { id: "runs", to: "/runs", icon: IconHistory },
       { id: "agents", to: "/agents", icon: IconRobot },
       { id: "memory", to: "/memory", icon: IconBrain },

@@ -121,6 +121,21 @@ const agent = createRoute({
   component: lazyRouteComponent(() => fetched(import("@/pages/agent/AgentPage")), "AgentPage"),
 });
 
+const chat = createRoute({
+  getParentRoute: () => root,
+  path: "/chat",
+  component: lazyRouteComponent(() => import("@/pages/chat/ChatPage"), "ChatPage"),
+});
+
+/** One page draws both: what is written does not go away when a conversation gets its address. */
+const conversation = createRoute({ getParentRoute: () => chat, path: "$id" });
+
+const report = createRoute({
+  getParentRoute: () => root,
+  path: "/chat/report",
+  component: lazyRouteComponent(() => import("@/pages/chat/ReportPage"), "ReportPage"),
+});
+
 const memory = createRoute({
   getParentRoute: () => root,
   path: "/memory",
@@ -152,7 +167,7 @@ const doctor = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, runs, run, agents, agent, memory, approvals, audit, keys, settings, doctor]),
+  routeTree: root.addChildren([home, skills, skill, install, chat.addChildren([conversation]), report, runs, run, agents, agent, memory, approvals, audit, keys, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

@@ -1,8 +1,10 @@
 /** Text of a skill, drawn inert: no HTML of its own, links that tell nothing of this page, pictures only out of the skill. */
 import { Anchor, Text } from "@mantine/core";
+import type { Element } from "hast";
 import ReactMarkdown, { type Components, type UrlTransform } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
+import { CodeBlock } from "./CodeBlock";
 import { visible } from "./foreign";
 import classes from "./Markdown.module.css";
 
@@ -12,6 +14,8 @@ interface Props {
   picture?: ((path: string) => string) | undefined;
   /** Open another file of the skill. */
   open?: ((path: string) => void) | undefined;
+  /** The highest heading that it may have, where it stands inside something that has headings. */
+  heading?: 1 | 2 | 3 | 4 | undefined;
 }
 
 const OUTSIDE = /^(https?|mailto):/i;
@@ -37,7 +41,23 @@ function inside(path: string): string | undefined {
   }
 }
 
-export default function Markdown({ children, picture, open }: Props) {
+/** The text of a block of code, and what its author calls the language. */
+function codeOf(node: Element | undefined): { text: string; language: string | undefined } {
+  const code = node?.children.find((child) => child.type === "element");
+  const kinds = code?.properties.className;
+  const language = (Array.isArray(kinds) ? kinds : []).map(String).find((kind) => kind.startsWith("language-"));
+  const text = code?.children.map((child) => (child.type === "text" ? child.value : "")).join("") ?? "";
+  return { text: text.replace(/\n$/, ""), language: language?.slice("language-".length).toLowerCase() };
+}
+
+/** Headings as far down as the place wants them. */
+function lowered(highest: number): Components {
+  if (highest === 1) return {};
+  const at = (level: number) => `h${Math.min(6, level + highest - 1)}` as "h1";
+  return { h1: at(1), h2: at(2), h3: at(3), h4: at(4), h5: at(5) };
+}
+
+export default function Markdown({ children, picture, open, heading = 1 }: Props) {
   const components: Components = {
     a: ({ href, children }) => {
       if (href && OUTSIDE.test(href))
@@ -69,7 +89,8 @@ export default function Markdown({ children, picture, open }: Props) {
         <table>{children}</table>
       </div>
     ),
-    pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,
+    pre: ({ node }) => <CodeBlock {...codeOf(node)} />,
+    ...lowered(heading),
     input: ({ checked }) => <input type="checkbox" checked={checked ?? false} readOnly disabled />,
   };
   return (

@@ -2,6 +2,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef } from "react";
 
+import colours from "./colours.module.css";
 import { lines, type Word } from "./highlight";
 import classes from "./Source.module.css";
 import { pieces } from "./hidden";
@@ -28,7 +29,7 @@ export default function Source({ text, path, label, line }: Props) {
   const digits = String(words.length).length;
   const widest = useMemo(() => Math.max(...words.map((row) => Math.min(LONGEST, row.reduce((sum, { text }) => sum + width(text), 0)))), [words]);
   return (
-    <div ref={place} className={classes.source} role="region" aria-label={label} tabIndex={0}>
+    <div ref={place} className={`${classes.source} ${colours.words}`} role="region" aria-label={label} tabIndex={0}>
       <div className={classes.all} style={{ height: rows.getTotalSize(), minWidth: `calc(${widest + digits + 4}ch + 24px)` }}>
         {rows.getVirtualItems().map(({ index, start }) => (
           <div key={index} className={classes.line} data-marked={index + 1 === line} style={{ transform: `translateY(${start}px)`, height: LINE }}>

@@ -1,0 +1,245 @@
+/** What the model called: each call in one line that opens to what went in, what it prints, and what came out. */
+import { Badge, Box, Collapse, Group, Loader, Text, UnstyledButton } from "@mantine/core";
+import {
+  IconBook2,
+  IconCheck,
+  IconChevronRight,
+  IconFileText,
+  IconHandStop,
+  IconPlayerPlay,
+  IconPlugX,
+  IconSearch,
+  IconTool,
+  IconX,
+  type Icon,
+} from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
+
+import type { Turn } from "@/api/chat";
+import { runQuery } from "@/api/runs";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
+
+import classes from "./Calls.module.css";
+import type { Call } from "./story";
+import { chat } from "./words";
+
+const Value = lazy(() => import("@/parts/Value").then(({ Value }) => ({ default: Value })));
+const Waterfall = lazy(() => import("@/pages/run/Waterfall").then(({ Waterfall }) => ({ default: Waterfall })));
+
+const FOLDED = 6; // from more calls in a row on only the last are shown at first
+const SHOWN = 4;
+const ICONS: Record<string, Icon> = {
+  skill: IconBook2,
+  skills_load: IconBook2,
+  read_skill_file: IconFileText,
+  run_skill: IconPlayerPlay,
+  search_skills: IconSearch,
+  skills_list: IconSearch,
+};
+
+export function Calls({ calls, state }: { calls: readonly Call[]; state: Turn["state"] }) {
+  const t = useText(chat);
+  const [all, setAll] = useState(false);
+  const hidden = calls.length > FOLDED && !all ? calls.length - SHOWN : 0;
+  return (
+    <Box className={classes.calls}>
+      {calls.length > FOLDED && (
+        <UnstyledButton className={classes.fold ?? ""} aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? t.fewerCalls : t.moreCalls(hidden)}
+        </UnstyledButton>
+      )}
+      {calls.slice(hidden).map((call) => (
+        <OneCall key={call.id} call={call} state={state} />
+      ))}
+    </Box>
+  );
+}
+
+type CallState = "runs" | "ok" | "failed" | "waits" | "refused" | "bounded" | "lost";
+
+function stateOf({ result, question }: Call, state: Turn["state"]): CallState {
+  if (result) return result.ok ? "ok" : result.code === "approval_rejected" ? "refused" : result.code === "turn_limit" ? "bounded" : "failed";
+  if (state === "running") return "runs";
+  return state === "waiting" && question ? "waits" : "lost";
+}
+
+const MARKS: Record<Exclude<CallState, "runs">, { icon: Icon; color: string }> = {
+  ok: { icon: IconCheck, color: "var(--mantine-color-pine-6)" },
+  failed: { icon: IconX, color: "var(--mantine-color-red-6)" },
+  refused: { icon: IconHandStop, color: "var(--mantine-color-orange-6)" },
+  bounded: { icon: IconHandStop, color: "var(--mantine-color-orange-6)" },
+  waits: { icon: IconHandStop, color: "var(--mantine-color-yellow-6)" },
+  lost: { icon: IconPlugX, color: "var(--mantine-color-dimmed)" },
+};
+
+/** What a call is about, from what the model wrote; that may be anything. */
+function useTitle({ tool, arguments: given }: Call): string {
+  const t = useText(chat);
+  const values = typeof given === "object" && given !== null ? (given as Record<string, unknown>) : {};
+  const of = (...names: string[]) => {
+    const found = names.map((name) => values[name]).find((value) => typeof value === "string" && value);
+    return typeof found === "string" ? visible(found).replace(/\s+/g, " ").slice(0, 80) : "?";
+  };
+  switch (tool) {
+    case "skill":
+    case "skills_load":
+      return t.tools[tool](of("skill", "name"));
+    case "read_skill_file":
+      return t.tools.read_skill_file(of("file_path", "path", "file"), of("skill_name", "skill", "name"));
+    case "run_skill": {
+      const words = Array.isArray(values.arguments) ? values.arguments.filter((one) => typeof one === "string") : [];
+      const what = [typeof values.entry === "string" ? values.entry : "", ...words].filter(Boolean).join(" ");
+      return t.tools.run_skill(of("name", "skill"), visible(what).replace(/\s+/g, " ").slice(0, 60));
+    }
+    case "search_skills":
+      return t.tools.search_skills(of("query", "q", "text"));
+    case "skills_list":
+      return t.tools.skills_list;
+    default:
+      return t.tools.other(visible(tool).slice(0, 60) || "?");
+  }
+}
+
+function OneCall({ call, state }: { call: Call; state: Turn["state"] }) {
+  const t = useText(chat);
+  const format = useFormat();
+  const [opened, setOpened] = useState(false);
+  const title = useTitle(call);
+  const Mark = ICONS[call.tool] ?? IconTool;
+  const now = stateOf(call, state);
+  const { result } = call;
+  const tail = now === "runs" ? call.log.trimEnd().split("\n").pop() : undefined;
+  return (
+    <Box className={classes.call} data-state={now}>
+      <UnstyledButton className={classes.head ?? ""} aria-expanded={opened} onClick={() => setOpened(!opened)}>
+        <IconChevronRight size={15} className={classes.arrow ?? ""} data-opened={opened || undefined} aria-hidden />
+        <Mark size={16} stroke={1.6} aria-hidden />
+        <Text size="sm" className={classes.title ?? ""}>
+          <bdi>{title}</bdi>
+        </Text>
+        {tail && (
+          <Text size="xs" c="dimmed" ff="monospace" className={classes.tail ?? ""} aria-hidden>
+            <bdi>{visible(tail)}</bdi>
+          </Text>
+        )}
+        <Group gap={8} wrap="nowrap" className={classes.facts ?? ""}>
+          {result?.tokens ? (
+            <Text size="xs" c="dimmed" visibleFrom="xs">
+              {t.tokens(format.number(result.tokens))}
+            </Text>
+          ) : null}
+          {result?.duration_ms !== undefined && result.duration_ms !== null && (
+            <Text size="xs" c="dimmed">
+              {format.duration(result.duration_ms)}
+            </Text>
+          )}
+          <State state={now} />
+        </Group>
+      </UnstyledButton>
+      <Collapse expanded={opened}>{opened && <Inside call={call} now={now} />}</Collapse>
+    </Box>
+  );
+}
+
+function State({ state }: { state: CallState }) {
+  const t = useText(chat);
+  if (state === "runs") return <Loader size={14} color="gray" aria-label={t.callStates.runs} />;
+  const { icon: Icon, color } = MARKS[state];
+  if (state === "ok") return <Icon size={16} color={color} role="img" aria-label={t.callStates.ok} />;
+  return (
+    <Badge size="sm" color={state === "failed" ? "red" : state === "lost" ? "gray" : "yellow"} leftSection={<Icon size={12} aria-hidden />}>
+      {t.callStates[state]}
+    </Badge>
+  );
+}
+
+function Inside({ call, now }: { call: Call; now: CallState }) {
+  const t = useText(chat);
+  const { result } = call;
+  return (
+    <Box className={classes.inside}>
+      <Part title={t.given}>
+        <Suspense>
+          <Value value={call.arguments} />
+        </Suspense>
+      </Part>
+      {now === "runs" && call.log && <Log text={call.log} />}
+      {result?.run && <OfRun run={result.run} />}
+      {result && (
+        <Part title={t.gave}>
+          <Lines text={result.text} label={t.gave} />
+        </Part>
+      )}
+      <Group gap="md">
+        {result?.skill && (
+          <AnchorLink to="/skills/$id" params={{ id: result.skill }} size="sm">
+            {t.openSkill}
+          </AnchorLink>
+        )}
+        {result?.run && (
+          <AnchorLink to="/runs/$id" params={{ id: result.run }} size="sm">
+            {t.openRun}
+          </AnchorLink>
+        )}
+      </Group>
+    </Box>
+  );
+}
+
+function OfRun({ run: id }: { run: string }) {
+  const t = useText(chat);
+  const run = useQuery(runQuery(id)).data;
+  if (!run) return null;
+  const printed = [run.stdout, run.stderr].filter((text) => text.trim()).join("\n");
+  return (
+    <>
+      {run.steps.length > 0 && (
+        <Suspense>
+          <Waterfall steps={run.steps} />
+        </Suspense>
+      )}
+      {printed && (
+        <Part title={t.printed}>
+          <Lines text={printed} label={t.printed} />
+        </Part>
+      )}
+    </>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Box miw={0}>
+      <Text size="xs" fw={600} c="dimmed" mb={4}>
+        {title}
+      </Text>
+      {children}
+    </Box>
+  );
+}
+
+function Lines({ text, label }: { text: string; label: string }) {
+  return (
+    <pre className={classes.lines} tabIndex={0} role="region" aria-label={label}>
+      {visible(text)}
+    </pre>
+  );
+}
+
+/** What a script prints while it runs; the end stays in sight. */
+function Log({ text }: { text: string }) {
+  const t = useText(chat);
+  const box = useRef<HTMLPreElement>(null);
+  useEffect(() => box.current?.scrollTo({ top: box.current.scrollHeight }), [text]);
+  return (
+    <Part title={t.printed}>
+      <pre ref={box} className={classes.lines} tabIndex={0} role="log" aria-live="off" aria-label={t.printed}>
+        {visible(text)}
+      </pre>
+    </Part>
+  );
+}

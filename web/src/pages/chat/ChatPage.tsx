@@ -1,0 +1,145 @@
+/** Conversations at the left, the one that is open in the middle, what stands beside it at the right. */
+import { ActionIcon, Box, Drawer, Group, Menu, Text, Title, Tooltip } from "@mantine/core";
+import { useLocalStorage, useMediaQuery } from "@mantine/hooks";
+import { IconDots, IconLayoutSidebarRight, IconMessages, IconPencil, IconTrash } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+
+import { conversationQuery, type ConversationDetail, TURNS } from "@/api/chat";
+import { useText } from "@/i18n";
+import { common } from "@/i18n/common";
+import { ErrorState } from "@/parts/ErrorState";
+import { visible } from "@/parts/foreign";
+
+import { Begin } from "./Begin";
+import { useChoice } from "./choice";
+import classes from "./ChatPage.module.css";
+import { Composer } from "./Composer";
+import { ConversationList } from "./ConversationList";
+import { Forget, Rename } from "./ConversationDialogs";
+import { Panel, type PanelTab } from "./Panel";
+import { useSending } from "./sending";
+import { Dropping } from "./Dropping";
+import { Pending, Thread } from "./Thread";
+import { chat } from "./words";
+
+const NARROW = "(max-width: 62em)"; // the list of conversations has no room
+const MEDIUM = "(max-width: 87em)"; // the panel has none
+const AT_ONCE = { getInitialValueInEffect: false };
+
+export function ChatPage() {
+  const t = useText(chat);
+  const c = useText(common);
+  const { id } = useParams({ strict: false });
+  const narrow = useMediaQuery(NARROW, false, AT_ONCE);
+  const medium = useMediaQuery(MEDIUM, false, AT_ONCE);
+  const [listed, setListed] = useState(false);
+  const [looked, setLooked] = useState(false);
+  const [kept, keep] = useLocalStorage({ key: "skillyard-chat-panel", defaultValue: true, getInitialValueInEffect: false });
+  const [tab, setTab] = useState<PanelTab>("trail");
+  const [last, setLast] = useState(TURNS);
+  const [at, setAt] = useState(id);
+  if (at !== id) {
+    setAt(id);
+    setListed(false);
+    setLast(TURNS);
+  }
+  const query = useQuery({ ...conversationQuery(id ?? "", last), enabled: id !== undefined });
+  const conversation = query.data?.id === id ? query.data : undefined;
+  const [choice, choose] = useChoice();
+  const sending = useSending(conversation, choice);
+  const title = conversation ? visible(conversation.title) || t.untitled : id ? t.title : t.fresh;
+  useEffect(() => {
+    document.title = `${title} · Skillyard`;
+  }, [title]);
+  const beside = id !== undefined && kept && !medium;
+  const openPanel = (wanted: PanelTab) => {
+    setTab(wanted);
+    if (medium) setLooked(true);
+    else keep(true);
+  };
+  const list = <ConversationList chosen={id} />;
+  const panel = conversation && <Panel conversation={conversation} tab={tab} setTab={setTab} />;
+  return (
+    <Box className={classes.frame} data-list={!narrow || undefined} data-panel={beside || undefined}>
+      {!narrow && <aside className={classes.list} aria-label={t.list}>{list}</aside>}
+      <Dropping take={sending.attach} className={classes.middle ?? ""} disabled={query.isError}>
+        <Group className={classes.head ?? ""} gap="xs" wrap="nowrap">
+          {narrow && (
+            <Tooltip label={t.showList}>
+              <ActionIcon size="lg" aria-label={t.showList} onClick={() => setListed(true)}>
+                <IconMessages size={19} stroke={1.6} />
+              </ActionIcon>
+            </Tooltip>
+          )}
+          <Box flex={1} miw={0}>
+            <Title order={1} size="h3" className={classes.title}>
+              <bdi>{title}</bdi>
+            </Title>
+            {conversation && (
+              <Text size="xs" c="dimmed" truncate>
+                <bdi>{[conversation.agent, conversation.model].filter(Boolean).map((one) => visible(one ?? "")).join(" · ")}</bdi>
+              </Text>
+            )}
+          </Box>
+          {conversation && <Doing conversation={conversation} title={title} />}
+          {conversation && (
+            <Tooltip label={t.panel}>
+              <ActionIcon size="lg" aria-label={t.panel} aria-pressed={medium ? looked : kept} onClick={() => (medium ? setLooked(true) : keep(!kept))}>
+                <IconLayoutSidebarRight size={19} stroke={1.6} />
+              </ActionIcon>
+            </Tooltip>
+          )}
+        </Group>
+        {id !== undefined && query.error && !conversation ? (
+          <Box className={classes.column}>
+            <ErrorState error={query.error} again={query.refetch} />
+          </Box>
+        ) : conversation ? (
+          <Thread conversation={conversation} sending={sending} openPanel={openPanel} earlier={() => setLast((before) => before + TURNS)} />
+        ) : id === undefined && !sending.pending ? (
+          <Begin choice={choice} choose={choose} />
+        ) : (
+          <Box className={classes.scroll}>
+            <Box className={classes.column}>{sending.pending && <Pending pending={sending.pending} />}</Box>
+          </Box>
+        )}
+        <Composer key={id ?? "new"} conversation={conversation} sending={sending} waiting={id !== undefined && !conversation} />
+      </Dropping>
+      {beside && <aside className={classes.panel} aria-label={t.panel}>{panel}</aside>}
+      <Drawer opened={narrow && listed} onClose={() => setListed(false)} title={t.list} size={300} closeButtonProps={{ "aria-label": c.close }} classNames={{ body: classes.drawer ?? "" }}>
+        {list}
+      </Drawer>
+      <Drawer opened={medium && looked} onClose={() => setLooked(false)} position="right" title={t.panel} size={360} closeButtonProps={{ "aria-label": c.close }} classNames={{ body: classes.drawer ?? "" }}>
+        {panel}
+      </Drawer>
+    </Box>
+  );
+}
+
+function Doing({ conversation, title }: { conversation: ConversationDetail; title: string }) {
+  const t = useText(chat);
+  const [asked, setAsked] = useState<"rename" | "forget">();
+  return (
+    <>
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <ActionIcon size="lg" aria-label={t.doing(title)}>
+            <IconDots size={19} stroke={1.6} />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked("rename")}>
+            {t.rename}
+          </Menu.Item>
+          <Menu.Item leftSection={<IconTrash size={16} />} color="red" onClick={() => setAsked("forget")}>
+            {t.remove}
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      <Rename key={conversation.id + conversation.title} conversation={conversation} opened={asked === "rename"} close={() => setAsked(undefined)} />
+      <Forget conversation={conversation} opened={asked === "forget"} close={() => setAsked(undefined)} />
+    </>
+  );
+}

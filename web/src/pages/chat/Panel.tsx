@@ -1,0 +1,50 @@
+/** What stands beside a conversation: the trail of its skills, its files, and what holds for it. */
+import { Box, Skeleton, Tabs } from "@mantine/core";
+import { lazy, Suspense } from "react";
+
+import type { ConversationDetail } from "@/api/chat";
+import { useText } from "@/i18n";
+
+import { About } from "./About";
+import { Files } from "./Files";
+import classes from "./Panel.module.css";
+import { chat } from "./words";
+
+const Trail = lazy(() => import("./Trail").then(({ Trail }) => ({ default: Trail })));
+
+export type PanelTab = "trail" | "files" | "about";
+
+interface Props {
+  conversation: ConversationDetail;
+  tab: PanelTab;
+  setTab: (tab: PanelTab) => void;
+}
+
+export function Panel({ conversation, tab, setTab }: Props) {
+  const t = useText(chat);
+  return (
+    <Tabs value={tab} onChange={(value) => setTab((value ?? "trail") as PanelTab)} className={classes.panel ?? ""}>
+      <Tabs.List grow mb="sm">
+        <Tabs.Tab value="trail">{t.tabs.trail}</Tabs.Tab>
+        <Tabs.Tab value="files">
+          {t.tabs.files}
+          {conversation.files.length > 0 && ` (${conversation.files.length})`}
+        </Tabs.Tab>
+        <Tabs.Tab value="about">{t.tabs.about}</Tabs.Tab>
+      </Tabs.List>
+      <Box className={classes.scroll} tabIndex={0} role="region" aria-label={t.tabs[tab]}>
+        <Tabs.Panel value="trail">
+          <Suspense fallback={<Skeleton h={120} />}>
+            <Trail conversation={conversation} />
+          </Suspense>
+        </Tabs.Panel>
+        <Tabs.Panel value="files">
+          <Files conversation={conversation} />
+        </Tabs.Panel>
+        <Tabs.Panel value="about">
+          <About key={conversation.model} conversation={conversation} />
+        </Tabs.Panel>
+      </Box>
+    </Tabs>
+  );
+}

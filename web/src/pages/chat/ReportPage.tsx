@@ -1,0 +1,116 @@
+/** Every skill in all conversations: which are never used, which are loaded and not followed, whose runs fail. */
+import { Badge, Checkbox, Group, Skeleton, Table, Text, Tooltip } from "@mantine/core";
+import { IconArrowLeft, IconChartBar } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { reportQuery, type SkillUse, type TrailReport } from "@/api/chat";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { EmptyState } from "@/parts/EmptyState";
+import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
+import { Loaded } from "@/parts/Loaded";
+import { Page } from "@/parts/Page";
+import { Empty } from "@/parts/Section";
+
+import { chat } from "./words";
+
+type Verdict = "never_used" | "not_followed" | "fails_often";
+const VERDICTS: readonly [Verdict, string][] = [
+  ["fails_often", "red"],
+  ["not_followed", "yellow"],
+  ["never_used", "gray"],
+];
+
+const verdictsOn = (report: TrailReport, id: string) => VERDICTS.filter(([name]) => report[name].includes(id));
+
+export function ReportPage() {
+  const t = useText(chat);
+  const query = useQuery(reportQuery());
+  return (
+    <Page
+      title={t.report.title}
+      lead={
+        <>
+          <AnchorLink to="/chat" size="sm" c="dimmed">
+            <IconArrowLeft size={14} style={{ verticalAlign: -2 }} aria-hidden /> {t.report.back}
+          </AnchorLink>
+          <br />
+          {t.report.lead}
+        </>
+      }
+    >
+      <Loaded query={query} skeleton={<Skeleton h={320} />}>
+        {(report) => (report.skills.length ? <Report report={report} /> : <EmptyState icon={IconChartBar} title={t.report.empty} />)}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Report({ report }: { report: TrailReport }) {
+  const t = useText(chat);
+  const [only, setOnly] = useState(false);
+  const skills = report.skills.filter(({ skill_id }) => !only || verdictsOn(report, skill_id).length > 0);
+  const sorted = [...skills].sort((one, two) => two.loaded - one.loaded || two.run - one.run || two.offered - one.offered);
+  return (
+    <>
+      <Checkbox mb="md" label={t.report.only} checked={only} onChange={({ currentTarget }) => setOnly(currentTarget.checked)} />
+      {sorted.length === 0 && <Empty>{t.report.fine}</Empty>}
+      {sorted.length > 0 && (
+        <Table.ScrollContainer minWidth={760} type="native">
+          <Table verticalSpacing={7} fz="sm">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>{t.report.skill}</Table.Th>
+                {(["offered", "loaded", "read", "run", "failed", "tokens", "took"] as const).map((name) => (
+                  <Table.Th key={name} ta="right">
+                    {t.report[name]}
+                  </Table.Th>
+                ))}
+                <Table.Th>{t.report.verdict}</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {sorted.map((use) => (
+                <Use key={use.skill_id} use={use} report={report} />
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </>
+  );
+}
+
+function Use({ use, report }: { use: SkillUse; report: TrailReport }) {
+  const t = useText(chat);
+  const format = useFormat();
+  const { skill_id: id, offered, loaded, read, run, failed, tokens, duration_ms } = use;
+  return (
+    <Table.Tr>
+      <Table.Td>
+        <AnchorLink to="/skills/$id" params={{ id }} size="sm" fw={560}>
+          <bdi>{visible(id.replace(/^[\w-]+:/, ""))}</bdi>
+        </AnchorLink>
+      </Table.Td>
+      {[offered, loaded, read, run, failed, tokens].map((count, index) => (
+        <Table.Td key={index} ta="right">
+          {count ? format.number(count) : <Text span c="dimmed" inherit>–</Text>}
+        </Table.Td>
+      ))}
+      <Table.Td ta="right">{duration_ms ? format.duration(duration_ms) : <Text span c="dimmed" inherit>–</Text>}</Table.Td>
+      <Table.Td>
+        <Group gap={6}>
+          {verdictsOn(report, id).map(([name, color]) => (
+            <Tooltip key={name} label={t.report.hints[name]}>
+              <Badge color={color} tabIndex={0}>
+                {t.report[name]}
+              </Badge>
+            </Tooltip>
+          ))}
+        </Group>
+      </Table.Td>
+    </Table.Tr>
+  );
+}

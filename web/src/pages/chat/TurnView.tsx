@@ -1,0 +1,238 @@
+/** One turn: what was said, what the model wrote and did, how it ended, and what can be done about it. */
+import { ActionIcon, Alert, Badge, Box, Button, Group, Loader, Text, Textarea, Tooltip } from "@mantine/core";
+import { IconAlertTriangle, IconFile, IconFileDownload, IconInfoCircle, IconPencil, IconPlugConnectedX, IconPlugX, IconRefresh } from "@tabler/icons-react";
+import { memo, useMemo, useState } from "react";
+
+import { chatFileAddress, isOpen, type Turn } from "@/api/chat";
+import { useTurnEvents } from "@/api/turnEvents";
+import { useText } from "@/i18n";
+import { common } from "@/i18n/common";
+import { useFormat } from "@/i18n/format";
+import { CopyIcon } from "@/parts/CopyIcon";
+import { visible } from "@/parts/foreign";
+
+import { Calls } from "./Calls";
+import type { PanelTab } from "./Panel";
+import { Question } from "./Question";
+import type { Sending } from "./sending";
+import { heard, openQuestions, type Part, parts, type Story, storyOf, written } from "./story";
+import classes from "./Thread.module.css";
+import { chat } from "./words";
+import { Written } from "./Written";
+
+interface Props {
+  turn: Turn;
+  newest: boolean;
+  /** Something else can be said now. */
+  free: boolean;
+  send: Sending["send"];
+  openPanel: (tab: PanelTab) => void;
+}
+
+export const TurnView = memo(function TurnView({ turn, newest, free, send, openPanel }: Props) {
+  const t = useText(chat);
+  const live = useTurnEvents(turn, heard);
+  const events = turn.state === "running" ? (live.events ?? turn.events) : turn.events;
+  const story = useMemo(() => storyOf(events), [events]);
+  const running = turn.state === "running";
+  return (
+    <article className={classes.turn} aria-label={t.turn(turn.number)} data-state={turn.state}>
+      <Said turn={turn} story={story} free={free} send={send} />
+      <Box className={classes.items} role="group" aria-label={t.answer}>
+        {parts(story.items).map((part, index) => (
+          <Piece key={index} part={part} turn={turn} running={running} />
+        ))}
+        {openQuestions(turn.questions).map((asked) => (
+          <Question key={asked.question.digest} turn={turn} asked={asked} />
+        ))}
+        {running && !live.lost && (
+          <Group gap="xs" h={24}>
+            <Loader type="dots" size="sm" color="gray" aria-label={t.working} />
+          </Group>
+        )}
+        {running && live.lost && (
+          <Alert color="gray" icon={<IconPlugConnectedX size={20} />} role="alert">
+            {t.gone}
+          </Alert>
+        )}
+        <Ended turn={turn} story={story} />
+        {!isOpen(turn) && <Acts turn={turn} story={story} newest={newest} free={free} send={send} openPanel={openPanel} />}
+      </Box>
+    </article>
+  );
+});
+
+function Said({ turn, story, free, send }: { turn: Turn; story: Story; free: boolean; send: Sending["send"] }) {
+  const t = useText(chat);
+  const [editing, setEditing] = useState(false);
+  const [whole, setWhole] = useState(false);
+  const c = useText(common);
+  const long = turn.request.length > 2_000;
+  if (editing) return <Editor turn={turn} send={send} close={() => setEditing(false)} />;
+  return (
+    <Box className={classes.said} role="group" aria-label={t.said}>
+      {story.given.length > 0 && (
+        <Group gap={6} justify="flex-end">
+          {story.given.map(({ name }) => (
+            <Badge key={name} component="a" size="lg" color="gray" leftSection={<IconFile size={14} aria-hidden />} href={chatFileAddress(turn.conversation_id, name)} download={name.split("/").pop()} maw={280} style={{ cursor: "pointer" }}>
+              <bdi>{visible(name)}</bdi>
+            </Badge>
+          ))}
+        </Group>
+      )}
+      <Text component="div" className={`${classes.request ?? ""} ${long && !whole ? (classes.folded ?? "") : ""}`}>
+        {visible(turn.request)}
+      </Text>
+      <Group gap={2} className={classes.acts ?? ""}>
+        {long && !whole && (
+          <Button size="compact-xs" variant="subtle" color="gray" onClick={() => setWhole(true)}>
+            {c.more}
+          </Button>
+        )}
+        <CopyIcon value={turn.request} />
+        {free && (
+          <Tooltip label={t.edit}>
+            <ActionIcon size="sm" aria-label={t.edit} onClick={() => setEditing(true)}>
+              <IconPencil size={15} />
+            </ActionIcon>
+          </Tooltip>
+        )}
+      </Group>
+    </Box>
+  );
+}
+
+function Editor({ turn, send, close }: { turn: Turn; send: Sending["send"]; close: () => void }) {
+  const t = useText(chat);
+  const c = useText(common);
+  const [text, setText] = useState(turn.request);
+  const resend = async () => {
+    if (await send({ text, files: [], replaces: turn })) close();
+  };
+  return (
+    <Box className={classes.editor} mb="md">
+      <Textarea
+        aria-label={t.edit}
+        value={text}
+        maxLength={400_000}
+        autosize
+        minRows={2}
+        maxRows={12}
+        data-autofocus
+        ref={(field) => field?.focus()}
+        onChange={({ currentTarget }) => setText(currentTarget.value)}
+        onKeyDown={({ key }) => key === "Escape" && close()}
+      />
+      <Group justify="flex-end" gap="xs" mt="xs">
+        <Button size="xs" variant="default" onClick={close}>
+          {c.cancel}
+        </Button>
+        <Button size="xs" disabled={!text.trim()} onClick={() => void resend()}>
+          {t.resend}
+        </Button>
+      </Group>
+    </Box>
+  );
+}
+
+function Piece({ part, turn, running }: { part: Part; turn: Turn; running: boolean }) {
+  const t = useText(chat);
+  const format = useFormat();
+  switch (part.kind) {
+    case "text":
+      return <Written text={part.text} live={running} />;
+    case "calls":
+      return <Calls calls={part.calls} state={turn.state} />;
+    case "file":
+      return (
+        <Group gap="xs" wrap="nowrap" miw={0}>
+          <IconFileDownload size={16} stroke={1.6} aria-hidden />
+          <Text size="sm" truncate component="a" href={chatFileAddress(turn.conversation_id, part.file.name)} download={part.file.name.split("/").pop()} c="inherit">
+            <bdi>{t.fileWritten(visible(part.file.name))}</bdi>
+          </Text>
+          <Text size="xs" c="dimmed">
+            {format.bytes(part.file.size)}
+          </Text>
+        </Group>
+      );
+    case "notice":
+      return (
+        <Box className={classes.notice}>
+          <IconInfoCircle size={14} style={{ verticalAlign: -2 }} aria-hidden /> <bdi>{visible(part.text)}</bdi>
+          {part.detail && (
+            <details>
+              <summary>{t.summary}</summary>
+              <pre className={classes.summary}>{visible(part.detail)}</pre>
+            </details>
+          )}
+        </Box>
+      );
+    case "error":
+      return (
+        <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={visible(part.error.message)} styles={{ title: { overflowWrap: "anywhere" } }}>
+          {part.error.hint && <bdi>{visible(part.error.hint)}</bdi>}
+        </Alert>
+      );
+  }
+}
+
+/** Why a turn did not come to its end, where that is not told yet. */
+function Ended({ turn, story }: { turn: Turn; story: Story }) {
+  const t = useText(chat);
+  if (turn.state === "interrupted")
+    return (
+      <Alert color="yellow" icon={<IconPlugX size={20} />} title={t.states.interrupted}>
+        {t.interruptedWhy}
+      </Alert>
+    );
+  if (turn.state === "stopped")
+    return (
+      <Text size="sm" c="dimmed">
+        {t.stoppedWhy}
+      </Text>
+    );
+  if (turn.state === "failed" && !story.items.some(({ kind }) => kind === "error"))
+    return (
+      <Alert color="red" icon={<IconAlertTriangle size={20} />} title={t.states.failed}>
+        <bdi>{visible(turn.error?.message ?? "")}</bdi>
+      </Alert>
+    );
+  return null;
+}
+
+function Acts({ turn, story, newest, free, send, openPanel }: Props & { story: Story }) {
+  const t = useText(chat);
+  const format = useFormat();
+  const text = written(story) || turn.answer;
+  const usage = turn.usage;
+  const again = () => void send({ text: turn.request, files: [], again: turn });
+  const bad = turn.state !== "done";
+  return (
+    <Group gap="xs" className={classes.acts ?? ""}>
+      {text && <CopyIcon value={text} label={t.copyAnswer} />}
+      {newest && free && !bad && (
+        <Tooltip label={t.retry}>
+          <ActionIcon size="sm" aria-label={t.retry} onClick={again}>
+            <IconRefresh size={15} />
+          </ActionIcon>
+        </Tooltip>
+      )}
+      {newest && free && bad && (
+        <Button size="xs" variant="default" leftSection={<IconRefresh size={15} />} onClick={again} style={{ opacity: 1 }}>
+          {t.retry}
+        </Button>
+      )}
+      {newest && free && turn.state === "failed" && (
+        <Button size="xs" variant="subtle" color="gray" onClick={() => openPanel("about")} style={{ opacity: 1 }}>
+          {t.otherModel}
+        </Button>
+      )}
+      {usage && usage.requests > 0 && (
+        <Text size="xs" title={t.requests(format.number(usage.requests))}>
+          {t.usage(format.number(usage.input_tokens), format.number(usage.output_tokens))}
+          {turn.finished_at && ` · ${format.duration(new Date(turn.finished_at).getTime() - new Date(turn.created_at).getTime())}`}
+        </Text>
+      )}
+    </Group>
+  );
+}

@@ -1,0 +1,43 @@
+/** With whom the next conversation is begun: an agent, or a model with skills and rules of its own. */
+import { useLocalStorage } from "@mantine/hooks";
+
+import type { NewConversation } from "@/api/chat";
+
+export interface Choice {
+  how: "agent" | "own";
+  agent: string;
+  model: string;
+  skills: { id: string; name: string }[];
+  prompt: string;
+  askFirst: boolean;
+}
+
+const NOTHING: Choice = { how: "own", agent: "", model: "", skills: [], prompt: "", askFirst: false };
+
+export type Choose = (change: Partial<Choice>) => void;
+
+/** The choice, kept in this browser for the next time. */
+export function useChoice(): [Choice, Choose] {
+  const [choice, setChoice] = useLocalStorage<Choice>({ key: "skillyard-chat", defaultValue: NOTHING, getInitialValueInEffect: false });
+  const whole = { ...NOTHING, ...choice };
+  return [whole, (change) => setChoice((before) => ({ ...NOTHING, ...before, ...change }))];
+}
+
+/** The conversation that a choice means, as a request writes it. */
+export function begun({ how, agent, model, skills, prompt, askFirst }: Choice): NewConversation {
+  if (how === "agent" && agent) return { agent, title: "", ...(model ? { model } : {}) };
+  return {
+    title: "",
+    ...(model ? { model } : {}),
+    settings: {
+      system_prompt: prompt,
+      skills: skills.map(({ id }) => id),
+      permissions: askFirst ? { "*": "ask" } : {},
+      pinned: [],
+      tools: true,
+      index_tokens: 2000,
+      history_tokens: 60_000,
+      temperature: null,
+    },
+  };
+}

@@ -1,0 +1,128 @@
+/** A turn as it is drawn: its events put together to what was written, called, given and told, in their order. */
+import type { ChatEvent, OpenQuestion } from "@/api/chat";
+
+type Of<E extends ChatEvent["event"]> = Extract<ChatEvent, { event: E }>;
+export type Question = Of<"ask">["question"];
+export type Result = Of<"result">;
+export type Given = Of<"file">;
+
+export interface Call {
+  kind: "call";
+  id: string;
+  tool: string;
+  arguments: unknown;
+  question: Question | undefined;
+  log: string;
+  result: Result | undefined;
+}
+
+export type Item =
+  | { kind: "text"; text: string }
+  | Call
+  | { kind: "notice"; text: string; detail: string | undefined }
+  | { kind: "file"; file: Given }
+  | { kind: "error"; error: Of<"error"> };
+
+export interface Story {
+  items: readonly Item[];
+  /** The files that came with the message. */
+  given: readonly Given[];
+  usage: Of<"usage"> | undefined;
+}
+
+/** Take one more event into a list, pieces of text put together; a `begin` means that all is told again. */
+export function heard(events: readonly ChatEvent[], told: ChatEvent): readonly ChatEvent[] {
+  if (told.event === "begin") return [];
+  const last = events.at(-1);
+  if (told.event === "text" && last?.event === "text") return [...events.slice(0, -1), { event: "text", delta: last.delta + told.delta }];
+  return [...events, told];
+}
+
+export function storyOf(events: readonly ChatEvent[]): Story {
+  const items: Item[] = [];
+  const calls = new Map<string, Call>();
+  const given: Given[] = [];
+  let usage: Story["usage"];
+  const callOf = (id: string, tool: string): Call => {
+    const known = calls.get(id);
+    if (known) return known;
+    const call: Call = { kind: "call", id, tool, arguments: undefined, question: undefined, log: "", result: undefined };
+    calls.set(id, call);
+    items.push(call);
+    return call;
+  };
+  for (const told of events) {
+    switch (told.event) {
+      case "text":
+        if (told.delta.trim()) items.push({ kind: "text", text: told.delta });
+        break;
+      case "call":
+        callOf(told.id, told.tool).arguments = told.arguments;
+        break;
+      case "ask":
+        callOf(told.id, "").question = told.question;
+        break;
+      case "log":
+        callOf(told.id, "").log += told.text;
+        break;
+      case "result": {
+        const call = callOf(told.id, told.tool);
+        call.result = told;
+        break;
+      }
+      case "file":
+        if (told.origin === "user") given.push(told);
+        else items.push({ kind: "file", file: told });
+        break;
+      case "notice":
+        items.push({ kind: "notice", text: told.text, detail: told.detail ?? undefined });
+        break;
+      case "usage":
+        usage = told;
+        break;
+      case "error":
+        items.push({ kind: "error", error: told });
+        break;
+    }
+  }
+  return { items, given, usage };
+}
+
+/** What the model wrote in all, for copying. */
+export const written = ({ items }: Story): string =>
+  items
+    .flatMap((item) => (item.kind === "text" ? [item.text.trim()] : []))
+    .filter(Boolean)
+    .join("\n\n");
+
+export interface Asked {
+  question: OpenQuestion;
+  /** The calls that wait for the same answer. */
+  calls: string[];
+}
+
+/** The questions that nobody has answered, those about the same content together. */
+export function openQuestions(questions: readonly OpenQuestion[]): Asked[] {
+  const found = new Map<string, Asked>();
+  for (const question of questions) {
+    if (question.decision) continue;
+    const same = found.get(question.digest);
+    if (same) same.calls.push(question.call);
+    else found.set(question.digest, { question, calls: [question.call] });
+  }
+  return [...found.values()];
+}
+
+/** Calls that follow each other stand together, so that a hundred of them can be folded. */
+export type Part = Exclude<Item, Call> | { kind: "calls"; calls: Call[] };
+
+export function parts(items: readonly Item[]): Part[] {
+  const found: Part[] = [];
+  for (const item of items) {
+    const last = found.at(-1);
+    if (item.kind !== "call") found.push(item);
+    else if (last?.kind === "calls") last.calls.push(item);
+    else found.push({ kind: "calls", calls: [item] });
+  }
+  return found;
+}
