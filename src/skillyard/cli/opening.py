@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "configured_database",
+    "configured_store",
     "discover",
     "open_agent_room",
     "open_approvals",
@@ -61,6 +62,11 @@ def configured_database(arguments: argparse.Namespace) -> tuple[str, str | None]
     """Skillyard's own folder and the database URL that is configured for the project, if any; no skill is looked for."""
     catalog = _without_skills(arguments)
     return catalog.data_directory, catalog.configuration.database_url
+
+
+def configured_store(arguments: argparse.Namespace) -> str | None:
+    """Where packages are kept, if it is configured."""
+    return _without_skills(arguments).configuration.package_store
 
 
 def open_database(arguments: argparse.Namespace, organisation: str | None = None) -> Database:

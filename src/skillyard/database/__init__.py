@@ -10,7 +10,14 @@ from skillyard.database.address import database_url, separate_url, shown_url
 from skillyard.database.bell import ENDED, NEWS, Bell, heard
 from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
-from skillyard.database.copying import CopiedTable, compare_records, copy_records, has_records, replace_records
+from skillyard.database.copying import (
+    CopiedTable,
+    compare_records,
+    copy_records,
+    count_records,
+    has_records,
+    replace_records,
+)
 from skillyard.database.dialects import announce, insert_if_new, insert_or_update, make_schema, one_at_a_time, with_any_word
 from skillyard.database.hub_tables import skill_counts, skill_stars, skill_tags
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
@@ -58,6 +65,7 @@ __all__ = [
     "compare_records",
     "conversations",
     "copy_records",
+    "count_records",
     "database_url",
     "forget_happenings",
     "forget_old_happenings",

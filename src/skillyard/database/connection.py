@@ -58,6 +58,11 @@ class Database:
         return shown_url(self._url)
 
     @property
+    def address(self) -> URL:
+        """Its whole URL: two with the same address are one database."""
+        return self._url
+
+    @property
     def conninfo(self) -> str | None:
         """How a driver of PostgreSQL reaches it, password and all; None when it is another database."""
         if self._url.get_backend_name() != "postgresql":

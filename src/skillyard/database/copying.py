@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skillyard.database.connection import Database
 
-__all__ = ["CopiedTable", "compare_records", "copy_records", "has_records", "replace_records"]
+__all__ = ["CopiedTable", "compare_records", "copy_records", "count_records", "has_records", "replace_records"]
 
 _TRANSIENT: Final = (handovers, happenings, questions, session_approvals, tool_sessions, worker_pools, workers)
 _ROWS: Final = 500
@@ -88,6 +88,16 @@ def compare_records(source: Database, target: Database) -> tuple[CopiedTable, ..
                 rows, new = rows + len(batch), new + len(batch) - there
         done.append(CopiedTable(table.name, rows, new, _count(target, table) - rows + new))
     return tuple(done)
+
+
+def count_records(source: Database) -> tuple[CopiedTable, ...]:
+    """What a copy into an empty database would do.
+
+    Raises:
+        DatabaseUnavailable: it cannot be used.
+    """
+    counts = [(table.name, _count(source, table)) for table in _tables()]
+    return tuple(CopiedTable(name, rows, rows, 0) for name, rows in counts)
 
 
 def replace_records(source: Database, target: Database) -> int:

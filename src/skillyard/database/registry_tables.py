@@ -62,7 +62,8 @@ skill_definitions: Final = Table(
     Column("created_by", SafeText),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
-    Index(None, "is_active"),
+    Index(None, "is_active", "skill_id"),
+    Index(None, "name"),
 )
 
 skill_versions: Final = Table(

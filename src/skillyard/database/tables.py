@@ -82,7 +82,9 @@ runs: Final = Table(
     Index(None, "schedule", "created_at"),
     Index(None, "created_at"),
     Index(None, "skill_id", "created_at"),
-    Index(None, "state"),
+    Index(None, "skill_name", "created_at"),
+    Index(None, "status", "created_at"),
+    Index(None, "state", "created_at"),
     Index(None, "cache_key", "expires_at"),
 )
 

@@ -161,12 +161,20 @@ class Journal:
         with self._database.read() as connection:
             row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
             if row is None and len(run_id) >= 8:
-                near = runs.c.id.startswith(run_id, autoescape=True) | runs.c.id.endswith(run_id, autoescape=True)
-                rows = connection.execute(select(runs).where(near).limit(2)).all()
+                rows = connection.execute(select(runs).where(*_begins(run_id)).limit(2)).all()
+                rows = (
+                    rows or connection.execute(select(runs).where(runs.c.id.endswith(run_id, autoescape=True)).limit(2)).all()
+                )
                 row = rows[0] if len(rows) == 1 else None
             if row is None:
                 raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
             return _with_steps(connection, row)
+
+    def beginning_with(self, prefix: str) -> str | None:
+        """The id of a run that begins so, or None."""
+        with self._database.read() as connection:
+            found: str | None = connection.execute(select(runs.c.id).where(*_begins(prefix)).limit(1)).scalar()
+            return found
 
     def state(self, run_id: str) -> RunState | None:
         """Where the run with exactly that id is; None when there is none."""
@@ -315,6 +323,11 @@ def _wanted(
     if since is not None:
         conditions.append(runs.c.created_at >= since)
     return conditions
+
+
+def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
+    """That the id of a run begins so; the range is what an index finds it by. What follows in an id is a hexadecimal digit."""
+    return (runs.c.id >= prefix, runs.c.id < f"{prefix}g", runs.c.id.startswith(prefix, autoescape=True))
 
 
 def _is_gone(row: Row[Any]) -> bool:

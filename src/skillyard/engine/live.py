@@ -1,8 +1,8 @@
 """What a run prints and does, written down while it goes on, so that it can be followed through any process of the database.
 
 Pieces are gathered for a tenth of a second; a run that is quicker writes nothing here, its record says it all. Of each stream
-the last 65,536 characters are kept, as in the record. A happening of a run is `{"stream", "attempt", "end", "text"}` (`end` counts
-the characters of the stream up to there, over all attempts) or `{"step"}`.
+the last 65,536 characters are kept, as in the record. A happening of a run is `{"stream", "attempt", "end", "text"}` (`end`
+counts the characters of the stream up to there, over all attempts) or `{"step"}`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ _ADDRESS: Final = (
 
 _FORGET: Final = """
     DELETE FROM procrastinate_jobs AS job
-    WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL)
+    WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL OR EXISTS (
+        SELECT 1 FROM procrastinate_workers AS holder
+        WHERE holder.id = job.worker_id AND holder.last_heartbeat < now() - interval '60 seconds'))
     AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
 _ASLEEP: Final = """
@@ -49,6 +51,11 @@ _ASLEEP: Final = """
         SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
     )
     ORDER BY priority DESC, ready_at LIMIT :most
+"""
+
+_ENDED: Final = """
+    DELETE FROM handovers USING runs
+    WHERE runs.id = handovers.run_id AND runs.finished_at < now() - interval '20 seconds'
 """
 
 
@@ -175,6 +182,12 @@ class RunQueue:
             if connection.execute(delete(handovers).where(handovers.c.run_id == run_id)).rowcount:
                 announce(connection, ENDED, run_id)
 
+    def forget_ended(self) -> None:
+        """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
+        with self._database.write() as connection:
+            connection.execute(text(_ENDED))
+            connection.execute(text(_FORGET), {"task": _TASK})
+
     def place(self, run_id: str) -> Place:
         """Where the run is now.
 
@@ -207,9 +220,16 @@ class RunQueue:
     def _defer(self, connection: Connection, run_id: str, pool: str, *, priority: int = 0, wait_s: float = 0) -> None:
         """Put the job into the queue inside the transaction of `connection`."""
         from procrastinate import App, SyncPsycopgConnector
+        from procrastinate.exceptions import ConnectorException
 
         if self._sender is None:
             self._sender = App(connector=SyncPsycopgConnector())
         raw = connection.connection.driver_connection
         later: Any = {"schedule_in": {"seconds": ceil(wait_s)}} if wait_s else {}
-        self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw, **later).defer(run_id=run_id)
+        try:
+            self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw, **later).defer(run_id=run_id)
+        except ConnectorException as error:
+            words = " ".join(str(error.__cause__ or error).split())[:300]
+            raise DatabaseUnavailable(
+                f"the queue of {pool} cannot be used: {words}", hint="make the database reachable"
+            ) from error

@@ -54,6 +54,7 @@ class _Watch:
     deadline: float | None = None
     attempt: int = 1
     seen: float = 0.0
+    ended: float | None = None
 
     async def look(self) -> Place | None:
         """Where the run is; None while the database does not answer.
@@ -79,6 +80,16 @@ class _Watch:
         with suppress(DatabaseUnavailable):
             if not await asyncio.to_thread(reach.roster.is_served, self.pool):
                 return await in_thread(lambda: reach.queue.take_back(self.run_id))
+        return False
+
+    async def is_left(self, place: Place) -> bool:
+        """Whether nobody does anything about a run any more that has ended: its worker is gone, or has had long enough."""
+        self.ended = self.ended or time.monotonic()
+        with suppress(DatabaseUnavailable):
+            gone = not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner)
+            if gone or time.monotonic() - self.ended > _GRACE_S:
+                await in_thread(lambda: self.reach.queue.let_go(self.run_id))
+                return True
         return False
 
     async def look_after(self, place: Place) -> None:
@@ -111,12 +122,12 @@ async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: Reach, la
         while True:
             rung.clear()
             place = await watch.look()
-            if place is not None and place.state in FINAL and not place.open:
+            if place is not None and place.state in FINAL and (not place.open or await watch.is_left(place)):
                 return run_of(await asyncio.to_thread(reach.journal.get, run_id))
             if place is not None and place.state == "queued":
                 if await watch.taken_back():
                     return None
-            elif place is not None:
+            elif place is not None and place.state not in FINAL:
                 await watch.look_after(place)
             with suppress(TimeoutError):
                 await asyncio.wait_for(rung.wait(), _LASTING_LOOK_S if lasting else _LOOK_S)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.engine.call import RunCall
 from skillyard.engine.journal import Journal
 from skillyard.engine.keeping import keeping_of
+from skillyard.engine.owing import write_or_owe
 from skillyard.engine.owner import Owner
 from skillyard.engine.picking import Limits, Taken, abandoned, pick
 from skillyard.engine.queue import RunQueue, name_problem
@@ -41,6 +42,7 @@ _LOOK_S: Final = 5.0  # how often a worker looks whether a run was cancelled, sh
 _AGAIN_S: Final = 2.0  # before the database is tried again
 _POLL_S: Final = 2.0  # how often a worker looks for runs, should nobody tell
 _SILENT_S: Final = 60.0  # who says nothing for so long is taken for dead
+_LEAVE_S: Final = 5.0  # to say goodbye to the queue
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")
 _log = logging.getLogger(__name__)
 
@@ -122,9 +124,9 @@ class Worker:
         finally:
             stopping.cancel()
             receiving.cancel()
-            await asyncio.wait([stopping, receiving])
+            await asyncio.wait([stopping, receiving], timeout=grace_s + _LEAVE_S)  # a database that is away must not hold it
         if not stop.is_set():
-            problem = None if receiving.cancelled() else receiving.exception()
+            problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
             _log.warning("the queue is not there, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _AGAIN_S)
@@ -162,6 +164,7 @@ class Worker:
             _log.warning("run %s: its worker is gone", run_id)
         if not self._stop.is_set():
             self._queue.wake(self.pools, 4 * self.concurrency)
+        self._queue.forget_ended()
 
     async def _carry(self) -> None:
         """Bring one run to its end, if one waits; where limits hold others back, then the next that may start."""
@@ -208,7 +211,7 @@ class Worker:
             await work.ended(run, call)
         finally:
             if run.memory_writes:
-                await in_thread(lambda: self._queue.let_go(call.run_id))
+                await write_or_owe(call.run_id, lambda: in_thread(lambda: self._queue.let_go(call.run_id)))
 
     async def _call(self, taken: Taken, request: Request) -> RunCall:
         """The run as this worker sees it: the skill with exactly that content, and whether its result may be kept."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillyard.engine.keeping import still_keeps
 from skillyard.engine.live import LiveLog
+from skillyard.engine.owing import owe, write_or_owe
 from skillyard.engine.tracing import trace_run
 from skillyard.engine.turns import Slots
-from skillyard.errors import ExecutionProblem, SkillyardError
+from skillyard.errors import DatabaseUnavailable, ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
 
@@ -144,12 +145,27 @@ class Work:
                     run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0, attempt=call.attempt
                 )
             )
+        except DatabaseUnavailable as error:
+            owe(run.run_id, lambda: self._late(run, call))
+            warning = f"how the run ended is not recorded yet: {error.message}"
+            return replace(run, memory_writes=(), warnings=(*run.warnings, warning))
         except Exception as error:  # whatever a skill gave that a database does not take: its result is more than its record
             _log.exception("how run %s ended could not be recorded", run.run_id)
             problem = RunError("RECORD_INCOMPLETE", f"how the run ended could not be recorded: {error}"[:500])
             await note_end(journal, "succeeded" if run.ok else "failed", run.run_id, problem, attempt=call.attempt)
             return replace(run, warnings=(*run.warnings, problem.message))
         return run if ended else replace(run, memory_writes=(), warnings=(*run.warnings, _TOO_LATE))
+
+    async def _late(self, run: Run, call: RunCall) -> None:
+        """Note how a run ended, and save its memories, when the database is there again.
+
+        Raises:
+            DatabaseUnavailable: it is not.
+        """
+        journal = self.journal
+        assert journal is not None  # noqa: S101 # nothing is owed to what is not there
+        if await in_thread(lambda: journal.finish(run, attempt=call.attempt)):
+            await self._remembered(run, call)
 
     async def _remembered(self, run: Run, call: RunCall) -> Run:
         """The run, after the memories it suggests were saved; a run that failed suggests none."""
@@ -174,7 +190,7 @@ async def note_end(
     if journal is None:
         return
     try:
-        await in_thread(lambda: journal.stop(run_id, state, error, attempt=attempt))
+        await write_or_owe(run_id, lambda: in_thread(lambda: journal.stop(run_id, state, error, attempt=attempt)))
     except SkillyardError as problem:
         _log.error("run %s could not be recorded: %s", run_id, problem.message)
 

@@ -86,24 +86,33 @@ class Holdings:
         """The installed skills, by id."""
         return self.ledger.skills(all_=uninstalled)
 
+    def page(
+        self, *, text: str = "", active: bool | None = None, limit: int = 20, offset: int = 0
+    ) -> tuple[tuple[InstalledSkill, ...], int]:
+        """So many skills by id, without the text of their SKILL.md, and how many there are; uninstalled ones are not active."""
+        from skillyard.registry.lookups import page_of_skills
+
+        return page_of_skills(self.ledger.database, text=text, active=active, limit=limit, offset=offset)
+
     def skill(self, name: str, *, installed: bool = True) -> InstalledSkill:
         """The skill with this id or name.
 
         Raises:
             SkillNotFound: none is installed; with `installed=False`, none ever was.
         """
+        from skillyard.registry.lookups import find_skill, near_ids
+
         wanted = name.removeprefix("installed:")
-        known = self.ledger.skills(all_=True)
-        found = [skill for skill in known if skill.skill_id == wanted] or [skill for skill in known if skill.name == wanted]
-        if found and (found[0].active or not installed):
-            return found[0]
-        if found:
+        found = find_skill(self.ledger.database, wanted)
+        if found is not None and (found.active or not installed):
+            return found
+        if found is not None:
             raise SkillNotFound(
-                f"{found[0].skill_id} is no longer installed", hint=f"`skillyard rollback {found[0].skill_id}` brings it back"
+                f"{found.skill_id} is no longer installed", hint=f"`skillyard rollback {found.skill_id}` brings it back"
             )
         from skillyard.text import nearest
 
-        near = nearest(wanted, [skill.skill_id for skill in known if skill.active], limit=3)
+        near = nearest(wanted, near_ids(self.ledger.database, wanted), limit=3)
         raise SkillNotFound(
             f"{wanted!r} is not installed",
             hint=f"did you mean {', '.join(near)}?" if near else "`skillyard versions` shows what is installed",

@@ -95,7 +95,8 @@ class Ledger:
 
     def version_names(self, skill_id: str) -> set[str]:
         """Every name of a version that was ever given."""
-        return {row["version"] for row in self._rows(select(skill_versions).where(skill_versions.c.skill_id == skill_id))}
+        query = select(skill_versions.c.version).where(skill_versions.c.skill_id == skill_id)
+        return {row["version"] for row in self._rows(query)}
 
     def locks(self, skill_id: str) -> tuple[str, ...]:
         """The version locks that agents have on a skill."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skillyard.registry.editing import EDITABLE
@@ -59,7 +60,7 @@ def content_of(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def skill_of(row: RowMapping) -> InstalledSkill:
+def skill_of(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
     """A row of `skill_definitions`; what a person says of the skill stands in place of what its SKILL.md says."""
     edits = row["edits"] or {}
     told = {name: edits.get(name, row[name]) for name in EDITABLE}

@@ -156,7 +156,7 @@ def create_app(
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
     app.state.clock = clock
     stopping.then(doors.stop_telling)
-    stopping.then(homes.stop_asking)
+    stopping.then(homes.stop_asking, last=True)
     app.state.identities = Identities(homes.database)
     for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
         app.include_router(Signposted(routes))

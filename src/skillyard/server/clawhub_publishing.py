@@ -211,11 +211,11 @@ def _gather(order: Order, files: Iterable[tuple[str, BinaryIO]], archive: Path) 
 def _publish(service: Service, caller: Asking, order: Order, archive: Path) -> dict[str, Any]:
     if not is_semantic(order.version):
         raise InvalidInput(f"{order.version!r} is no semantic version", hint="as in 1.4.0")
-    known = {skill.skill_id for skill in service.registry.skills(uninstalled=True)}
-    if order.slug in known:
+    known = service.registry.ledger.skill(order.slug)
+    if known is not None:
         of_owner(service, caller, order.slug, order.ownerHandle, installed=False)
         _refuse_taken(service, order)
-    active = any(skill.skill_id == order.slug for skill in service.registry.skills())
+    active = known is not None and known.active
     skill = looked_into(archive, archive.parent, one_folder=True)
     if skill.skill_id != order.slug:
         raise InvalidInput(f"its SKILL.md calls it {skill.name!r}", hint=f"publish it with --slug {skill.skill_id}")

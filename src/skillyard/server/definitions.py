@@ -17,7 +17,7 @@ from skillyard.server.contents import file_answer
 from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_detail
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, listed
+from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, Meta
 
 __all__ = ["FILE", "Folder", "definition", "routes"]
 
@@ -89,13 +89,9 @@ def list_definitions(
     isActive: bool | None = None,  # noqa: N803 # document 003 spells it so
 ) -> Listed[Definition]:
     """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
-    wanted = search.casefold().strip()
-    found = [
-        definition(skill)
-        for skill in service.registry.skills(uninstalled=True)
-        if isActive in (None, skill.active) and wanted in f"{skill.skill_id}\n{skill.name}\n{skill.description}".casefold()
-    ]
-    return listed(found, page, limit)
+    found, total = service.registry.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
+    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    return Listed(data=[definition(skill) for skill in found], meta=meta)
 
 
 @routes.get("/{id}", responses=READING)

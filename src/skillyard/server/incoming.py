@@ -151,7 +151,8 @@ def publish(
         SkillyardError: as the registry's `install`.
     """
     skill_id = incoming.skill.skill_id
-    if into is None and any(known.skill_id == skill_id for known in service.registry.skills()):
+    known = service.registry.ledger.skill(skill_id) if into is None else None
+    if known is not None and known.active:
         raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
     if into not in (None, skill_id):
         raise InvalidInput(

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.access import about
 from skillyard.catalog import Skill
 from skillyard.engine import FINAL, Begun, RunState
-from skillyard.errors import InvalidInput, PermissionDenied, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.callers import Asking, Caller, needs
@@ -145,13 +145,10 @@ async def _known(service: Service, run_id: str) -> bool:
     Raises:
         RecordExists: the key was used for another request.
     """
-    try:
-        record = await run_in_threadpool(service.catalog.records().journal.get, run_id[:20])
-    except RecordNotFound:
-        return False
-    if record.id != run_id:
+    found = await run_in_threadpool(lambda: service.catalog.records().journal.beginning_with(run_id[:20]))
+    if found not in (None, run_id):
         raise RecordExists("this Idempotency-Key was used for another request", hint="use a new key for each request")
-    return True
+    return found is not None
 
 
 @routes.get("", responses=READING)
