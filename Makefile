@@ -4,7 +4,7 @@ BIN := .venv/bin
 SKILLS := examples/skills
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system page clients run demo web test check format docs screenshots rows bench lock clean
+.PHONY: help setup system page clients run demo web test check format docs screenshots rows bench soak lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,8 +39,8 @@ demo: setup ## the main job in the terminal: find, check, tell, read, run
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system clients ## every test
-	$(BIN)/python -m pytest
+test: setup system clients ## every test, a file at a time on each processor
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 check: setup ## lint, format, types, floors
 	$(BIN)/ruff check .
@@ -65,6 +65,9 @@ rows: setup ## which requirement rows have a test
 
 bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
 	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+
+soak: setup system ## servers, workers and a database are killed, paused and cut off; nothing may be lost. SECONDS=60 RUNS= SEED=
+	@$(BIN)/python -m benchmarks.soak --seconds=$(or $(filter-out 0,$(SECONDS)),60) --runs=$(or $(RUNS),0) $(if $(SEED),--seed=$(SEED)) --report=soak.json
 
 lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

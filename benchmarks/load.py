@@ -1,110 +1,131 @@
-"""A minute of mixed load on a server: reads, nineteen of twenty, and installs, without one error or lost write.
+"""A minute of mixed load on a server: reads, nineteen of twenty, and uploads, without one error or lost write.
 
-`python benchmarks/load.py [--seconds 60] [--connections 16] [--workers 2] [--database-url URL]`. The connections ask as fast as
-they are answered. At the end every skill whose installation was acknowledged must be there, its file as it was sent last.
+`python benchmarks/load.py [--seconds 60] [--connections 16] [--workers 2] [--database-url URL]` drives `wrk`, the Debian package
+of that name. Its connections ask as fast as they are answered: that is the highest rate the server sustains beside it. At the
+end every version whose upload was acknowledged must be there, with the digest that was told.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import contextlib
 import io
 import json
 import os
-import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
-LIMITS = "[server.limits]\nread = 1000000\nwrite = 1000000\ndownload = 1000000\n"
-READS = ("/api/v1/catalog?limit=20", "/api/v1/skill-definitions?limit=20", "/api/v1/catalog/search?q=tidy+a+report")
+SCRIPT = Path(__file__).with_name("load.lua")
+SKILLS, UPLOADS, THREADS = 20, 6000, 2
+API = "/api/v1/skill-definitions"
 
 
-def archive(name: str, text: str) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as packed:
-        packed.writestr(
-            f"{name}/SKILL.md", f"---\nname: {name}\ndescription: Tidies a report. Use it under load.\n---\n{text}\n"
-        )
-    return stream.getvalue()
+def body(number: int) -> bytes:
+    """The form that uploads one version of one of the skills."""
+    name, packed = f"load-{number % SKILLS}", io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        header = f"---\nname: {name}\ndescription: Tidies a report. Use it under load.\n---\n"
+        archive.writestr(f"{name}/SKILL.md", f"{header}Text {number}.\n")
+        archive.writestr(f"{name}/references/words.md", "some words of a reference, " * 100)
+    head = f'--edge\r\nContent-Disposition: form-data; name="file"; filename="{name}.zip"\r\n\r\n'
+    return head.encode() + packed.getvalue() + b"\r\n--edge--\r\n"
 
 
-async def ask(client: httpx2.AsyncClient, until: float, number: int, kept: dict[str, str], answers: Counter[str]) -> None:
-    """One connection: it reads, and installs a skill of its own in one of twenty requests."""
-    chance = random.Random(number)
-    while time.monotonic() < until:
-        if chance.random() < 0.05:
-            name, text = f"load-{number}-{chance.randrange(8)}", f"Text {chance.random()}."
-            answer = await client.post(
-                "/api/v1/skill-definitions/upload-create?force=true", files={"file": (f"{name}.zip", archive(name, text))}
-            )
-            if answer.status_code == 201:
-                kept[name] = text
-            answers[f"install {answer.status_code}"] += 1
-        elif kept and chance.random() < 0.4:
-            name = chance.choice(list(kept))
-            answer = await client.get(f"/api/v1/skill-definitions/{name}/files/SKILL.md")
-            answers[f"file {answer.status_code}"] += 1
-        else:
-            answer = await client.get(chance.choice(READS))
-            answers[f"read {answer.status_code}"] += 1
+@contextlib.contextmanager
+def server(home: Path, workers: str, url: str) -> Iterator[tuple[str, Path]]:
+    """A server over an empty home: its address, and its log."""
+    settings = {"HOME": str(home), "SKILLYARD_HOME": f"{home}/data", "XDG_CONFIG_HOME": f"{home}/.config"}
+    settings |= {"SKILLYARD_DATABASE_URL": url} if url else {}
+    command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--workers", workers]
+    log = home / "log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=home, env={**os.environ, **settings}
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["address"], log
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) in (0, -signal.SIGTERM)
 
 
-async def load(address: str, seconds: float, connections: int) -> tuple[Counter[str], list[str]]:
-    kept: dict[str, str] = {}
-    answers: Counter[str] = Counter()
-    limits = httpx2.Limits(max_connections=connections)
-    async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60, limits=limits) as client:
-        until = time.monotonic() + seconds
-        await asyncio.gather(*(ask(client, until, number, kept, answers) for number in range(connections)))
-        lost = []
-        for name, text in kept.items():
-            answer = await client.get(f"/api/v1/skill-definitions/{name}/files/SKILL.md")
-            if answer.status_code != 200 or text not in answer.text:
-                lost.append(name)
-    return answers, lost
+def prepare(address: str, folder: Path) -> None:
+    """Install the skills once, and write down what wrk is to send."""
+    with httpx2.Client(base_url=address, trust_env=False, timeout=60) as client:
+        form = {"Content-Type": "multipart/form-data; boundary=edge"}
+        for number in range(SKILLS):
+            client.post(f"{API}/upload-create", content=body(number), headers=form).raise_for_status()
+    for number in range(UPLOADS):
+        (folder / str(number)).write_bytes(body(number + SKILLS))
+
+
+def load(address: str, folder: Path, seconds: int, connections: int) -> dict[str, Any]:
+    """What wrk counted."""
+    options = [f"-d{seconds}s", f"-c{connections}", f"-t{THREADS}", "--timeout", "30s", "--latency"]
+    command = ["wrk", *options, "-s", str(SCRIPT), address, "--", str(folder), str(THREADS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def lost(address: str, told: list[list[str]]) -> list[str]:
+    """The acknowledged versions that are not there as they were told, and skills that do not serve."""
+    versions: dict[str, str] = {}
+    missing = []
+    with httpx2.Client(base_url=address, trust_env=False, timeout=60) as client:
+        for skill in sorted({skill for skill, _, _ in told}):
+            page, pages = 1, 1
+            while page <= pages:
+                answer = client.get(f"{API}/{skill}/versions", params={"limit": 200, "page": page}).json()
+                versions |= {f"{skill} {one['version']}": one["digest"] for one in answer["data"] if not one["removed"]}
+                page, pages = page + 1, answer["meta"]["totalPages"]
+            if client.get(f"{API}/{skill}/files/SKILL.md").status_code != 200:
+                missing.append(skill)
+    return missing + [f"{skill} {version}" for skill, version, digest in told if versions.get(f"{skill} {version}") != digest]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--workers", default="2")
     parser.add_argument("--database-url", default="")
     options = parser.parse_args()
+    if not shutil.which("wrk"):
+        print("error: wrk is not installed\nhint: apt-get install wrk", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as home:
-        Path(home, ".config/skillyard").mkdir(parents=True)
-        Path(home, ".config/skillyard/skillyard.toml").write_text(LIMITS)
-        settings = {"HOME": home, "SKILLYARD_HOME": f"{home}/data", "XDG_CONFIG_HOME": f"{home}/.config"}
-        settings |= {"SKILLYARD_DATABASE_URL": options.database_url} if options.database_url else {}
-        command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json", "--workers", options.workers]
-        with (
-            Path(home, "log").open("w+") as log,
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=home, env={**os.environ, **settings}
-            ) as process,
-        ):
-            assert process.stdout is not None
-            address = json.loads(process.stdout.readline())["address"]
-            answers, lost = asyncio.run(load(address, options.seconds, options.connections))
-            process.send_signal(signal.SIGTERM)
-            left = process.wait(60)
-            log.seek(0)
-            failures = [line for line in log if "Traceback" in line or " error " in line]
-    asked = sum(answers.values())
-    wrong = {what: many for what, many in answers.items() if what.split()[1] not in ("200", "201")}
-    print(f"{asked:,} requests, {asked / options.seconds:,.0f} a second, by {options.connections} connections")
-    for what, many in sorted(answers.items()):
-        print(f"{what:16} {many:>10,}")
-    print(f"errors {sum(wrong.values())}, lost writes {len(lost)}, failures in the log {len(failures)}, left with {left}")
-    return int(bool(wrong or lost or failures or left not in (0, -signal.SIGTERM)))
+        folder = Path(home, "uploads")
+        folder.mkdir()
+        with server(Path(home), options.workers, options.database_url) as (address, log):
+            prepare(address, folder)
+            counted = load(address, folder, options.seconds, options.connections)
+            noted = [line.split() for file in folder.glob("acknowledged-*") for line in file.read_text().splitlines()]
+            told, refused = [line for line in noted if line[0] != "refused"], [line for line in noted if line[0] == "refused"]
+            missing = lost(address, told)
+        failures = [line for line in log.read_text().splitlines() if "Traceback" in line or " error " in line]
+    rate = counted["requests"] / counted["seconds"]
+    print(
+        f"{counted['requests']:,} requests in {counted['seconds']:.0f} s: {rate:,.0f} a second, {len(told):,} of them uploads"
+    )
+    print(f"milliseconds: p50 {counted['p50']:.1f}, p99 {counted['p99']:.1f}, most {counted['most']:.0f}")
+    for reason, many in Counter(" ".join(line) for line in refused).most_common(5):
+        print(f"{many:>6} {reason}")
+    wrong = counted["refused"] + counted["broken"]
+    print(f"errors {wrong}, lost writes {len(missing)}, failures in the log {len(failures)}")
+    return int(bool(wrong or missing or failures))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What the HTTP service adds: a page of ten thousand skills, a file, a search, each against the least that could answer it.
 
-`python benchmarks/server.py [--skills 10000] [--rounds 2000]`. One process serves, this one asks over one connection, and the
-ways take turns in one run; read the ratios. The page is compared with a route of the same application that takes the same and
-answers constant bytes, the file with Starlette's static files in it, the search with the same questions to the index alone.
+`python benchmarks/server.py [--skills 10000] [--rounds 2000]`. One process is `skillyard serve` as everybody starts it, with
+its log; another one answers constants by FastAPI and the same files by Starlette, with nothing before them. This one asks over
+one connection to each, and the ways take turns in one run; read the ratios. A search is compared with the same questions to
+the index alone.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from figures.goals import Goal, print_goals
+
+if TYPE_CHECKING:
+    from skillyard import Catalog
 
 WORDS = [
     "report",
@@ -40,7 +45,6 @@ WORDS = [
     "music",
     "code",
 ]
-LIMITS = "[server.limits]\nread = 1000000\nwrite = 1000000\ndownload = 1000000\n"
 QUESTIONS = [f"{first} {second}" for first in WORDS for second in WORDS if first != second]
 
 
@@ -57,37 +61,37 @@ def collection(folder: Path, count: int) -> Path:
     return folder / "skills"
 
 
-def serving(skills: Path) -> None:
-    """Serve the collection, with the least that could answer beside it, until this process is ended."""
+def bare(skills: Path) -> None:
+    """Serve the least that could answer, until this process is ended: constants by FastAPI, the files by Starlette, no more."""
     import uvicorn
-    from starlette.responses import Response
+    from fastapi import FastAPI, Response
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
     from starlette.staticfiles import StaticFiles
 
     from skillyard import Catalog
-    from skillyard.registry import Registry
-    from skillyard.server import create_app
-    from skillyard.server.callers import needs
-    from skillyard.server.entries import Narrowed
-    from skillyard.server.service import Served
+    from skillyard.server.entries import entry
 
-    catalog = Catalog.discover(roots=[skills])
-    app = create_app(catalog, Registry.of(catalog))
-    known = json.dumps({"success": True, "data": [skill.to_dict() for skill in catalog.all()[:20]]}).encode()
+    data = {"success": True, "data": [entry(skill).model_dump() for skill in Catalog.discover(roots=[skills]).all()[:20]]}
+    known = json.dumps(data).encode()
+    constants = FastAPI()
 
-    async def constant(service: Served, narrowed: Narrowed, page: int = 1, limit: int = 20) -> Response:
-        """As the route is declared, with an answer that is known before."""
+    @constants.get("/bytes", response_model=None)
+    async def constant_bytes(page: int = 1, limit: int = 20) -> Any:
         return Response(known, media_type="application/json")
 
-    constant.__annotations__ |= {"service": Served, "narrowed": Narrowed, "page": int, "limit": int}
-    app.add_api_route("/constant", constant, response_class=Response, response_model=None, dependencies=[needs("skills:read")])
-    app.mount("/static-files", StaticFiles(directory=skills))
-    app.router.routes.insert(0, app.router.routes.pop())  # the page answers what no route does
-    app.router.routes.insert(0, app.router.routes.pop())
+    @constants.get("/values")
+    async def constant_values(page: int = 1, limit: int = 20) -> dict[str, object]:
+        return data
+
+    files = Starlette(routes=[Mount("/files", StaticFiles(directory=skills))])
+
+    async def either(scope: Any, receive: Any, send: Any) -> None:
+        await (files if scope.get("path", "").startswith("/files") else constants)(scope, receive, send)
+
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        print(listening.getsockname()[1], flush=True)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=600)).run(
-            sockets=[listening]
-        )
+        print(json.dumps({"address": f"http://127.0.0.1:{listening.getsockname()[1]}"}), flush=True)
+        uvicorn.Server(uvicorn.Config(either, log_level="warning", access_log=False)).run(sockets=[listening])
 
 
 class Asker:
@@ -123,82 +127,85 @@ class Asker:
 
 
 @contextlib.contextmanager
-def server(skills: Path) -> Iterator[Asker]:
-    command = [sys.executable, __file__, "--serve", str(skills)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def answering(*command: str) -> Iterator[Asker]:
+    """A server as a process of its own, and a connection to it."""
+    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
-            yield Asker(int(process.stdout.readline()))
+            yield Asker(int(json.loads(process.stdout.readline())["address"].rpartition(":")[2]))
         finally:
             process.terminate()
 
 
-def in_turns(asker: Asker, rounds: int) -> dict[str, list[float]]:
-    first = f"{WORDS[0]}-{WORDS[0]}-0"
-    paths = {
-        "constant bytes": "/constant?page=3&limit=20",
-        "page of skills": "/api/v1/catalog?page=3&limit=20",
-        "static file": f"/static-files/{first}/reference.md",
-        "file of a skill": f"/api/v1/catalog/file?skill=config:{first}&path=reference.md",
-        "nothing but the way": "/healthz",
-    }
-    for path in paths.values():
-        for _ in range(50):
-            asker.ask(path)
-    times: dict[str, list[float]] = {name: [] for name in paths}
-    for _ in range(rounds):
-        for name, path in paths.items():
+def in_turns(ways: dict[str, tuple[Asker, str]], rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of each way, which take turns."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds + 100):
+        for name, (asker, path) in ways.items():
             times[name].append(asker.ask(path))
-    return times
+    return {name: spent[100:] for name, spent in times.items()}
 
 
-def searches(asker: Asker, skills: Path, rounds: int) -> tuple[list[float], list[float]]:
+def searches(asker: Asker, catalog: Catalog, rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each question, over HTTP and to the index itself, in turns of twenty."""
-    from skillyard import Catalog
-
-    catalog = Catalog.discover(roots=[skills])
     served: list[float] = []
-    bare: list[float] = []
+    alone: list[float] = []
     for begin in range(0, rounds + 20, 20):
         questions = [QUESTIONS[number % len(QUESTIONS)] for number in range(begin, begin + 20)]
         served += [asker.ask(f"/api/v1/catalog/search?q={question.replace(' ', '+')}") for question in questions]
         for question in questions:
             started = time.perf_counter()
             catalog.search(question, 10)
-            bare.append((time.perf_counter() - started) * 1000)
-    return served[20:], bare[20:]
+            alone.append((time.perf_counter() - started) * 1000)
+    return {"search over HTTP": served[20:], "search of the index": alone[20:]}
 
 
 def at(times: list[float], share: float) -> float:
     return sorted(times)[min(len(times) - 1, int(len(times) * share))]
 
 
+def measured(skills: Path, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of every way to ask."""
+    from skillyard import Catalog
+
+    catalog = Catalog.discover(roots=[skills])
+    catalog.search("a report", 10)
+    first = f"{WORDS[0]}-{WORDS[0]}-0"
+    serve = ("-m", "skillyard", "serve", "--root", str(skills), "--port", "0", "--json")
+    with answering(__file__, "--bare", str(skills)) as bare, answering(*serve) as asker:
+        ways = {
+            "constant bytes": (bare, "/bytes?page=3&limit=20"),
+            "constant values": (bare, "/values?page=3&limit=20"),
+            "page of skills": (asker, "/api/v1/catalog?page=3&limit=20"),
+            "static file": (bare, f"/files/{first}/reference.md"),
+            "file of a skill": (asker, f"/api/v1/catalog/file?skill=config:{first}&path=reference.md"),
+            "nothing but the way": (asker, "/healthz"),
+        }
+        return in_turns(ways, rounds) | searches(asker, catalog, min(rounds, 400))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--skills", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=2000)
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve:
-        serving(options.serve)
+    if options.bare:
+        bare(options.bare)
         return
     with tempfile.TemporaryDirectory() as scratch:
         os.environ |= {"HOME": scratch, "SKILLYARD_HOME": f"{scratch}/home", "XDG_CONFIG_HOME": f"{scratch}/.config"}
-        Path(scratch, ".config/skillyard").mkdir(parents=True)
-        Path(scratch, ".config/skillyard/skillyard.toml").write_text(LIMITS)
-        skills = collection(Path(scratch), options.skills)
-        with server(skills) as asker:
-            times = in_turns(asker, options.rounds)
-            served, bare = searches(asker, skills, min(options.rounds, 400))
+        times = measured(collection(Path(scratch), options.skills), options.rounds)
     print(f"{options.skills:,} skills, {options.rounds:,} rounds; milliseconds\n{'':24} {'p50':>8} {'p95':>8}")
-    for name, spent in {**times, "search over HTTP": served, "search of the index": bare}.items():
+    for name, spent in times.items():
         print(f"{name:24} {statistics.median(spent):8.3f} {at(spent, 0.95):8.3f}")
-    medians = {name: statistics.median(spent) for name, spent in times.items()}
+    median = {name: statistics.median(spent) for name, spent in times.items()}
+    slow = {name: at(spent, 0.95) for name, spent in times.items()}
     print_goals(
         (
-            Goal("a page of the list ÷ constant bytes, p50", medians["page of skills"] / medians["constant bytes"], 2),
-            Goal("a file ÷ a static file, p50", medians["file of a skill"] / medians["static file"], 1.5),
-            Goal("a search ÷ the index alone, p95", at(served, 0.95) / at(bare, 0.95), 3),
+            Goal("a page of the list ÷ constant bytes, p50", median["page of skills"] / median["constant bytes"], 2),
+            Goal("a file ÷ a static file, p50", median["file of a skill"] / median["static file"], 1.5),
+            Goal("a search ÷ the index alone, p95", slow["search over HTTP"] / slow["search of the index"], 3),
         )
     )
 

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Installs the programs the tests need when they are missing: bubblewrap, the sandbox; PostgreSQL, one of the two databases; and
-# Chromium with Chinese letters, the browser in which the page is tried.
+# Installs the programs the tests need when they are missing: bubblewrap, the sandbox; PostgreSQL, one of the two databases; Chromium
+# with Chinese letters, the browser in which the page is tried; and nginx, before several servers.
 # Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
 missing=""
 command -v bwrap >/dev/null 2>&1 || missing="bubblewrap"
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-noto-cjk"
+command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx"
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     apt-get update -qq
@@ -15,8 +16,9 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         mkdir -p /etc/postgresql-common
         echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
     fi
+    # Neither need nginx start: the level of a machine that is being set up starts nothing.
     # shellcheck disable=SC2086 # a list of words
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+    DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing >/dev/null
 else
     echo "note: not installed:$missing; the tests that need them will fail" >&2
     echo "hint: sudo apt-get install $missing" >&2

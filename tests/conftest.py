@@ -35,6 +35,7 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
+_beside("archives")
 postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 

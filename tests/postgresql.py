@@ -13,10 +13,10 @@ from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
 
-__all__ = ["database_of", "server"]
+__all__ = ["Cluster", "database_of", "server"]
 
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/usr/pgsql-*/bin")
-_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "listen_addresses=")
+_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
 
 
 def _program(name: str) -> str:
@@ -33,27 +33,61 @@ def _user() -> str | None:
     return pwd.getpwnam("postgres").pw_name
 
 
+class Cluster:
+    """One cluster in `folder`, which belongs to the user it runs as; `listen` is a port of loopback, else it is only reached
+    through a socket in the folder. `settings` are given to every start.
+    """
+
+    def __init__(self, folder: Path, *settings: str, listen: int | None = None, data: str = "data") -> None:
+        self.folder, self.data = folder, folder / data
+        self._user = _user()
+        place = (f"unix_socket_directories={folder}", f"listen_addresses={'127.0.0.1' if listen else ''}")
+        self._settings = (*settings, *place, *((f"port={listen}",) if listen else ()))
+        host = f"127.0.0.1:{listen}" if listen else ""
+        self.url = f"postgresql://skillyard@{host}/postgres" + ("" if listen else f"?host={quote(str(folder))}")
+        if self._user:
+            os.chown(folder, pwd.getpwnam(self._user).pw_uid, -1)
+
+    def make(self) -> None:
+        """Make it, empty."""
+        locale = ("-E", "UTF8", "--locale=C")
+        self.call("initdb", "-D", str(self.data), "-U", "skillyard", "-A", "trust", *locale, "-N")
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        settings = " ".join(f"-c {setting}" for setting in self._settings)
+        self.call("pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(self.folder / "log"), "-o", settings)
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop it."""
+        self.call("pg_ctl", "stop", "-w", "-m", mode, "-D", str(self.data))
+
+    def processes(self) -> list[int]:
+        """The numbers of its processes, the first one first; none when it does not run."""
+        try:
+            first = int((self.data / "postmaster.pid").read_text().split()[0])
+            return [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+        except (OSError, ValueError, IndexError):
+            return []
+
+    def call(self, program: str, *arguments: str) -> None:
+        """Run a program of PostgreSQL as the user of the cluster."""
+        command, plain = [_program(program), *arguments], {"PATH": os.defpath}
+        subprocess.run(command, user=self._user, check=True, capture_output=True, timeout=120, cwd=self.folder, env=plain)
+
+
 @contextmanager
 def server() -> Iterator[str]:
     """The URL of a running server, without a database."""
-    user = _user()
     folder = Path(tempfile.mkdtemp(prefix="skillyard-pg-", dir="/tmp"))
-    if user:
-        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
-    data = folder / "data"
-
-    def call(*command: str) -> None:
-        subprocess.run(command, user=user, check=True, capture_output=True, timeout=120, cwd=folder, env={"PATH": os.defpath})
-
     try:
-        call(_program("initdb"), "-D", str(data), "-U", "skillyard", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
-        settings = " ".join(f"-c {setting}" for setting in (*_FAST, f"unix_socket_directories={folder}"))
-        control = _program("pg_ctl")
-        call(control, "start", "-w", "-D", str(data), "-l", str(folder / "log"), "-o", settings)
+        cluster = Cluster(folder, *_FAST)
+        cluster.make()
+        cluster.start()
         try:
-            yield f"postgresql://skillyard@/postgres?host={quote(str(folder))}"
+            yield cluster.url
         finally:
-            call(control, "stop", "-w", "-m", "immediate", "-D", str(data))
+            cluster.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 
 from skillyard import Catalog, Executor, Skill
-from skillyard.engine import LocalEngine, PoolEngine, Records
+from skillyard.catalog import Configuration
+from skillyard.engine import LocalEngine, PoolEngine, Records, Roster, Worker
 
 Write = Callable[..., Skill]
+HERE = [(base, kind) for kind in ("local", "pools") for base in ("sqlite", "postgresql")]
+EVERYWHERE = [*HERE, ("postgresql", "queue")]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Whatever takes an engine runs on every one; tests about the process that asks are marked `here`."""
+    if "engine" in metafunc.fixturenames:
+        here = metafunc.definition.get_closest_marker("here") is not None
+        metafunc.parametrize(("database_address", "engine"), HERE if here else EVERYWHERE, indirect=True)
+    elif "database_address" in metafunc.fixturenames:
+        metafunc.parametrize("database_address", ["sqlite", "postgresql"], indirect=True)
 
 
 @pytest.fixture
@@ -27,6 +44,12 @@ def write(skills_root: Path, make_skill: Any) -> Write:
 
 
 @pytest.fixture
+def configured() -> Callable[..., Configuration]:
+    """Give a function that makes a configuration with that table `[engine]`."""
+    return lambda table: Configuration(engine=table)
+
+
+@pytest.fixture
 def records(database_address: str, tmp_path: Path) -> Iterator[Records]:
     """Empty records, once in each database."""
     opened = Records(str(tmp_path), database_address)
@@ -34,8 +57,51 @@ def records(database_address: str, tmp_path: Path) -> Iterator[Records]:
     opened.close()
 
 
-@pytest.fixture(params=["local", "pools"])
-def engine(request: pytest.FixtureRequest, records: Records) -> LocalEngine | PoolEngine:
-    """Each engine over them: every run that does not go to a pool is the same in both."""
-    local = LocalEngine(Executor(), records)
-    return local if request.param == "local" else PoolEngine(local, records)
+@pytest.fixture
+def database_address(request: pytest.FixtureRequest, address_of: Callable[[str], str]) -> str:
+    """The URL of an empty database."""
+    return address_of(request.param)
+
+
+@pytest.fixture
+def engine(
+    request: pytest.FixtureRequest,
+    records: Records,
+    database_address: str,
+    skills_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[LocalEngine | PoolEngine]:
+    """Each engine over the records, with two turns: what it promises is the same in all of them."""
+    local = LocalEngine(Executor(), records, concurrency=2)
+    if request.param != "queue":
+        yield local if request.param == "local" else PoolEngine(local, records)
+        return
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
+    with working(Catalog.discover(roots=[skills_root], cache=False).worker(concurrency=2), records):
+        yield PoolEngine(local, records, everything="default")
+
+
+@contextmanager
+def working(worker: Worker, records: Records) -> Iterator[None]:
+    """A worker in a thread, as it would be on another machine."""
+    loops: Queue[asyncio.AbstractEventLoop] = Queue()
+    stop = asyncio.Event()
+
+    def serve() -> None:
+        with asyncio.Runner() as runner:
+            loops.put(runner.get_loop())
+            runner.run(worker.serve(stop, grace_s=1))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    loop = loops.get(timeout=30)
+    try:
+        roster = Roster(records.database)
+        while not any(known.id == worker.id for known in roster.workers()):
+            assert thread.is_alive()
+            time.sleep(0.02)
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        assert not thread.is_alive()

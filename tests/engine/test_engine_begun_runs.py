@@ -81,6 +81,7 @@ async def test_who_ends_the_record_in_another_process_ends_the_run(engine: Local
     assert records.journal.get(begun.run_id).error_message == "from elsewhere"
 
 
+@pytest.mark.here
 async def test_a_run_is_heard_line_by_line_while_it_works(engine: LocalEngine, write: Write) -> None:
     heard: list[tuple[str, str]] = []
     first = asyncio.Event()

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import importlib.util
 import io
 import lzma
 import os
 import stat
 import struct
-import sys
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
 
 import pytest
+from archives import HIDDEN, OUTSIDE, SKILL, WINDOWS, member, overlapping, raw_zip, tar_of, zip_of
 
 from skillyard.errors import ArchiveRefused
 from skillyard.packages import Limits, extract
 
-_specification = importlib.util.spec_from_file_location("package_archives", Path(__file__).with_name("conftest.py"))
-assert _specification is not None
-assert _specification.loader is not None
-_made = importlib.util.module_from_spec(_specification)
-sys.modules["package_archives"] = _made
-_specification.loader.exec_module(_made)
-SKILL, member, raw_zip, tar_of, zip_of = _made.SKILL, _made.member, _made.raw_zip, _made.tar_of, _made.zip_of
-
 MIB = 1024 * 1024
-# fmt: off
-OUTSIDE = ("../x", "a/../../x", "/abs", "C:\\x", "C:x", "\\\\srv\\x", "..\\x", "a//b", "./../x", "a/./b", "..", "~/../x")
-WINDOWS = ("CON", "nul.txt", "COM1", "com\u00b9", "a/LPT9.md", "aux .txt", "a:stream", "dot.", "space ", "a./b", "CONIN$")
-HIDDEN = ("a\u202egpj.sh", "a\u200bb", "a\U000e0041b", "a\x1b[2Jb", "a\nb", "a\u2028b", "a\u2066b", "\ufeffa")
-# fmt: on
 
 
 def _as_zip(name: str) -> bytes:
@@ -81,20 +67,9 @@ def test_an_archive_that_is_damaged_or_two_things_at_once_is_refused(refused, da
     assert refused(data, "package.zip").code == "malformed_archive"
 
 
-def _overlapping() -> bytes:
-    """Two entries of the directory that share one content."""
-    data = bytearray(raw_zip(b"a"))
-    end = data.rindex(b"PK\5\6")
-    begin = data.index(b"PK\1\2")
-    central = bytes(data[begin:end])
-    second = central[:-1] + b"b"
-    tail = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 2, 2, 2 * len(central), begin, 0)
-    return bytes(data[:begin]) + central + second + tail
-
-
 @pytest.mark.abuse("F2", "F8")
 def test_entries_that_share_content_are_refused(refused) -> None:
-    assert refused(_overlapping()).code == "malformed_archive"
+    assert refused(overlapping()).code == "malformed_archive"
 
 
 @pytest.mark.abuse("F2")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from skillyard.access.hashing import hash_of
 from skillyard.access.keys import KEY_MARK, SCOPES, ApiKey, Keys, KeyState, Scope
+from skillyard.access.moving import CopiedRecords, move_records
 from skillyard.access.naming import DEFAULT
 from skillyard.access.organisations import Organisation, Organisations
 from skillyard.access.sessions import Sessions
@@ -18,6 +19,7 @@ __all__ = [
     "SCOPES",
     "Actor",
     "ApiKey",
+    "CopiedRecords",
     "Event",
     "KeyState",
     "Keys",
@@ -31,5 +33,6 @@ __all__ = [
     "acting",
     "actor_name",
     "hash_of",
+    "move_records",
     "record",
 ]

@@ -28,9 +28,10 @@ _Table = Mapping[str, object]
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _SHIP: Final = "ship.json"
-_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan", "server")
+_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan", "server", "engine")
 _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "database": ("choose the database of your records", ", or SKILLYARD_DATABASE_URL"),
+    "engine": ("say where your runs work", ", or SKILLYARD_ENGINE"),
     "packages": ("choose where packages are kept or come from", ", or SKILLYARD_STORE"),
     "server": ("say who may use your server, and how much", ""),
     "servers": ("register MCP servers for skills", ""),
@@ -49,11 +50,11 @@ class Configuration(NamedTuple):
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
     and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
     keys. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is the
-    user's table of the HTTP service, whose keys the server room knows. `scan` and
-    `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room knows their keys.
-    `database_url`, `package_store`, `kept_versions` (of a skill, on the disk) and `private_hosts` (packages may come from
-    addresses that are not public) are the user's own: a project may not say where records and packages go.
-    `file` is None when no project file was found.
+    user's table of the HTTP service, whose keys the server room knows, and `engine` that of the engine, whose room knows its
+    keys. `scan` and `user_scan` say which findings are suppressed, in the nearest file and in the user's own: the scanner room
+    knows their keys. `database_url`, `package_store`, `kept_versions` (of a skill, on the disk) and `private_hosts` (packages
+    may come from addresses that are not public) are the user's own: a project may not say where records and packages go. `file`
+    is None when no project file was found.
     """
 
     paths: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ class Configuration(NamedTuple):
     project_sandbox: Mapping[str, object] = _EMPTY
     servers: Mapping[str, object] = _EMPTY
     server: Mapping[str, object] = _EMPTY
+    engine: Mapping[str, object] = _EMPTY
     database_url: str | None = None
     package_store: str | None = None
     kept_versions: int = 5
@@ -223,6 +225,7 @@ def _checked(values: _Table, file: str, base: Configuration | None = None) -> Co
         allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
         sandbox=MappingProxyType(reader.table(values, "sandbox", None)),
         server=base.server or MappingProxyType(reader.table(values, "server", None)),
+        engine=base.engine or MappingProxyType(reader.table(values, "engine", None)),
         servers=base.servers or MappingProxyType(reader.table(values, "servers", None)),
         scan=MappingProxyType(reader.table(values, "scan", None)),
         database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),

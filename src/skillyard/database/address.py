@@ -20,6 +20,9 @@ _DRIVERS: Final = {
     "postgresql": "postgresql+psycopg",
     "postgresql+psycopg": "postgresql+psycopg",
 }
+_NOTICED: Final = {"keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "30000"}
+"""A server that is gone without a word is noticed in half a minute, not in the hours that systems wait by themselves."""
+
 _EXAMPLES: Final = "for example sqlite:////var/lib/skillyard.db or postgresql://user:password@host/skillyard"
 
 
@@ -40,7 +43,10 @@ def database_url(data: str, configured: str | None = None) -> URL:
         raise DatabaseUnavailable(f"no database of kind {url.drivername!r}", hint=f"use SQLite or PostgreSQL, {_EXAMPLES}")
     if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
         raise DatabaseUnavailable("a database in memory forgets every run", hint=f"name a file, {_EXAMPLES}")
-    return url.set(drivername=driver)
+    url = url.set(drivername=driver)
+    if driver.startswith("postgresql"):
+        return url.update_query_dict({name: value for name, value in _NOTICED.items() if name not in url.query})
+    return url
 
 
 def separate_url(data: str, schema: str, configured: str | None) -> str:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, func, insert, select, tuple_
 
 from skillyard.database.dialects import continue_numbers, insert_if_new, see_one_moment
-from skillyard.database.tables import METADATA, handovers, worker_pools, workers
+from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
+from skillyard.database.queue_tables import handovers
+from skillyard.database.tables import METADATA, worker_pools, workers
 from skillyard.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 
     from skillyard.database.connection import Database
 
-__all__ = ["CopiedTable", "compare_records", "copy_records", "has_records", "replace_records"]
+__all__ = ["CopiedTable", "compare_records", "copy_records", "count_records", "has_records", "replace_records"]
 
-_TRANSIENT: Final = (handovers, worker_pools, workers)
+_TRANSIENT: Final = (handovers, happenings, questions, session_approvals, tool_sessions, worker_pools, workers)
 _ROWS: Final = 500
 Progress = Callable[[str, int], object]
 """Told the table, and how many of its rows were looked at."""
@@ -86,6 +88,16 @@ def compare_records(source: Database, target: Database) -> tuple[CopiedTable, ..
                 rows, new = rows + len(batch), new + len(batch) - there
         done.append(CopiedTable(table.name, rows, new, _count(target, table) - rows + new))
     return tuple(done)
+
+
+def count_records(source: Database) -> tuple[CopiedTable, ...]:
+    """What a copy into an empty database would do.
+
+    Raises:
+        DatabaseUnavailable: it cannot be used.
+    """
+    counts = [(table.name, _count(source, table)) for table in _tables()]
+    return tuple(CopiedTable(name, rows, rows, 0) for name, rows in counts)
 
 
 def replace_records(source: Database, target: Database) -> int:

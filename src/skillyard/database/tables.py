@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from skillyard.database.columns import Instant, SafeText
 
-__all__ = ["METADATA", "approvals", "handovers", "memories", "memory_tags", "runs", "steps", "worker_pools", "workers"]
+__all__ = ["METADATA", "approvals", "memories", "memory_tags", "runs", "steps", "worker_pools", "workers"]
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -66,6 +66,7 @@ runs: Final = Table(
     Column("stdout", SafeText),
     Column("stderr", SafeText),
     Column("duration_ms", Integer),
+    Column("printed", JSON(none_as_null=True)),  # how far it was told while it went on, where the record is not all of that
     Column("cache_key", SafeText),
     Column("cache_hit", Boolean, nullable=False),
     Column("cached_from", SafeText),
@@ -74,10 +75,16 @@ runs: Final = Table(
     Column("created_at", Instant, nullable=False),
     Column("started_at", Instant),
     Column("finished_at", Instant),
+    Column("priority", Integer, nullable=False, server_default="0"),
+    Column("attempt", Integer, nullable=False, server_default="1"),  # the number of this one: who carries it shows it
+    Column("schedule", SafeText),
     CheckConstraint(_STATES, name="state"),
+    Index(None, "schedule", "created_at"),
     Index(None, "created_at"),
     Index(None, "skill_id", "created_at"),
-    Index(None, "state"),
+    Index(None, "skill_name", "created_at"),
+    Index(None, "status", "created_at"),
+    Index(None, "state", "created_at"),
     Index(None, "cache_key", "expires_at"),
 )
 
@@ -155,13 +162,4 @@ worker_pools: Final = Table(
     Column("pool", SafeText, primary_key=True),
     Column("worker_id", SafeText, ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
     Index(None, "worker_id"),
-)
-
-handovers: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
-    "handovers",
-    METADATA,
-    Column("run_id", SafeText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("pool", SafeText, nullable=False),
-    Column("request", SafeText),  # what to run, with its parameters in full; null as soon as a worker has it
-    Index(None, "pool"),
 )

@@ -13,19 +13,29 @@ from skillyard.engine.local import LocalEngine
 from skillyard.engine.owner import Owner
 from skillyard.engine.pools import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
-from skillyard.engine.record import FINAL, RunRecord, RunState
+from skillyard.engine.record import FINAL, Attempt, RunRecord, RunState
 from skillyard.engine.records import Records
+from skillyard.engine.settings import DEFAULT_POOL, EngineSettings
 from skillyard.engine.tracing import flush_spans, hear_runs
+from skillyard.engine.turns import Slots
 
 if TYPE_CHECKING:
+    from skillyard.engine.crew import Crew
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
+    from skillyard.engine.scheduler import Scheduler
+    from skillyard.engine.schedules import Missed, Schedule, Schedules
     from skillyard.engine.worker import Worker
 
 __all__ = [
+    "DEFAULT_POOL",
     "FINAL",
+    "Attempt",
     "Begun",
+    "Crew",
     "Engine",
+    "EngineSettings",
     "LocalEngine",
+    "Missed",
     "Owner",
     "PoolEngine",
     "PoolInfo",
@@ -34,13 +44,27 @@ __all__ = [
     "RunRecord",
     "RunState",
     "Runner",
+    "Schedule",
+    "Scheduler",
+    "Schedules",
+    "Slots",
     "Worker",
     "WorkerInfo",
     "flush_spans",
     "hear_runs",
 ]
 
-_LATER = {"PoolInfo": "roster", "Roster": "roster", "WorkerInfo": "roster", "Worker": "worker"}  # they need the database
+_LATER = {  # they need the database
+    "Crew": "crew",
+    "Missed": "schedules",
+    "PoolInfo": "roster",
+    "Roster": "roster",
+    "Schedule": "schedules",
+    "Scheduler": "scheduler",
+    "Schedules": "schedules",
+    "Worker": "worker",
+    "WorkerInfo": "roster",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -6,16 +6,16 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from skillyard.engine.call import RunCall
+from skillyard.engine.call import RunCall, check_priority
+from skillyard.engine.heeding import Heeding
 from skillyard.engine.keeping import as_run, keeping_of
 from skillyard.engine.tracing import trace_run
 from skillyard.engine.working import CANCELLED, note_end
-from skillyard.errors import DatabaseUnavailable, SkillyardError
-from skillyard.execution import Run, RunError, new_run_id
+from skillyard.errors import SkillyardError
+from skillyard.execution import Run, RunError, new_run_id, retry_of
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Begun", "Carrier"]
 
-_LOOK_S: Final = 1.0  # how often a run looks whether somebody in another process has ended it
+_LEFT: Final = RunError("NOT_WAITED_FOR", "the run goes on; this process has stopped waiting for it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Carrier(ABC):
     def __init__(self, records: Records | None) -> None:
         self._records = records
         self._working: dict[str, asyncio.Task[Run]] = {}
+        self._heeding = Heeding()
+        self._left: set[str] = set()
 
     async def run(
         self,
@@ -57,6 +59,7 @@ class Carrier(ABC):
         fresh: bool = False,
         arguments: Sequence[str] = (),
         workspace: str | None = None,
+        priority: int = 0,
     ) -> Run:
         """Run the skill (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
 
@@ -65,12 +68,14 @@ class Carrier(ABC):
             SkillyardError: it could not be started; the record says why.
         """
         call = RunCall(
-            new_run_id(), skill, parameters, context or {}, entry, digest, arguments=tuple(arguments), workspace=workspace
-        )
+            new_run_id(), skill, parameters, context or {}, entry, digest, arguments=tuple(arguments), workspace=workspace,
+            priority=check_priority(priority),
+        )  # fmt: skip
         if self._records is None:
             return await self._cancellable(self._carried(call, None), call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
-        return await self._answered(call, journal, fresh=fresh)
+        ready = await self._ready(call, journal, fresh=fresh)
+        return ready if isinstance(ready, Run) else await self._cancellable(self._carried(ready, journal), ready, journal)
 
     async def begin(
         self,
@@ -83,23 +88,36 @@ class Carrier(ABC):
         fresh: bool = False,
         run_id: str | None = None,
         consent: Callable[[], Awaitable[str | None]] | None = None,
+        priority: int = 0,
+        schedule: str | None = None,
     ) -> Begun:
         """Write a run down and let it go on by itself, whatever becomes of the caller.
 
         With a `run_id` of the caller's the same request twice is one run. `consent` is awaited before anything starts: it gives
-        the digest that was agreed to, or raises; the run waits for it as `queued`.
+        the digest that was agreed to, or raises; the run waits for it as `queued`. `schedule` is the name of the schedule that
+        asks for it.
 
         Raises:
             RecordExists: there is a run with that id.
+            InvalidInput: the priority is none, or the parameters cannot be handed over to a worker.
             DatabaseUnavailable: the run cannot be recorded; nothing was started.
         """
-        call = RunCall(run_id or new_run_id(), skill, parameters, context or {}, entry, digest, recorded=True)
+        call = RunCall(
+            run_id or new_run_id(), skill, parameters, context or {}, entry, digest, priority=check_priority(priority),
+            schedule=schedule,
+        )  # fmt: skip
         if self._records is None:
             return Begun(call.run_id, asyncio.create_task(self._cancellable(self._carried(call, None), call, None)))
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
-        await asyncio.to_thread(journal.queue, call.record())
-        going = self._agreed(call, journal, fresh=fresh, consent=consent)
-        return Begun(call.run_id, asyncio.create_task(self._cancellable(going, call, journal)))
+        if consent is not None:
+            await asyncio.to_thread(journal.queue, call.record())
+            call = replace(call, recorded=True)
+            going = self._agreed(call, journal, fresh=fresh, consent=consent)
+            return Begun(call.run_id, asyncio.create_task(self._cancellable(going, call, journal)))
+        ready = await self._ready(call, journal, fresh=fresh)
+        if isinstance(ready, Run):
+            return Begun(call.run_id, asyncio.create_task(_given(ready)))
+        return Begun(call.run_id, asyncio.create_task(self._cancellable(self._carried(ready, journal), ready, journal)))
 
     async def cancel(self, run_id: str) -> bool:
         """End a run that waits or works in this engine, as `cancelled`; False when there is none of that id."""
@@ -110,24 +128,39 @@ class Carrier(ABC):
         """The ids of the runs that wait or work in this engine."""
         return tuple(self._working)
 
+    async def leave(self) -> None:
+        """Stop waiting for the runs that go on without this process; those that work here are not touched."""
+        going = [run_id for run_id in self._working if self._goes_on(run_id)]
+        self._left.update(going)
+        waiting = [self._working[run_id] for run_id in going]
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
+
+    def _goes_on(self, run_id: str) -> bool:
+        """Whether the run comes to its end without this process, from now on."""
+        return False
+
     async def _agreed(
-        self, call: RunCall, journal: Journal, *, fresh: bool, consent: Callable[[], Awaitable[str | None]] | None
+        self, call: RunCall, journal: Journal, *, fresh: bool, consent: Callable[[], Awaitable[str | None]]
     ) -> Run:
         """The run after somebody has agreed to it; that nobody did is noted."""
         try:
-            if consent is not None:
-                call = replace(call, digest=await consent() or call.digest)
-            return await self._answered(call, journal, fresh=fresh)
+            call = replace(call, digest=await consent() or call.digest)
+            ready = await self._ready(call, journal, fresh=fresh)
+            return ready if isinstance(ready, Run) else await self._carried(ready, journal)
         except asyncio.CancelledError:
-            await note_end(journal, "cancelled", call.run_id, CANCELLED)
+            if call.run_id not in self._left:
+                await note_end(journal, "cancelled", call.run_id, CANCELLED)
             raise
         except BaseException as error:
             code = error.code if isinstance(error, SkillyardError) else "UNKNOWN_ERROR"
             await note_end(journal, "failed", call.run_id, RunError(code, str(error)))
             raise
 
-    async def _answered(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run:
-        """The run: a result that is kept, or one that is made now."""
+    async def _ready(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run | RunCall:
+        """A result that is kept, or the call, written down and ready to be carried."""
         keeping = None
         if not call.stays:
             keeping = await asyncio.to_thread(
@@ -137,15 +170,12 @@ class Carrier(ABC):
             call = replace(call, keeping=keeping)
             if not fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:
                 return await asyncio.to_thread(_again, journal, call, kept)
-        call = await asyncio.to_thread(self._queued, call, journal)
-        if call.recorded:  # it is a task of its own already
-            return await self._carried(call, journal)
-        return await self._cancellable(self._carried(call, journal), call, journal)
+        return await asyncio.to_thread(self._queued, call, journal)
 
     def _queued(self, call: RunCall, journal: Journal) -> RunCall:
         """The call, written down before anything of it happens."""
         journal.queue(call.record(), cache_key=call.keeping.key if call.keeping else None, known=call.recorded)
-        return call
+        return replace(call, retry=retry_of(call.skill))
 
     @abstractmethod
     async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
@@ -154,7 +184,9 @@ class Carrier(ABC):
     async def _cancellable(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
         """The run as a task of its own, so that `cancel` ends it and not its caller."""
         task = self._working[call.run_id] = asyncio.create_task(going)
-        heeding = asyncio.create_task(_heed(call.run_id, task, journal)) if journal else None
+        heeded = journal is not None and call.pool is None
+        if journal is not None and heeded:
+            self._heeding.add(call.run_id, task, journal)
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
@@ -163,22 +195,19 @@ class Carrier(ABC):
             raise
         finally:
             del self._working[call.run_id]
-            if heeding is not None:
-                heeding.cancel()
+            if heeded:
+                self._heeding.remove(call.run_id)
+        if task.cancelled() and call.run_id in self._left:
+            self._left.discard(call.run_id)
+            return Run(call.run_id, call.skill.id, status="killed", error=_LEFT)
         if task.cancelled():
             await note_end(journal, "cancelled", call.run_id, CANCELLED)  # also one that had not come to its first step
             return Run(call.run_id, call.skill.id, status="killed", error=CANCELLED)
         return task.result()
 
 
-async def _heed(run_id: str, task: asyncio.Task[Run], journal: Journal) -> None:
-    """End the run when its record says that somebody has, in whatever process."""
-    while not task.done():
-        await asyncio.sleep(_LOOK_S)
-        with suppress(DatabaseUnavailable):
-            if await asyncio.to_thread(journal.state, run_id) == "cancelled":
-                task.cancel()
-                return
+async def _given(run: Run) -> Run:
+    return run
 
 
 def _again(journal: Journal, call: RunCall, kept: RunRecord) -> Run:

@@ -5,17 +5,31 @@ A run that has ended is never changed again: whoever comes second finds it final
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
-from skillyard.database import announce, handovers, runs, steps, workers
+from skillyard.database import (
+    ENDED,
+    Happening,
+    announce,
+    forget_happenings,
+    forget_old_happenings,
+    handovers,
+    happenings_of,
+    runs,
+    steps,
+    workers,
+)
+from skillyard.engine.attempts import attempts_of, set_back, step_rows
+from skillyard.engine.live import as_recorded, steps_told, told_in
 from skillyard.engine.owner import Owner
 from skillyard.engine.plain import plain, recordable, tail
-from skillyard.engine.record import RunRecord, RunState
+from skillyard.engine.record import QUEUE, RunRecord, RunState
 from skillyard.errors import DatabaseUnavailable, ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 from skillyard.times import utc_now
@@ -26,17 +40,13 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["ENDED", "Journal", "beginning", "write_beginning"]
-
-ENDED: Final = "skillyard_run_ended"
-"""The channel on which PostgreSQL tells the ids of runs that have ended."""
+__all__ = ["INTERRUPTED", "Journal", "beginning", "explained_existence", "write_beginning"]
 
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
-_INTERRUPTED: Final = "the process that carried the run is gone"
-_LONGEST_MS: Final = 1e12  # a skill may claim any number
+INTERRUPTED: Final = RunError("INTERRUPTED", "the process that carried the run is gone")
 _SILENT: Final = timedelta(seconds=60)  # a worker says every few seconds that it lives
-_LIST: Final = ("stdout", "stderr", "output", "parameters", "limits", "contacts")
+_LIST: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")
 
 
 class Journal:
@@ -77,20 +87,40 @@ class Journal:
         with self._database.write() as connection:
             return connection.execute(changed.values(state="running", started_at=utc_now())).rowcount == 1
 
-    def finish(self, run: Run, *, keep_s: int = 0) -> bool:
-        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds."""
+    def finish(self, run: Run, *, keep_s: int = 0, attempt: int | None = None) -> bool:
+        """Note how a run ended, with its steps; False when it had ended already. Its result is kept `keep_s` seconds.
+
+        With the number of its `attempt` also False when there has been another one since: the result came too late.
+        """
         now = utc_now()
         values = _ending(run) | {
             "state": "succeeded" if run.ok else "failed",
             "finished_at": now,
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
-        return self._end(run.run_id, values, run.steps)
+        done = self._owner is None or not run.memory_writes  # else a worker lets go itself, when they are saved
+        return self._end(run.run_id, values, run.steps, attempt, done=done, printed=(run.stdout, run.stderr))
 
-    def stop(self, run_id: str, state: RunState, error: RunError) -> bool:
-        """Note that a run ended without a result; False when it had ended already."""
+    def stop(self, run_id: str, state: RunState, error: RunError, *, attempt: int | None = None) -> bool:
+        """Note that a run ended without a result; False when it had ended already (see `finish`)."""
         values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": utc_now()}
-        return self._end(run_id, values, ())
+        return self._end(run_id, values, (), attempt, done=True)
+
+    def set_back(
+        self, run_id: str, attempt: int, error: RunError, *, finished: tuple[StepTrace, ...] = (), wait_s: float = 0
+    ) -> bool:
+        """Note that an attempt failed and another one follows; False when it is not the one that goes on.
+
+        Those of its steps that are `finished` stay in the record.
+        """
+        with self._database.write() as connection:
+            return set_back(connection, run_id, attempt, error, finished=finished, wait_s=wait_s)
+
+    def ended(self, run_ids: Sequence[str]) -> tuple[str, ...]:
+        """Those of the runs that have been cancelled."""
+        query = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.state == "cancelled")
+        with self._database.read() as connection:
+            return tuple(connection.execute(query).scalars())
 
     def note_memories(self, run_id: str, writes: Collection[Mapping[str, object]], warnings: Collection[str]) -> None:
         """Note what became of the memories a run suggested."""
@@ -101,16 +131,26 @@ class Journal:
     def recover(self) -> tuple[str, ...]:
         """End the runs whose process is gone, as `interrupted`; gives their ids.
 
+        One that waits for a worker goes on waiting, and one that may be tried again waits for another worker.
         What another host or container carries cannot be seen from here: it counts as gone after a day, and a worker there after
         a minute without a sign of life.
         """
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
-        found = select(runs.c.id, runs.c.owner, runs.c.created_at, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
+        known = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, handovers.c.attempts)
+        found = select(*known, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
         found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
+        found = found.outerjoin(handovers, handovers.c.run_id == runs.c.id)
+        with self._database.write() as connection:
+            forget_old_happenings(connection)
         with self._database.read() as connection:
-            gone = [row.id for row in connection.execute(found) if _is_gone(row)]
-        error = RunError("INTERRUPTED", _INTERRUPTED)
-        return tuple(run_id for run_id in gone if self.stop(run_id, "interrupted", error))
+            gone = [row for row in connection.execute(found) if _is_gone(row)]
+        return tuple(row.id for row in gone if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
+
+    def _again(self, row: Row[Any]) -> bool:
+        """Whether the run waits for another worker, because it may be tried again."""
+        if row.state != "running" or row.attempts is None or row.attempt >= row.attempts:
+            return False
+        return self.set_back(row.id, row.attempt, INTERRUPTED)
 
     def get(self, run_id: str) -> RunRecord:
         """The run with that id, or the only one whose id begins or ends so (8 characters at least).
@@ -121,12 +161,20 @@ class Journal:
         with self._database.read() as connection:
             row = connection.execute(select(runs).where(runs.c.id == run_id)).first()
             if row is None and len(run_id) >= 8:
-                near = runs.c.id.startswith(run_id, autoescape=True) | runs.c.id.endswith(run_id, autoescape=True)
-                rows = connection.execute(select(runs).where(near).limit(2)).all()
+                rows = connection.execute(select(runs).where(*_begins(run_id)).limit(2)).all()
+                rows = (
+                    rows or connection.execute(select(runs).where(runs.c.id.endswith(run_id, autoescape=True)).limit(2)).all()
+                )
                 row = rows[0] if len(rows) == 1 else None
             if row is None:
                 raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
             return _with_steps(connection, row)
+
+    def beginning_with(self, prefix: str) -> str | None:
+        """The id of a run that begins so, or None."""
+        with self._database.read() as connection:
+            found: str | None = connection.execute(select(runs.c.id).where(*_begins(prefix)).limit(1)).scalar()
+            return found
 
     def state(self, run_id: str) -> RunState | None:
         """Where the run with exactly that id is; None when there is none."""
@@ -140,16 +188,18 @@ class Journal:
         skill: str | None = None,
         states: Collection[RunState] = (),
         statuses: Collection[str] = (),
+        schedule: str | None = None,
         since: datetime | None = None,
         limit: int = 20,
         offset: int = 0,
     ) -> tuple[RunRecord, ...]:
         """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states.
 
-        `statuses` are how their processes ended, `since` is when they were asked for at the earliest.
+        `statuses` are how their processes ended, `schedule` is the name of the one that asked for them, `since` is when they
+        were asked for at the earliest.
         """
         columns = [column for column in runs.c if column.name not in _LIST]
-        query = select(*columns).where(*_wanted(skill, states, statuses, since))
+        query = select(*columns).where(*_wanted(skill, states, statuses, schedule, since))
         query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
         with self._database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
@@ -160,10 +210,11 @@ class Journal:
         skill: str | None = None,
         states: Collection[RunState] = (),
         statuses: Collection[str] = (),
+        schedule: str | None = None,
         since: datetime | None = None,
     ) -> int:
         """How many runs there are of that kind (see `list`)."""
-        query = select(func.count()).select_from(runs).where(*_wanted(skill, states, statuses, since))
+        query = select(func.count()).select_from(runs).where(*_wanted(skill, states, statuses, schedule, since))
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
@@ -180,27 +231,62 @@ class Journal:
             return None if row is None else _with_steps(connection, row)
 
     def _write(self, row: Mapping[str, Any], *, known: bool) -> None:
-        try:
-            with self._database.write() as connection:
-                write_beginning(connection, row, known=known)
-        except DatabaseUnavailable as error:
-            if self.state(row["id"]) is None:
-                raise
-            raise RecordExists(f"there is a run {row['id']} already", hint="look at it, or use another id") from error
+        with explained_existence(self._database, row["id"]), self._database.write() as connection:
+            write_beginning(connection, row, known=known)
 
-    def _end(self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...]) -> bool:
-        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
+    def news(self, run_id: str, after: int = 0) -> tuple[RunState | None, tuple[Happening, ...]]:
+        """Where the run is, and what it printed and did since its happening of that number; nothing when it has ended."""
+        with self._database.read() as connection:
+            found = happenings_of(connection, run_id, after=after)
+            return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), found
+
+    def _end(
+        self,
+        run_id: str,
+        values: Mapping[str, Any],
+        traced: tuple[StepTrace, ...],
+        attempt: int | None,
+        *,
+        done: bool,
+        printed: tuple[str, str] | None = None,
+    ) -> bool:
+        """End an open run that `printed` its two logs; of one that says nothing by itself, what was told of it is kept."""
+        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN))
+        if attempt is not None:
+            ending = ending.where(runs.c.attempt == attempt)
         if self._owner is not None:
             ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
-            if connection.execute(ending).rowcount != 1:
+            told = told_in((item.body for item in happenings_of(connection, run_id)), attempt or 1)
+            traced = traced or steps_told(told)
+            if connection.execute(ending.values({**values, **as_recorded(told, traced, printed)})).rowcount != 1:
                 return False
+            forget_happenings(connection, run_id)
             if traced:
-                connection.execute(insert(steps), [_step_row(run_id, at, step) for at, step in enumerate(traced)])
-            if self._owner is None:  # a worker lets go itself, when it has done everything
+                if attempt != 1:  # those of the attempt before
+                    connection.execute(delete(steps).where(steps.c.run_id == run_id))
+                connection.execute(insert(steps), step_rows(run_id, traced))
+            if done:
                 connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
             announce(connection, ENDED, run_id)
         return True
+
+
+@contextmanager
+def explained_existence(database: Database, run_id: str) -> Iterator[None]:
+    """Say in its own words that a run cannot be written down because there is one with its id.
+
+    Raises:
+        RecordExists: there is.
+    """
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        with database.read() as connection:
+            known = connection.execute(select(runs.c.id).where(runs.c.id == run_id)).first()
+        if known is None:
+            raise
+        raise RecordExists(f"there is a run {run_id} already", hint="look at it, or use another id") from error
 
 
 def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bool) -> None:
@@ -219,7 +305,11 @@ def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bo
 
 
 def _wanted(
-    skill: str | None, states: Collection[RunState], statuses: Collection[str], since: datetime | None
+    skill: str | None,
+    states: Collection[RunState],
+    statuses: Collection[str],
+    schedule: str | None,
+    since: datetime | None,
 ) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if skill is not None:
@@ -228,12 +318,21 @@ def _wanted(
         conditions.append(runs.c.state.in_(states))
     if statuses:
         conditions.append(runs.c.status.in_(statuses))
+    if schedule is not None:
+        conditions.append(runs.c.schedule == schedule)
     if since is not None:
         conditions.append(runs.c.created_at >= since)
     return conditions
 
 
+def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
+    """That the id of a run begins so; the range is what an index finds it by. What follows in an id is a hexadecimal digit."""
+    return (runs.c.id >= prefix, runs.c.id < f"{prefix}g", runs.c.id.startswith(prefix, autoescape=True))
+
+
 def _is_gone(row: Row[Any]) -> bool:
+    if row.owner == QUEUE:
+        return row.attempts is None
     process = Owner.read(row.owner)
     alive = process.alive() if process else None
     if alive is not None:
@@ -257,6 +356,8 @@ def beginning(record: RunRecord) -> dict[str, Any]:
         "cached_from": record.cached_from,
         "owner": str(Owner.current()),
         "created_at": record.created_at,
+        "priority": record.priority,
+        "schedule": record.schedule,
     }
 
 
@@ -282,21 +383,10 @@ def _ending(run: Run) -> dict[str, Any]:
     }
 
 
-def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
-    shape = {name: recordable(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
-    return {
-        "run_id": run_id,
-        "position": position,
-        "step_id": step.step_id,
-        "step_name": step.step_name,
-        "duration": float(min(step.duration, _LONGEST_MS)),
-        **shape,
-    }
-
-
 def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
     found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
-    return replace(_record(row), steps=tuple(_step(step) for step in found))
+    record = replace(_record(row), steps=tuple(_step(step) for step in found))
+    return replace(record, attempts=attempts_of(connection, row.id)) if row.attempt > 1 else record
 
 
 def _step(row: Row[Any]) -> StepTrace:

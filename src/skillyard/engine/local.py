@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from skillyard.engine.carrying import Carrier
 from skillyard.engine.protocol import Runner
-from skillyard.engine.working import Slots, Work
+from skillyard.engine.turns import Slots
+from skillyard.engine.working import Work
 from skillyard.memory import SqlMemoryService
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class LocalEngine(Carrier):
 
     Memories that a run suggests go to `memory`, by default the one beside the records. Without `records` and `memory` nothing
     is recorded, kept or remembered. At most `concurrency` runs work at once (default: two for each
-    processor), or as many as `slots` that several engines share.
+    processor), or as many as `slots` that several engines share; then `organisation` is for whom this one carries runs.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class LocalEngine(Carrier):
         memory: MemoryService | None = None,
         concurrency: int | None = None,
         slots: Slots | None = None,
+        organisation: str = "",
     ) -> None:
         super().__init__(records)
         self._runner = runner
         self._memory = memory or (SqlMemoryService(lambda: records.database) if records is not None else None)
         self._slots = slots or Slots(concurrency)
+        self._organisation = organisation
 
     def through(self, runner: Runner) -> LocalEngine:
         """This engine with another runner: the same records and turns."""
@@ -61,7 +64,7 @@ class LocalEngine(Carrier):
 
     def work(self, journal: Journal | None) -> Work:
         """What does one run and notes in `journal` how it ended."""
-        return Work(self._runner, journal, self._memory, self._slots)
+        return Work(self._runner, journal, self._memory, self._slots, self._organisation)
 
     async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
         return await self.work(journal).carry_out(call)

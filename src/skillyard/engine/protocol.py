@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.execution import Run
+    from skillyard.execution import Run, StepTrace
 
 __all__ = ["Engine", "Runner"]
 
@@ -30,12 +30,13 @@ class Runner(Protocol):
         unavailable: str | None = None,
         arguments: Sequence[str] = (),
         workspace: str | None = None,
+        finished: Sequence[StepTrace] = (),
     ) -> Run:
         """Run the skill as the run `run_id` and report what became of it.
 
         With `unavailable`, which says why, its own kind cannot be used, and only what stands in for it runs. `arguments` follow
-        a script on its command line, and it works on a copy of the files in the folder `workspace`. These three are only given
-        when there is something to say.
+        a script on its command line, and it works on a copy of the files in the folder `workspace`. `finished` are steps of an
+        attempt before that need not be done again. These four are only given when there is something to say.
 
         Raises:
             SkillyardError: it could not be started.
@@ -59,11 +60,13 @@ class Engine(Protocol):
         fresh: bool = False,
         arguments: Sequence[str] = (),
         workspace: str | None = None,
+        priority: int = 0,
     ) -> Run:
         """Run the skill, or give a result that is kept and still holds, unless `fresh`.
 
         `arguments` follow a script on its command line; it works on a copy of the files in the folder `workspace`, and what it
-        writes there is copied back. With one of them the run works in this process, and no result is kept.
+        writes there is copied back. With one of them the run works in this process, and no result is kept. Of the runs of an
+        organisation that wait, one with a higher `priority` (-100 to 100) goes first.
 
         Raises:
             DatabaseUnavailable: the run cannot be recorded; nothing was started.

@@ -1,19 +1,23 @@
 """The queues of runs on PostgreSQL: one for each pool, kept by procrastinate.
 
-A job only carries the id of its run. What is to be run lies in `handovers`, with its parameters in full, until a worker has
-taken it. The row in `runs` decides everything: a job whose run has been taken, or has ended, does nothing.
+A job is a word to a worker that something waits; which run it takes is chosen when it has a free turn (`picking`). What is to
+be run lies in `handovers`, with its parameters in full, until everything about it is done. The row in `runs` decides
+everything: a run that has been taken, or has ended, is not taken again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, text, update
 
-from skillyard.database import handovers, runs
-from skillyard.engine.journal import beginning, write_beginning
+from skillyard.database import ENDED, announce, handovers, runs
+from skillyard.engine.attempts import set_back
+from skillyard.engine.journal import Journal, beginning, explained_existence, write_beginning
+from skillyard.engine.record import QUEUE
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from skillyard.database import Database
     from skillyard.engine.record import RunRecord
+    from skillyard.execution import RunError
 
 __all__ = ["Place", "RunQueue", "name_problem", "queue_problem"]
 
@@ -35,17 +40,33 @@ _ADDRESS: Final = (
 
 _FORGET: Final = """
     DELETE FROM procrastinate_jobs AS job
-    WHERE job.task_name = :task AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
+    WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL OR EXISTS (
+        SELECT 1 FROM procrastinate_workers AS holder
+        WHERE holder.id = job.worker_id AND holder.last_heartbeat < now() - interval '60 seconds'))
+    AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
+_ASLEEP: Final = """
+    SELECT run_id, pool, priority FROM handovers
+    WHERE waiting AND ready_at <= now() AND pool = ANY(:pools) AND NOT EXISTS (
+        SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
+    )
+    ORDER BY priority DESC, ready_at LIMIT :most
+"""
+
+_ENDED: Final = """
+    DELETE FROM handovers USING runs
+    WHERE runs.id = handovers.run_id AND runs.finished_at < now() - interval '20 seconds'
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run is: its `state`, who carries it, and whether someone still has something to do about it."""
+    """Where a run is: its `state`, who carries it, whether there is still something to do about it, and which attempt it is."""
 
     state: str
     owner: str
     open: bool
+    attempt: int = 1
 
 
 def queue_problem(database: Database) -> DatabaseUnavailable | None:
@@ -90,40 +111,44 @@ class RunQueue:
                 connection.exec_driver_sql(SchemaManager.get_schema().replace("%", "%%"))
             connection.execute(text(_FORGET), {"task": _TASK})
 
-    def receiver(self, work: Callable[[str], Awaitable[None]]) -> App:
-        """What a worker runs: procrastinate's application, with `work` called for the id of each run."""
+    def receiver(self, work: Callable[[], Awaitable[None]]) -> App:
+        """What a worker runs: procrastinate's application, with `work` called for each word that something waits."""
         from procrastinate import App, PsycopgConnector
 
         app = App(connector=PsycopgConnector(conninfo=self._database.conninfo, min_size=1, max_size=4))
 
         @app.task(name=_TASK)
         async def carry(run_id: str) -> None:
-            await work(run_id)
+            await work()
 
         return app
 
-    def hand_over(self, record: RunRecord, *, pool: str, request: str, cache_key: str | None, known: bool = False) -> None:
+    def hand_over(
+        self,
+        record: RunRecord,
+        *,
+        pool: str,
+        request: str,
+        cache_key: str | None,
+        known: bool = False,
+        attempts: int = 1,
+        lasting: bool = False,
+    ) -> None:
         """Write a run down, unless it is `known`, and put it into the queue of a pool: both, or nothing.
 
+        At most so many `attempts` are made at it. One that is `lasting` waits for a worker whatever becomes of this process.
+
         Raises:
+            RecordExists: there is a run with its id.
             ExecutionProblem: it is known, and has been ended meanwhile.
             DatabaseUnavailable: that is not possible.
         """
-        with self._database.write() as connection:
-            write_beginning(connection, beginning(record) | {"cache_key": cache_key}, known=known)
-            connection.execute(insert(handovers).values(run_id=record.id, pool=pool, request=request))
-            self._defer(connection, record.id, pool)
-
-    def take(self, run_id: str, owner: str) -> str | None:
-        """Start the run as `owner`: the request, given once and to one only; None when it is not there to be taken."""
-        begun = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
-        with self._database.write() as connection:
-            if connection.execute(begun.values(state="running", owner=owner, started_at=func.now())).rowcount != 1:
-                return None
-            mine = handovers.c.run_id == run_id
-            request = connection.execute(select(handovers.c.request).where(mine)).scalar()
-            connection.execute(update(handovers).where(mine).values(request=None))
-        return None if request is None else str(request)
+        row = beginning(record) | {"cache_key": cache_key} | ({"owner": QUEUE} if lasting else {})
+        handed = {"run_id": record.id, "pool": pool, "request": request, "priority": record.priority, "attempts": attempts}
+        with explained_existence(self._database, record.id), self._database.write() as connection:
+            write_beginning(connection, row, known=known)
+            connection.execute(insert(handovers).values(**handed, waiting=True, ready_at=func.now()))
+            self._defer(connection, record.id, pool, priority=record.priority)
 
     def take_back(self, run_id: str) -> bool:
         """Start the run here after all, when no worker has; False when one has, or when it has ended."""
@@ -134,10 +159,34 @@ class RunQueue:
                 connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
         return taken
 
+    def give_up(self, run_id: str, attempt: int, reason: RunError) -> bool:
+        """Take a run from a worker that is gone: another attempt where that is safe, else it has ended as `interrupted`.
+
+        False when that attempt does not go on any more.
+        """
+        with self._database.write() as connection:
+            most = connection.execute(select(handovers.c.attempts).where(handovers.c.run_id == run_id)).scalar()
+            if most is not None and attempt < most:
+                again = set_back(connection, run_id, attempt, reason)
+                if again:
+                    pool = connection.execute(select(handovers.c.pool).where(handovers.c.run_id == run_id)).scalar_one()
+                    self._defer(connection, run_id, pool)
+                return again
+        ended = Journal(self._database).stop(run_id, "interrupted", reason, attempt=attempt)
+        self.let_go(run_id)
+        return ended
+
     def let_go(self, run_id: str) -> None:
         """Note that everything about the run is done."""
         with self._database.write() as connection:
-            connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
+            if connection.execute(delete(handovers).where(handovers.c.run_id == run_id)).rowcount:
+                announce(connection, ENDED, run_id)
+
+    def forget_ended(self) -> None:
+        """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
+        with self._database.write() as connection:
+            connection.execute(text(_ENDED))
+            connection.execute(text(_FORGET), {"task": _TASK})
 
     def place(self, run_id: str) -> Place:
         """Where the run is now.
@@ -145,7 +194,7 @@ class RunQueue:
         Raises:
             DatabaseUnavailable: the database cannot be read, or the run is not in it.
         """
-        query = select(runs.c.state, runs.c.owner, handovers.c.run_id)
+        query = select(runs.c.state, runs.c.owner, runs.c.attempt, handovers.c.run_id)
         query = query.outerjoin_from(runs, handovers, handovers.c.run_id == runs.c.id).where(runs.c.id == run_id)
         with self._database.read() as connection:
             row = connection.execute(query).first()
@@ -153,13 +202,34 @@ class RunQueue:
             raise DatabaseUnavailable(
                 f"the run {run_id} is no longer in the records", hint="look who deletes runs, then run again"
             )
-        return Place(row.state, row.owner, row.run_id is not None)
+        return Place(row.state, row.owner, row.run_id is not None, row.attempt)
 
-    def _defer(self, connection: Connection, run_id: str, pool: str) -> None:
+    def call_again(self, run_id: str, wait_s: float) -> None:
+        """Put a job into the queue for a run that was set back, not before `wait_s` seconds."""
+        with self._database.write() as connection:
+            pool = connection.execute(select(handovers.c.pool).where(handovers.c.run_id == run_id)).scalar()
+            if pool is not None:
+                self._defer(connection, run_id, pool, wait_s=wait_s)
+
+    def wake(self, pools: Sequence[str], most: int) -> None:
+        """Put jobs into the queues where runs wait and no job does: its holder was killed, or a limit held them back."""
+        with self._database.write() as connection:
+            for row in connection.execute(text(_ASLEEP), {"pools": list(pools), "most": most}).all():
+                self._defer(connection, row.run_id, row.pool, priority=row.priority)
+
+    def _defer(self, connection: Connection, run_id: str, pool: str, *, priority: int = 0, wait_s: float = 0) -> None:
         """Put the job into the queue inside the transaction of `connection`."""
         from procrastinate import App, SyncPsycopgConnector
+        from procrastinate.exceptions import ConnectorException
 
         if self._sender is None:
             self._sender = App(connector=SyncPsycopgConnector())
         raw = connection.connection.driver_connection
-        self._sender.configure_task(_TASK, queue=pool, connection=raw).defer(run_id=run_id)
+        later: Any = {"schedule_in": {"seconds": ceil(wait_s)}} if wait_s else {}
+        try:
+            self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw, **later).defer(run_id=run_id)
+        except ConnectorException as error:
+            words = " ".join(str(error.__cause__ or error).split())[:300]
+            raise DatabaseUnavailable(
+                f"the queue of {pool} cannot be used: {words}", hint="make the database reachable"
+            ) from error

@@ -166,7 +166,7 @@ class Roster:
 
     def pools(self) -> tuple[PoolInfo, ...]:
         """Every pool that has workers, or runs on their way to one."""
-        waiting = func.count(handovers.c.request)
+        waiting = func.count().filter(handovers.c.waiting)
         query = select(handovers.c.pool, waiting.label("waiting"), func.count().label("all")).group_by(handovers.c.pool)
         with self._database.read() as connection:
             counts = {row.pool: (row.waiting, row.all - row.waiting) for row in connection.execute(query)}

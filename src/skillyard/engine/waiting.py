@@ -16,7 +16,7 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import RunError
 
 if TYPE_CHECKING:
-    from skillyard.engine.bell import Bell
+    from skillyard.database import Bell
     from skillyard.engine.journal import Journal
     from skillyard.engine.queue import Place, RunQueue
     from skillyard.engine.roster import Roster
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Reach", "await_run"]
 
 _LOOK_S: Final = 1.0  # how often who waits looks for itself
+_LASTING_LOOK_S: Final = 5.0  # the same for a run that others look after
 _GRACE_S: Final = 30.0  # for a worker to say that the time of a run is over
 _PATIENCE_S: Final = 60.0  # with a database that does not answer
 _GONE: Final = RunError("INTERRUPTED", "the worker that carried the run is gone")
@@ -49,8 +50,11 @@ class _Watch:
     pool: str
     timeout_ms: int
     reach: Reach
+    lasting: bool = False
     deadline: float | None = None
+    attempt: int = 1
     seen: float = 0.0
+    ended: float | None = None
 
     async def look(self) -> Place | None:
         """Where the run is; None while the database does not answer.
@@ -71,43 +75,59 @@ class _Watch:
     async def taken_back(self) -> bool:
         """Whether the run was taken back because no worker is left that could take it."""
         reach = self.reach
+        if self.lasting:
+            return False
         with suppress(DatabaseUnavailable):
             if not await asyncio.to_thread(reach.roster.is_served, self.pool):
                 return await in_thread(lambda: reach.queue.take_back(self.run_id))
         return False
 
+    async def is_left(self, place: Place) -> bool:
+        """Whether nobody does anything about a run any more that has ended: its worker is gone, or has had long enough."""
+        self.ended = self.ended or time.monotonic()
+        with suppress(DatabaseUnavailable):
+            gone = not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner)
+            if gone or time.monotonic() - self.ended > _GRACE_S:
+                await in_thread(lambda: self.reach.queue.let_go(self.run_id))
+                return True
+        return False
+
     async def look_after(self, place: Place) -> None:
         """End the run when its worker is gone, or when it says nothing long after the run's time."""
         now = time.monotonic()
+        if place.attempt != self.attempt:
+            self.attempt, self.deadline = place.attempt, None
         self.deadline = self.deadline or now + self.timeout_ms / 1000 + _GRACE_S
         with suppress(DatabaseUnavailable):
             if not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner):
-                await note_end(self.reach.journal, "interrupted", self.run_id, _GONE)
-                await in_thread(lambda: self.reach.queue.let_go(self.run_id))
+                await asyncio.to_thread(self.reach.queue.give_up, self.run_id, place.attempt, _GONE)
             elif now > self.deadline:
                 message = f"its worker has not said how it ended within {self.timeout_ms} ms"
-                await note_end(self.reach.journal, "failed", self.run_id, RunError("RESOURCE_LIMIT_ERROR", message))
+                late = RunError("RESOURCE_LIMIT_ERROR", message)
+                await note_end(self.reach.journal, "failed", self.run_id, late, attempt=place.attempt)
                 await in_thread(lambda: self.reach.queue.let_go(self.run_id))
 
 
-async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: Reach) -> Run | None:
+async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: Reach, lasting: bool = False) -> Run | None:
     """What became of a run that was handed over; None when it was taken back, noted as running here.
+
+    One that is `lasting` is never taken back: it waits until there is a worker.
 
     Raises:
         SkillyardError: the worker could not start it.
         DatabaseUnavailable: the database has not answered for a minute.
     """
-    watch = _Watch(run_id, pool, timeout_ms, reach, seen=time.monotonic())
+    watch = _Watch(run_id, pool, timeout_ms, reach, lasting=lasting, seen=time.monotonic())
     async with reach.bell.ring(run_id) as rung:
         while True:
             rung.clear()
             place = await watch.look()
-            if place is not None and place.state in FINAL and not place.open:
+            if place is not None and place.state in FINAL and (not place.open or await watch.is_left(place)):
                 return run_of(await asyncio.to_thread(reach.journal.get, run_id))
             if place is not None and place.state == "queued":
                 if await watch.taken_back():
                     return None
-            elif place is not None:
+            elif place is not None and place.state not in FINAL:
                 await watch.look_after(place)
             with suppress(TimeoutError):
-                await asyncio.wait_for(rung.wait(), _LOOK_S)
+                await asyncio.wait_for(rung.wait(), _LASTING_LOOK_S if lasting else _LOOK_S)

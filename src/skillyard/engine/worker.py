@@ -1,7 +1,7 @@
 """A worker: takes the runs of its pools from their queues, works on several at once, and records how each ended.
 
-The row of a run is the fence: a worker starts a run only while it waits, and notes its end only while it is its own. A worker
-that was taken for dead and comes back changes nothing and saves no memory.
+The row of a run is the fence: a worker starts a run only while it waits, and notes its end only while it is its own and the
+attempt is still the same. A worker that was taken for dead and comes back changes nothing and saves no memory.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from skillyard.engine.bell import Bell
 from skillyard.engine.call import RunCall
 from skillyard.engine.journal import Journal
 from skillyard.engine.keeping import keeping_of
+from skillyard.engine.owing import write_or_owe
 from skillyard.engine.owner import Owner
+from skillyard.engine.picking import Limits, Taken, abandoned, pick
 from skillyard.engine.queue import RunQueue, name_problem
 from skillyard.engine.record import FINAL
 from skillyard.engine.request import Request, read_request
 from skillyard.engine.roster import BEAT_S, Roster, worker_id
-from skillyard.engine.working import Slots, Work, in_thread, note_end
+from skillyard.engine.settings import EngineSettings
+from skillyard.engine.turns import Asks, Slots
+from skillyard.engine.working import Work, in_thread, note_end
 from skillyard.errors import DatabaseUnavailable, InvalidInput, SkillyardError
-from skillyard.execution import RunError
+from skillyard.execution import RunError, retry_of
 from skillyard.memory import SqlMemoryService
 
 if TYPE_CHECKING:
@@ -37,15 +40,19 @@ __all__ = ["Worker"]
 
 _LOOK_S: Final = 5.0  # how often a worker looks whether a run was cancelled, should nobody tell
 _AGAIN_S: Final = 2.0  # before the database is tried again
+_POLL_S: Final = 2.0  # how often a worker looks for runs, should nobody tell
+_SILENT_S: Final = 60.0  # who says nothing for so long is taken for dead
+_LEAVE_S: Final = 5.0  # to say goodbye to the queue
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")
 _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Serves `pools`, at most `concurrency` runs at once.
+    """Serves `pools`, at most `concurrency` runs at once, or as many as `slots` that several workers of this process share.
 
-    `find` gives the skill with an id and a content digest, or says why this worker must not run it; `runner` gives what runs a
-    skill for at most so many milliseconds.
+    `organisation` is for whom, `settings` say how many runs of it and of a skill may work at once. `find` gives the skill with
+    an id and a content digest, or says why this worker must not run it; `runner` gives what runs a skill for at most so many
+    milliseconds.
 
     Raises:
         InvalidInput: no pool, a name that is none, or a concurrency below 1.
@@ -60,6 +67,9 @@ class Worker:
         find: Callable[[str, str], Skill],
         runner: Callable[[int], Runner],
         concurrency: int = 1,
+        slots: Slots | None = None,
+        organisation: str = "",
+        settings: EngineSettings | None = None,
     ) -> None:
         self.pools = tuple(dict.fromkeys(pools))
         wrong = next((problem for pool in self.pools if (problem := name_problem(pool))), None)
@@ -68,13 +78,17 @@ class Worker:
         self.id = worker_id()
         self.concurrency = concurrency
         self._find, self._runner = find, runner
+        self._database = database
         self._queue = RunQueue(database)
         self._roster = Roster(database)
         self._owner = str(Owner.current())
         self._journal = Journal(database, owner=self._owner)
-        self._bell = Bell(str(database.conninfo))
+        self._bell = database.bell
         self._memory = SqlMemoryService(lambda: database)
-        self._slots = Slots(concurrency)
+        self._slots, self._asks = slots or Slots(concurrency), Asks(organisation)
+        settings = settings or EngineSettings()
+        self._limits = Limits(settings.per_organisation, settings.per_skill)
+        self._stop = asyncio.Event()
 
     async def serve(self, stop: asyncio.Event, *, grace_s: float = 600.0) -> None:
         """Work until `stop` is set; then take nothing new, and give the runs that work `grace_s` seconds to end.
@@ -84,13 +98,15 @@ class Worker:
         Raises:
             DatabaseUnavailable: the database cannot be used to begin with.
         """
+        self._stop = stop
         await in_thread(self._queue.prepare)
         await in_thread(self._join)
         beating = asyncio.create_task(self._beat())
         app = self._queue.receiver(self._carry)
         try:
-            while not stop.is_set():
-                await self._receive(app, stop, grace_s)
+            async with self._bell.ring(self.id):  # one connection that listens as long as this worker works
+                while not stop.is_set():
+                    await self._receive(app, stop, grace_s)
         finally:
             beating.cancel()
             with suppress(DatabaseUnavailable):
@@ -108,9 +124,9 @@ class Worker:
         finally:
             stopping.cancel()
             receiving.cancel()
-            await asyncio.wait([stopping, receiving])
+            await asyncio.wait([stopping, receiving], timeout=grace_s + _LEAVE_S)  # a database that is away must not hold it
         if not stop.is_set():
-            problem = None if receiving.cancelled() else receiving.exception()
+            problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
             _log.warning("the queue is not there, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _AGAIN_S)
@@ -122,6 +138,7 @@ class Worker:
                 name=self.id,
                 concurrency=self.concurrency,
                 shutdown_graceful_timeout=grace_s,
+                fetch_job_polling_interval=_POLL_S,
                 delete_jobs="always",
                 install_signal_handlers=False,
             )
@@ -130,46 +147,81 @@ class Worker:
         self._roster.join(self.id, self.pools, self.concurrency)
 
     async def _beat(self) -> None:
-        """Say every few seconds that this worker lives."""
+        """Say every few seconds that this worker lives, and look after what others have left."""
+        steady = 0.0  # seconds in which the database took every beat: before, nobody could have been heard
         while True:
             await asyncio.sleep(BEAT_S)
-            with suppress(DatabaseUnavailable):
+            try:
                 if not await asyncio.to_thread(self._roster.beat, self.id):
                     await asyncio.to_thread(self._join)
+                await asyncio.to_thread(self._look_after, _SILENT_S if steady > _SILENT_S else None)
+                steady += BEAT_S
+            except DatabaseUnavailable:
+                steady = 0.0
 
-    async def _carry(self, run_id: str) -> None:
-        """Bring one run to its end, if it still waits for one."""
-        text = await in_thread(lambda: self._queue.take(run_id, self._owner))
-        if text is None:
-            return
-        try:
-            await self._work(run_id, text)
-        except SkillyardError as error:
-            _log.info("run %s: %s", run_id, error.message)  # its record says so
-        finally:
-            await in_thread(lambda: self._queue.let_go(run_id))
+    def _look_after(self, silent_s: float | None) -> None:
+        for run_id in abandoned(self._database, self._queue, silent_s=silent_s):
+            _log.warning("run %s: its worker is gone", run_id)
+        if not self._stop.is_set():
+            self._queue.wake(self.pools, 4 * self.concurrency)
+        self._queue.forget_ended()
 
-    async def _work(self, run_id: str, text: str) -> None:
+    async def _carry(self) -> None:
+        """Bring one run to its end, if one waits; where limits hold others back, then the next that may start."""
+        while await self._carry_one() and self._limits and not self._stop.is_set():
+            pass
+
+    async def _carry_one(self) -> bool:
+        async with self._slots.turn(self._asks):
+            if self._stop.is_set():
+                return False
+            taken = await in_thread(lambda: pick(self._database, self.pools, self._owner, self._limits))
+            if taken is None:
+                return False
+            try:
+                await self._work(taken)
+            except SkillyardError as error:
+                _log.info("run %s: %s", taken.run_id, error.message)  # its record says so
+        return True
+
+    async def _work(self, taken: Taken) -> None:
         try:
-            request = read_request(text)
-            call = await self._call(run_id, request)
+            request = read_request(taken.request)
+            call = await self._call(taken, request)
         except SkillyardError as error:
-            await note_end(self._journal, "failed", run_id, RunError(error.code, error.message))
+            await self._refuse(taken, RunError(error.code, error.message))
             raise
         except Exception as error:
-            await note_end(self._journal, "failed", run_id, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
+            await self._refuse(taken, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
         work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
-        await self._watched(asyncio.create_task(work.carry_out(call, started=True)), run_id)
+        await self._watched(asyncio.create_task(self._attempted(work, call)), call)
 
-    async def _call(self, run_id: str, request: Request) -> RunCall:
+    async def _refuse(self, taken: Taken, reason: RunError) -> None:
+        await note_end(self._journal, "failed", taken.run_id, reason, attempt=taken.attempt)
+
+    async def _attempted(self, work: Work, call: RunCall) -> None:
+        """Do the run once; where another attempt follows, any worker may make it."""
+        run = await work.attempt(call)
+        wait_s = call.retry.wait_s(run, call.attempt)
+        if wait_s is not None and await work.set_back(run, call, wait_s):
+            await in_thread(lambda: self._queue.call_again(call.run_id, wait_s))
+            return
+        try:
+            await work.ended(run, call)
+        finally:
+            if run.memory_writes:
+                await write_or_owe(call.run_id, lambda: in_thread(lambda: self._queue.let_go(call.run_id)))
+
+    async def _call(self, taken: Taken, request: Request) -> RunCall:
         """The run as this worker sees it: the skill with exactly that content, and whether its result may be kept."""
         skill = await asyncio.to_thread(self._find, request.skill, request.digest)
         keeping = await asyncio.to_thread(
             keeping_of, skill, request.parameters, context=request.context, entry=request.entry, digest=request.digest
         )
+        retry = await asyncio.to_thread(retry_of, skill)
         return RunCall(
-            run_id,
+            taken.run_id,
             skill,
             request.parameters,
             request.context,
@@ -177,21 +229,24 @@ class Worker:
             request.digest,
             keeping,
             warnings=request.warnings,
+            attempt=taken.attempt,
+            retry=retry,
+            finished=retry.finished(taken.finished),
         )
 
-    async def _watched(self, working: asyncio.Task[object], run_id: str) -> None:
+    async def _watched(self, working: asyncio.Task[None], call: RunCall) -> None:
         """Wait for the run; end it when somebody else has ended its record, as a caller does who cancels."""
-        async with self._bell.ring(run_id) as rung:
+        async with self._bell.ring(call.run_id) as rung:
             try:
                 while not working.done():
                     ringing = asyncio.create_task(rung.wait())
                     await asyncio.wait([working, ringing], timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
                     ringing.cancel()
                     rung.clear()
-                    if not working.done() and await self._is_over(run_id):
+                    if not working.done() and await self._is_over(call):
                         break
             except asyncio.CancelledError:  # this worker is stopped; nobody cancelled the run
-                await note_end(self._journal, "interrupted", run_id, _STOPPED)
+                await self._stopped(call)
                 raise
             finally:
                 if not working.done():
@@ -200,9 +255,17 @@ class Worker:
         if not working.cancelled():
             working.result()
 
-    async def _is_over(self, run_id: str) -> bool:
-        """Whether the record has ended; not when it has by a result of our own, whose memories are being saved."""
+    async def _stopped(self, call: RunCall) -> None:
+        """Note that this worker was stopped before the run had ended: another one makes the next attempt, if it may."""
+        if call.attempt < call.retry.attempts:
+            with suppress(DatabaseUnavailable):
+                if await in_thread(lambda: self._journal.set_back(call.run_id, call.attempt, _STOPPED)):
+                    return
+        await note_end(self._journal, "interrupted", call.run_id, _STOPPED, attempt=call.attempt)
+
+    async def _is_over(self, call: RunCall) -> bool:
+        """Whether it has ended, or another attempt goes on; not when by a result of our own, whose memories are being saved."""
         with suppress(DatabaseUnavailable):
-            state = (await asyncio.to_thread(self._queue.place, run_id)).state
-            return state in FINAL and state != "succeeded"
+            place = await asyncio.to_thread(self._queue.place, call.run_id)
+            return (place.state in FINAL and place.state != "succeeded") or place.attempt != call.attempt
         return False

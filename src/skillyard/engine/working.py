@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from weakref import WeakKeyDictionary
 
 from skillyard.engine.keeping import still_keeps
+from skillyard.engine.live import LiveLog
+from skillyard.engine.owing import owe, write_or_owe
 from skillyard.engine.tracing import trace_run
-from skillyard.errors import ExecutionProblem, SkillyardError
+from skillyard.engine.turns import Slots
+from skillyard.errors import DatabaseUnavailable, ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
 
@@ -25,24 +26,12 @@ if TYPE_CHECKING:
     from skillyard.engine.record import RunState
     from skillyard.memory import MemoryService
 
-__all__ = ["CANCELLED", "Slots", "Work", "in_thread", "note_end"]
+__all__ = ["CANCELLED", "Work", "in_thread", "note_end"]
 
 CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")
 _TOO_LATE: Final = "the record of this run had ended before the run did: nothing is remembered"
 _log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
-
-
-class Slots:
-    """How many runs work at once; those that wait take their turn in order."""
-
-    def __init__(self, number: int | None = None) -> None:
-        self.number = number or 2 * (os.cpu_count() or 1)
-        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-    def here(self) -> asyncio.Semaphore:
-        """The slots of the running loop; a semaphore serves one loop only."""
-        return self._of_loop.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +42,97 @@ class Work:
     journal: Journal | None
     memory: MemoryService | None
     slots: Slots
+    organisation: str = ""
 
     async def carry_out(self, call: RunCall, *, started: bool = False) -> Run:
-        """Wait for a turn, run, and record how it ended, whatever happens; `started` when it is noted as running already."""
-        asked, journal = time.time_ns(), self.journal
+        """Wait for a turn, run, and record how it ended, whatever happens; an attempt that failed is followed by the next.
+
+        `started` says that it is noted as running already.
+        """
+        asked = time.time_ns()
+        while True:
+            try:
+                async with self.slots.turn(call.asks(self.organisation)):
+                    run = await self._done(call, asked, started=started)
+            except BaseException as error:
+                await self._failed(error, call)
+                raise
+            wait_s = call.retry.wait_s(run, call.attempt) if self.journal is not None else None
+            if wait_s is None or not await self.set_back(run, call, wait_s):
+                return await self.ended(run, call)
+            await self._waited(call, wait_s)
+            call, started = replace(call, attempt=call.attempt + 1, finished=call.retry.finished(run.steps)), False
+
+    async def attempt(self, call: RunCall) -> Run:
+        """Do a run that has its turn and is noted as running; that it has ended is not noted yet."""
         try:
-            async with self.slots.here():
-                turn = time.time_ns()
-                if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
-                    raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
-                run = await self._done(call)
-        except asyncio.CancelledError:
-            await note_end(journal, "cancelled", call.run_id, CANCELLED)
-            raise
-        except SkillyardError as error:
-            await note_end(journal, "failed", call.run_id, RunError(error.code, error.message))
-            raise
+            return await self._done(call, time.time_ns(), started=True)
         except BaseException as error:
-            await note_end(journal, "failed", call.run_id, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
+            await self._failed(error, call)
             raise
-        trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
+
+    async def ended(self, run: Run, call: RunCall) -> Run:
+        """The run, noted as ended, with its memories saved."""
         return await self._remembered(await self._recorded(run, call), call)
 
-    async def _done(self, call: RunCall) -> Run:
+    async def _failed(self, error: BaseException, call: RunCall) -> None:
+        """Note that the run came to no result."""
+        if isinstance(error, asyncio.CancelledError):
+            await note_end(self.journal, "cancelled", call.run_id, CANCELLED, attempt=call.attempt)
+        elif isinstance(error, SkillyardError):
+            reason = RunError(error.code, error.message)
+            await note_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
+        else:
+            reason = RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}")
+            await note_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
+
+    async def set_back(self, run: Run, call: RunCall, wait_s: float) -> bool:
+        """Whether the attempt is noted as one that another follows."""
+        journal, finished = self.journal, call.retry.finished(run.steps)
+        error = run.error or RunError("UNKNOWN_ERROR", run.status)
+        assert journal is not None  # noqa: S101 # what is not recorded is not tried again
+        return await in_thread(lambda: journal.set_back(call.run_id, call.attempt, error, finished=finished, wait_s=wait_s))
+
+    async def _waited(self, call: RunCall, wait_s: float) -> None:
+        try:
+            await asyncio.sleep(wait_s)
+        except asyncio.CancelledError:
+            await note_end(self.journal, "cancelled", call.run_id, CANCELLED)
+            raise
+
+    async def _done(self, call: RunCall, asked: int, *, started: bool) -> Run:
+        turn, journal = time.time_ns(), self.journal
+        if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
+            raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
         more: dict[str, Any] = {} if call.unavailable is None else {"unavailable": call.unavailable}
         if call.stays:
             more |= {"arguments": call.arguments, "workspace": call.workspace}
-        run = await self.runner.run(
-            call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest, run_id=call.run_id, **more
-        )
-        return replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
+        if call.finished:
+            more["finished"] = call.finished
+        run = await self._heard(call, more)
+        run = replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
+        trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
+        return run
+
+    async def _heard(self, call: RunCall, more: dict[str, Any]) -> Run:
+        """Do the run, and let it be followed meanwhile."""
+        log = LiveLog(self.journal.database if self.journal else None, call.run_id, call.attempt)
+        try:
+            with log.hearing():
+                run = await self.runner.run(
+                    call.skill,
+                    call.parameters,
+                    context=call.context,
+                    entry=call.entry,
+                    digest=call.digest,
+                    run_id=call.run_id,
+                    **more,
+                )
+        except BaseException:
+            await log.close(write=True)
+            raise
+        await log.close(write=not run.ok)
+        return run
 
     async def _recorded(self, run: Run, call: RunCall) -> Run:
         """The run, noted as ended; what cannot be noted is said, and the result is not lost."""
@@ -91,14 +141,31 @@ class Work:
             return run
         try:
             ended = await in_thread(
-                lambda: journal.finish(run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0)
+                lambda: journal.finish(
+                    run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0, attempt=call.attempt
+                )
             )
+        except DatabaseUnavailable as error:
+            owe(run.run_id, lambda: self._late(run, call))
+            warning = f"how the run ended is not recorded yet: {error.message}"
+            return replace(run, memory_writes=(), warnings=(*run.warnings, warning))
         except Exception as error:  # whatever a skill gave that a database does not take: its result is more than its record
             _log.exception("how run %s ended could not be recorded", run.run_id)
             problem = RunError("RECORD_INCOMPLETE", f"how the run ended could not be recorded: {error}"[:500])
-            await note_end(journal, "succeeded" if run.ok else "failed", run.run_id, problem)
+            await note_end(journal, "succeeded" if run.ok else "failed", run.run_id, problem, attempt=call.attempt)
             return replace(run, warnings=(*run.warnings, problem.message))
         return run if ended else replace(run, memory_writes=(), warnings=(*run.warnings, _TOO_LATE))
+
+    async def _late(self, run: Run, call: RunCall) -> None:
+        """Note how a run ended, and save its memories, when the database is there again.
+
+        Raises:
+            DatabaseUnavailable: it is not.
+        """
+        journal = self.journal
+        assert journal is not None  # noqa: S101 # nothing is owed to what is not there
+        if await in_thread(lambda: journal.finish(run, attempt=call.attempt)):
+            await self._remembered(run, call)
 
     async def _remembered(self, run: Run, call: RunCall) -> Run:
         """The run, after the memories it suggests were saved; a run that failed suggests none."""
@@ -116,12 +183,14 @@ class Work:
         return run
 
 
-async def note_end(journal: Journal | None, state: RunState, run_id: str, error: RunError) -> None:
+async def note_end(
+    journal: Journal | None, state: RunState, run_id: str, error: RunError, *, attempt: int | None = None
+) -> None:
     """Note that a run ended without a result; the reason it did so is on its way already and is not replaced."""
     if journal is None:
         return
     try:
-        await in_thread(lambda: journal.stop(run_id, state, error))
+        await write_or_owe(run_id, lambda: in_thread(lambda: journal.stop(run_id, state, error, attempt=attempt)))
     except SkillyardError as problem:
         _log.error("run %s could not be recorded: %s", run_id, problem.message)
 

@@ -15,6 +15,7 @@ from skillyard.execution.executor import Executor
 from skillyard.execution.keeping import keep_seconds, result_key
 from skillyard.execution.memory_writes import MemoryWrite
 from skillyard.execution.outcome import Outcome, infer_format, read_outcome
+from skillyard.execution.retrying import ONCE, Retry, retry_of
 from skillyard.execution.run import Format, Run, RunError, RunShape, TokenUsage, new_run_id
 from skillyard.execution.servers import McpServer
 from skillyard.execution.steps import StepTrace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from skillyard.execution.trial import Trial, TrialReport, try_skill
 
 __all__ = [
+    "ONCE",
     "AbpCall",
     "AbpKind",
     "AbpParameter",
@@ -46,6 +48,7 @@ __all__ = [
     "MemoryWrite",
     "Outcome",
     "Preprocessed",
+    "Retry",
     "Run",
     "RunError",
     "RunShape",
@@ -68,6 +71,7 @@ __all__ = [
     "read_outcome",
     "result_key",
     "result_text",
+    "retry_of",
     "try_skill",
     "validate_abp_format",
     "vcp_result",

@@ -15,6 +15,7 @@ from skillyard.sandbox import Status
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.document import Metadata
+    from skillyard.execution.steps import StepTrace
 
 __all__ = ["Call", "check_call", "request_document", "require_approved", "verify_copy"]
 
@@ -23,7 +24,8 @@ __all__ = ["Call", "check_call", "request_document", "require_approved", "verify
 class Call:
     """One request to run a skill, with what its SKILL.md says read once.
 
-    `arguments` follow the script on its command line; `workspace` is the folder whose files it works on.
+    `arguments` follow the script on its command line; `workspace` is the folder whose files it works on. `finished` are steps
+    that an attempt before has done and that need not be done again.
     """
 
     run_id: str
@@ -34,6 +36,7 @@ class Call:
     warnings: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     workspace: str = ""
+    finished: tuple[StepTrace, ...] = ()
 
     def refused(self, code: str, message: str, *, status: Status = "error") -> Run:
         """A run that ended before anything was started."""
@@ -64,6 +67,8 @@ def request_document(call: Call) -> bytes:
         body["config"] = call.metadata.config
     if call.metadata.protocol == "abp":
         body["protocol"] = "abp"  # tells the SDK on which scale importance is meant
+    if call.finished:
+        body["finishedSteps"] = [step.to_dict() for step in call.finished]
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8")
     except (TypeError, ValueError) as error:

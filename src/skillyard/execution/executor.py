@@ -47,6 +47,7 @@ from skillyard.sandbox import (
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
     from skillyard.document import Document, Metadata
+    from skillyard.execution.steps import StepTrace
 
 __all__ = ["Executor"]
 
@@ -175,6 +176,7 @@ class Executor:
         unavailable: str | None = None,
         arguments: Sequence[str] = (),
         workspace: str | None = None,
+        finished: Sequence[StepTrace] = (),
     ) -> Run:
         """Run a skill with these parameters and report what became of it.
 
@@ -183,7 +185,8 @@ class Executor:
         is the id under which the run is recorded already. `unavailable` says why the skill's own kind cannot be used: then only
         what stands in for it runs. `arguments` follow a script on its command line. `workspace` is a folder of files to work
         on: the script begins in a copy of it, and what it writes there is copied back; a skill that declares
-        `security.filesystem: read-only` only reads it, and one that declares `none` does not get it.
+        `security.filesystem: read-only` only reads it, and one that declares `none` does not get it. `finished` are steps of an
+        attempt before that need not be done again: the script is told.
 
         Raises:
             NotExecutable: the skill has nothing to run.
@@ -198,7 +201,9 @@ class Executor:
 
         with pinned(skill) as kept:
             metadata, told = kept.document().metadata, context or {}
-            call = Call(run_id or new_run_id(), kept, metadata, parameters, told, (), tuple(arguments), workspace or "")
+            call = Call(
+                run_id or new_run_id(), kept, metadata, parameters, told, (), tuple(arguments), workspace or "", tuple(finished)
+            )
             return await self._run(call, entry, digest, unavailable)
 
     async def _run(self, call: Call, entry: str | None, digest: str | None, unavailable: str | None) -> Run:

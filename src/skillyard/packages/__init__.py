@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skillyard.packages.extracting import ArchiveFormat, Extracted, extract, sniff
     from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
     from skillyard.packages.limits import Limits
+    from skillyard.packages.moving import CopiedPackages, copy_packages
     from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
     from skillyard.packages.s3_store import S3Store
     from skillyard.packages.signing import (
@@ -34,6 +35,7 @@ __all__ = [
     "IGNORED",
     "SIGNATURE_FILE",
     "ArchiveFormat",
+    "CopiedPackages",
     "Difference",
     "Extracted",
     "FileDifference",
@@ -52,6 +54,7 @@ __all__ = [
     "Store",
     "choose_skills",
     "compare_trees",
+    "copy_packages",
     "copy_tree",
     "digest_of",
     "extract",
@@ -77,6 +80,7 @@ _MODULES = {
     "extracting": ("ArchiveFormat", "Extracted", "extract", "sniff"),
     "finding": ("FoundSkill", "choose_skills", "find_skills"),
     "limits": ("Limits",),
+    "moving": ("CopiedPackages", "copy_packages"),
     "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
     "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
     "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),

@@ -85,7 +85,8 @@ class Ledger:
 
     def version_names(self, skill_id: str) -> set[str]:
         """Every name of a version that was ever given."""
-        return {row["version"] for row in self._rows(select(skill_versions).where(skill_versions.c.skill_id == skill_id))}
+        query = select(skill_versions.c.version).where(skill_versions.c.skill_id == skill_id)
+        return {row["version"] for row in self._rows(query)}
 
     def locks(self, skill_id: str) -> tuple[str, ...]:
         """The version locks that agents have on a skill."""
@@ -255,6 +256,18 @@ class Ledger:
             connection.execute(update(skill_versions).where(*key).values(values))
             reason = next((value for name, value in values.items() if name.endswith("_reason")), None)
             self._audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
+
+    def edit(self, skill_id: str, edits: Mapping[str, str | list[str] | None]) -> None:
+        """Let fields of a definition say something else than the SKILL.md; None takes that back."""
+        key = skill_definitions.c.skill_id == skill_id
+        with self.database.write() as connection:
+            before = connection.execute(select(skill_definitions.c.edits).where(key)).scalar() or {}
+            after = {name: value for name, value in {**before, **edits}.items() if value is not None}
+            if after == before:
+                return
+            values = {"edits": after or None, "updated_at": datetime.now(UTC)}
+            connection.execute(update(skill_definitions).where(key).values(values))
+            self._audit(connection, "edit", skill_id, "success", {"fields": sorted(edits)})
 
     def adopt(self, candidate: Candidate, version: str, path: Path, *, current: bool) -> None:
         """Write down a version that is on the disk already, or fill in what its row lacks."""

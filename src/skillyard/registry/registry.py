@@ -13,51 +13,46 @@ work on one home at once.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from skillyard.errors import InvalidSource, SkillNotFound
+from skillyard.errors import InvalidSource
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.archive import restore
 from skillyard.registry.discarding import discard, discard_all
+from skillyard.registry.editing import Edited, checked_edits
 from skillyard.registry.fetched import Fetcher
 from skillyard.registry.fetching import SourceFetcher, source_of
+from skillyard.registry.holdings import Holdings
 from skillyard.registry.local_edits import refuse_edits
 from skillyard.registry.model import (
     Consent,
     InstalledSkill,
-    InstallLog,
     InstallReport,
     Operation,
     Progress,
     Result,
     SkillVersion,
 )
-from skillyard.registry.needs import trouble, unmet_needs
-from skillyard.registry.operations import Operations
+from skillyard.registry.needs import unmet_needs
 from skillyard.registry.pipeline import Order, Pipeline
-from skillyard.registry.recovery import recover, settling
-from skillyard.registry.returning import named_version, returning
-from skillyard.registry.versions import Versions
+from skillyard.registry.recovery import settling
+from skillyard.registry.returning import returning
 
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog
-    from skillyard.database import Database
     from skillyard.registry.backfill import Backfilled
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.inspection import Inspected
-    from skillyard.registry.ledger import Ledger
     from skillyard.registry.open_log import OpenLog
     from skillyard.registry.operations import Workplace
 
 __all__ = ["Registry"]
 
 
-class Registry:
+class Registry(Holdings):
     """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
@@ -77,17 +72,11 @@ class Registry:
         keep: int = 5,
         actor: str | None = None,
     ) -> None:
-        self.versions_folder = Versions(Path(data) / "skills")
-        self.operations = Operations(self.versions_folder.root)
-        self._data, self._url = data, url
+        super().__init__(data, url, servers=servers, actor=actor)
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
-        self._servers = frozenset(servers)
         self.store = store
         self.keep = keep
-        self._actor = actor
-        self._lock = threading.Lock()
-        self._ledger: Ledger | None = None
 
     @classmethod
     def open(cls, home: str | None = None, url: str | None = None) -> Self:
@@ -124,39 +113,6 @@ class Registry:
         made._fetcher = SourceFetcher() if public_only else self._fetcher
         return made
 
-    @property
-    def root(self) -> Path:
-        """The folder of the installed skills, which catalogs read."""
-        return self.versions_folder.root
-
-    @property
-    def ledger(self) -> Ledger:
-        """The records; at the first use they are opened, and what a killed process left is put in order.
-
-        Raises:
-            DatabaseUnavailable: they cannot be opened.
-        """
-        with self._lock:
-            if self._ledger is None:
-                from skillyard.database import Database  # half a second
-
-                ledger = self._ledger_over(Database.open(self._data, self._url))
-                recover(self.operations, self.versions_folder, ledger)
-                self._ledger = ledger
-            return self._ledger
-
-    def _ledger_over(self, database: Database) -> Ledger:
-        from skillyard.registry.ledger import Ledger
-
-        return Ledger(database, self._actor)
-
-    def close(self) -> None:
-        """Let go of the records; the next use opens them again."""
-        with self._lock:
-            if self._ledger is not None:
-                self._ledger.database.close()
-            self._ledger = None
-
     # -- changing --------------------------------------------------------------------------------------------------------
 
     def install(
@@ -170,6 +126,7 @@ class Registry:
         only: Sequence[str] = (),
         accept_signer: bool = False,
         activate: bool = True,
+        new: bool = False,
         installed_at: datetime | None = None,
         progress: Progress | None = None,
         operation_id: str | None = None,
@@ -180,12 +137,14 @@ class Registry:
         the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
         alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`. Without
         `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is when
-        such a version was installed elsewhere: it takes its place among the others by that. `operation_id`, from
+        such a version was installed elsewhere: it takes its place among the others by that. With `new` only skills that are
+        not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
         `new_operation_id`, is for who wants to follow it while it goes on.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
             InvalidSkill: a SKILL.md has no name or description.
+            SkillExists: with `new`, it is installed already.
             ConsentRequired: nobody agreed to more power.
             LocalEdits: the installed version was changed by hand.
             DigestMismatch: it is not what `expected` says.
@@ -202,6 +161,7 @@ class Registry:
                 force=force,
                 accept_signer=accept_signer,
                 activate=activate,
+                new=new,
                 installed_at=installed_at and min(installed_at, datetime.now(UTC)),
                 progress=progress,
                 operation_id=operation_id,
@@ -323,6 +283,17 @@ class Registry:
                 discard(self.versions_folder, self.ledger, found, operation.folder)
         return self._version(found.skill_id, found.version)
 
+    def edit(self, name: str, **edits: Edited) -> InstalledSkill:
+        """Say something else of a skill than its SKILL.md: `category`, `tags`, `author`, `homepage_url`, …; None takes it back.
+
+        Raises:
+            SkillNotFound: there never was one.
+            InvalidInput: a field cannot be edited, or cannot be meant so.
+        """
+        skill_id = self.skill(name, installed=False).skill_id
+        self.ledger.edit(skill_id, checked_edits(edits))
+        return self.skill(skill_id, installed=False)
+
     def deprecate(self, name: str, version: str | None = None, *, reason: str = "", undo: bool = False) -> SkillVersion:
         """Mark a version, by default the current one, as one to move away from; it goes on serving."""
         found = self._version(name, version)
@@ -360,78 +331,6 @@ class Registry:
 
         return backfill(self.versions_folder, self.operations, self.ledger, self.store)
 
-    # -- knowing ---------------------------------------------------------------------------------------------------------
-
-    def skills(self, *, uninstalled: bool = False) -> tuple[InstalledSkill, ...]:
-        """The installed skills, by id."""
-        return self.ledger.skills(all_=uninstalled)
-
-    def skill(self, name: str, *, installed: bool = True) -> InstalledSkill:
-        """The skill with this id or name.
-
-        Raises:
-            SkillNotFound: none is installed; with `installed=False`, none ever was.
-        """
-        wanted = name.removeprefix("installed:")
-        known = self.ledger.skills(all_=True)
-        found = [skill for skill in known if skill.skill_id == wanted] or [skill for skill in known if skill.name == wanted]
-        if found and (found[0].active or not installed):
-            return found[0]
-        if found:
-            raise SkillNotFound(
-                f"{found[0].skill_id} is no longer installed", hint=f"`skillyard rollback {found[0].skill_id}` brings it back"
-            )
-        from skillyard.text import nearest
-
-        near = nearest(wanted, [skill.skill_id for skill in known if skill.active], limit=3)
-        raise SkillNotFound(
-            f"{wanted!r} is not installed",
-            hint=f"did you mean {', '.join(near)}?" if near else "`skillyard versions` shows what is installed",
-            candidates=near,
-        )
-
-    def versions(self, name: str) -> tuple[SkillVersion, ...]:
-        """The versions of a skill, the newest first.
-
-        Raises:
-            SkillNotFound: there never was one.
-        """
-        from dataclasses import replace
-
-        skill_id = self.skill(name, installed=False).skill_id
-        there = set(self.versions_folder.names(skill_id))
-        return tuple(replace(version, removed=version.version not in there) for version in self.ledger.versions(skill_id))
-
-    def version(self, name: str, version: str) -> SkillVersion:
-        """The version with that install version, or the newest that declares it.
-
-        Raises:
-            SkillNotFound, VersionNotFound: there is no such skill or version.
-        """
-        return named_version(self.versions(name), version)
-
-    def current(self, name: str) -> SkillVersion:
-        """The version that serves.
-
-        Raises:
-            SkillNotFound: it is not installed.
-        """
-        skill = self.skill(name)
-        return next(version for version in self.versions(skill.skill_id) if version.version == skill.current_version)
-
-    def history(self, name: str | None = None, *, limit: int = 50) -> tuple[InstallLog, ...]:
-        """What was done to a skill, or to all, the newest first."""
-        skill_id = None if name is None else self.skill(name, installed=False).skill_id
-        return self.ledger.history(skill_id, limit=limit)
-
-    def operation(self, operation_id: str) -> tuple[InstallLog, ...]:
-        """The logs of one operation, one for each skill it is about; none when there never was such an operation."""
-        return self.ledger.history(operation_id=operation_id, limit=1000)
-
-    def trouble(self) -> Iterator[tuple[str, str]]:
-        """What is wrong with installed skills: withdrawn versions, requirements not met here, and those that go in a circle."""
-        return trouble(self.ledger, self._servers)
-
     # -- pieces ----------------------------------------------------------------------------------------------------------
 
     def _pipeline(self) -> Pipeline:
@@ -457,6 +356,3 @@ class Registry:
 
     def _locked(self, skill_id: str) -> contextlib.AbstractContextManager[None]:
         return self.versions_folder.locked(skill_id)
-
-    def _version(self, name: str, version: str | None) -> SkillVersion:
-        return self.current(name) if version is None else named_version(self.versions(name), version)

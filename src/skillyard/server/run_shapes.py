@@ -11,6 +11,7 @@ from skillyard.engine import RunRecord, RunState
 
 __all__ = [
     "RunAsked",
+    "RunAttempt",
     "RunDetail",
     "RunEnded",
     "RunEvent",
@@ -83,8 +84,17 @@ class RunMemoryWrite(BaseModel):
     reason: str | None = None
 
 
+class RunAttempt(BaseModel):
+    """An attempt at the run before its last."""
+
+    number: int
+    error: RunFault
+    started_at: str | None
+    finished_at: str
+
+
 class RunSummary(BaseModel):
-    """One run in a list."""
+    """One run in a list; `schedule` is the name of the one that asked for it."""
 
     run_id: str
     skill: str
@@ -93,6 +103,7 @@ class RunSummary(BaseModel):
     status: str | None
     error: RunFault | None
     cache_hit: bool
+    schedule: str | None
     duration_ms: int | None
     created_at: str
     finished_at: str | None
@@ -127,6 +138,9 @@ class RunDetail(RunSummary):
     started_at: str | None
     expires_at: str | None
     steps: list[RunStep]
+    priority: int
+    attempt: int
+    attempts: list[RunAttempt]
 
 
 class RunStateChanged(BaseModel):

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.access import about
 from skillyard.catalog import Skill
 from skillyard.engine import FINAL, Begun, RunState
-from skillyard.errors import InvalidInput, PermissionDenied, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.callers import Asking, Caller, needs
@@ -58,6 +58,7 @@ class RunOrder(BaseModel):
     digest: str | None = Field(default=None, max_length=100)
     fresh: bool = False
     wait: bool = True
+    priority: int = Field(default=0, ge=-100, le=100, description="of the runs that wait a higher one goes first")
 
 
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
@@ -103,7 +104,7 @@ async def _begun(service: Service, caller: Caller, body: RunOrder, run_id: str) 
     begun: Begun = await service.runs.begin(
         engine.begin(
             skill, body.parameters, context={"userId": service.owner(caller)}, digest=digest, fresh=body.fresh, run_id=run_id,
-            consent=consent,
+            consent=consent, priority=body.priority,
         )
     )  # fmt: skip
     if body.wait:
@@ -131,7 +132,7 @@ def _consent(
 def _keyed(caller: Caller, key: str, body: RunOrder) -> str:
     """The id of the run that this key and request mean: 16 digits of the key, 10 of the request."""
     whose = _digest([caller.organisation, caller.name, key])
-    return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'wait'}))[:10]}"
+    return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'priority', 'wait'}))[:10]}"
 
 
 def _digest(value: object) -> str:
@@ -144,13 +145,10 @@ async def _known(service: Service, run_id: str) -> bool:
     Raises:
         RecordExists: the key was used for another request.
     """
-    try:
-        record = await run_in_threadpool(service.catalog.records().journal.get, run_id[:20])
-    except RecordNotFound:
-        return False
-    if record.id != run_id:
+    found = await run_in_threadpool(lambda: service.catalog.records().journal.beginning_with(run_id[:20]))
+    if found not in (None, run_id):
         raise RecordExists("this Idempotency-Key was used for another request", hint="use a new key for each request")
-    return True
+    return found is not None
 
 
 @routes.get("", responses=READING)
@@ -159,6 +157,7 @@ def list_runs(
     skill: Annotated[str | None, Query(max_length=300, description="an id or a name")] = None,
     state: Annotated[list[RunState], Query(max_length=6)] = [],  # noqa: B006 # FastAPI makes a new one
     status: Annotated[list[str], Query(max_length=10, description="how the process ended: ok, error, timeout, …")] = [],  # noqa: B006
+    schedule: Annotated[str | None, Query(max_length=63, description="asked for by the schedule of that name")] = None,
     since: Annotated[AwareDatetime | None, Query(description="asked for at that time or later")] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
@@ -166,8 +165,10 @@ def list_runs(
     """The runs, the newest first."""
     journal = service.catalog.records().journal
     moment = _in_utc(since) if since else None
-    total = journal.count(skill=skill, states=state, statuses=status, since=moment)
-    found = journal.list(skill=skill, states=state, statuses=status, since=moment, limit=limit, offset=(page - 1) * limit)
+    total = journal.count(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
+    found = journal.list(
+        skill=skill, states=state, statuses=status, schedule=schedule, since=moment, limit=limit, offset=(page - 1) * limit
+    )
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[summary(record) for record in found], meta=meta)
 
@@ -210,9 +211,9 @@ async def follow(
     """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
 
     The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
-    `step` what it did (told when it ends), `end` the whole run.
+    `step` what it did, `end` the whole run.
     """
     journal = await run_in_threadpool(lambda: service.catalog.records().journal)
     record = await run_in_threadpool(journal.get, run_id)
-    events = run_events(record.id, Position.read(last_event_id), journal, service.runs, service.questions)
+    events = run_events(record.id, Position.read(last_event_id), journal, service.questions)
     return EventStream(events)

@@ -367,11 +367,11 @@ def _records(catalog: Catalog) -> Records:
 
 
 def _engine(catalog: Catalog, executor: Executor | None, records: Records | None) -> Engine:
-    from skillyard.engine import LocalEngine, PoolEngine  # the sandbox is only loaded by who may run something
+    from skillyard.engine import PoolEngine  # the sandbox is only loaded by who may run something
     from skillyard.execution import Executor
 
     runner = executor or Executor.from_configuration(catalog.configuration)
-    return PoolEngine(LocalEngine(runner, records), records)
+    return PoolEngine.of(catalog.configuration, runner, records, organisation=catalog.data_directory)
 
 
 def _wanted(arguments: Mapping[str, object] | str | None) -> str:

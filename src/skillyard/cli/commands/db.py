@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.opening import configured_database
+from skillyard.cli.opening import configured_database, configured_store
 from skillyard.cli.screen import counted
 
 if TYPE_CHECKING:
+    from skillyard.access import CopiedRecords
     from skillyard.cli.screen import Screen
     from skillyard.database import Database, DatabaseStatus
+    from skillyard.packages import CopiedPackages
 
 __all__ = ["add_arguments", "run"]
 
@@ -23,9 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("status", "upgrade", "backfill", "copy"),
         help="status tells where the records are, and ends with 1 when their tables are not up to date; upgrade mends that; "
         "backfill writes down installed skills that are on the disk, with their text and files, and puts their packages into "
-        "the store, when one is configured; copy brings all records into another database",
+        "the store, when one is configured; copy brings all records into another database, those of organisations too",
     )
     parser.add_argument("--to", metavar="URL", help="with copy: the other database; what it has already is not copied again")
+    parser.add_argument(
+        "--to-store", metavar="PLACE", help="with copy: bring the packages into this store, a folder or s3://bucket/prefix"
+    )
     parser.add_argument("--check", action="store_true", help="with copy: change nothing; end with 1 when something is lacking")
 
 
@@ -33,9 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Tell, or upgrade and tell."""
     from skillyard.database import Database  # half a second
 
-    data, configured = configured_database(arguments)
     if arguments.action == "copy":
-        return _copy(arguments, data, Database.open(data, configured))
+        return _copy(arguments)
+    data, configured = configured_database(arguments)
     database = Database.open(data, configured, migrate=False)
     if arguments.action == "backfill":
         return _backfill(arguments)
@@ -44,23 +50,67 @@ def run(arguments: argparse.Namespace) -> int:
     return _tell(arguments.screen, database)
 
 
-def _copy(arguments: argparse.Namespace, data: str, source: Database) -> int:
-    from skillyard.database import Database, compare_records, copy_records
+def _copy(arguments: argparse.Namespace) -> int:
+    """Bring records, packages or both to another place; `lacking` is what was not there."""
+    from skillyard.access import move_records
+    from skillyard.database import database_url
 
     screen: Screen = arguments.screen
-    if not arguments.to:
+    if not arguments.to and not arguments.to_store:
         raise UsageProblem("where to is not said", hint="skillyard db copy --to postgresql://user@host/skillyard")
-    target = Database.open(data, arguments.to)
-    if target.name == source.name:
-        raise UsageProblem(f"{source.name} is the database that is copied", hint="name another one with --to")
-    tables = (compare_records if arguments.check else copy_records)(source, target)
-    lacking = sum(table.new for table in tables)
+    moved: tuple[CopiedRecords, ...] = ()
+    if arguments.to:
+        data, configured = configured_database(arguments)
+        if database_url(data, arguments.to) == database_url(data, configured):
+            raise UsageProblem(f"{arguments.to} is the database that is copied", hint="name another one with --to")
+        moved = move_records(data, configured, arguments.to, check=arguments.check)
+    packages = _copy_packages(arguments) if arguments.to_store else None
+    lacking = sum(one.lacking for one in moved) + (packages.new if packages else 0)
     if screen.as_json:
-        screen.data({"from": source.name, "to": target.name, "tables": [table.to_dict() for table in tables]})
+        screen.data(_told(moved, packages))
     else:
-        rows = ((table.table, f"{table.rows:,}", f"{table.new:,}") for table in tables)
-        screen.table(rows, header=("TABLE", "ROWS", "LACKING" if arguments.check else "COPIED"))
+        _show(screen, moved, packages, check=arguments.check)
     return FAILURE if arguments.check and lacking else OK
+
+
+def _copy_packages(arguments: argparse.Namespace) -> CopiedPackages:
+    from skillyard.packages import copy_packages, open_store
+
+    source = configured_store(arguments)
+    if source is None:
+        raise UsageProblem(
+            "no store of packages is configured", hint="`skillyard db backfill` fills a new one from what is installed"
+        )
+    if source == arguments.to_store:
+        raise UsageProblem(f"{source} is the store that is copied", hint="name another one with --to-store")
+    return copy_packages(open_store(source), open_store(arguments.to_store), check=arguments.check)
+
+
+def _told(moved: Sequence[CopiedRecords], packages: CopiedPackages | None) -> dict[str, object]:
+    """The copy as plain data; the server's own records stand at the top, as they did before there were organisations."""
+    told: dict[str, object] = {}
+    if moved:
+        main = moved[0].to_dict()
+        told = {"from": main["from"], "to": main["to"], "tables": main["tables"]}
+        told["organisations"] = [one.to_dict() for one in moved[1:]]
+    return told | ({"packages": packages.to_dict()} if packages else {})
+
+
+def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: CopiedPackages | None, *, check: bool) -> None:
+    what = "LACKING" if check else "COPIED"
+    rows = [
+        (one.organisation, table.table, f"{table.rows:,}", f"{table.new:,}")
+        for one in moved
+        for table in one.tables
+        if table.rows or one is moved[0]
+    ]
+    if rows:
+        screen.table(rows, header=("ORGANISATION", "TABLE", "ROWS", what))
+    for one in moved:
+        if not one.tables:
+            screen.line(f"{one.organisation} stays where it is: {one.source}")
+    if packages:
+        screen.line(f"{counted(packages.packages, 'package')} in the store, {packages.new:,} {what.lower()}")
 
 
 def _backfill(arguments: argparse.Namespace) -> int:

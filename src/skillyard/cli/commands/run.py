@@ -22,7 +22,7 @@ _HINTS: Final = {
     "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
 }
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "json_object", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--install", action="store_true", help="download the packages a Python script asks for in a `# /// script` block"
     )
     parser.add_argument(
+        "--priority",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the runs that wait a higher one goes first, from -100 to 100 (default: %(default)s)",
+    )
+    parser.add_argument(
         "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
     )
 
@@ -56,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     from skillyard.engine import flush_spans
 
     screen: Screen = arguments.screen
-    parameters = _json_object("--input", arguments.input)
-    context = _json_object("--context", arguments.context)
+    parameters = json_object("--input", arguments.input)
+    context = json_object("--context", arguments.context)
     catalog = open_catalog(arguments)
     skill = catalog.get(arguments.name)
     digest = require_consent(catalog, skill, screen)
@@ -71,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             digest=digest,
             fresh=arguments.no_cache_result,
             install=arguments.install,
+            priority=arguments.priority,
         )
     )
     flush_spans()
@@ -83,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if outcome.error is None else FAILURE
 
 
-def _json_object(option: str, given: str) -> dict[str, Any]:
+def json_object(option: str, given: str) -> dict[str, Any]:
     """The JSON object in the text itself, in a file (`@path`) or on standard input (`-`)."""
     if given == "-":
         text = sys.stdin.read()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_GIVEN: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE"}
+_GIVEN: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the records are; others on this machine see it, so give a password with SKILLYARD_DATABASE_URL instead",
     )
     parser.add_argument("--store", metavar="PLACE", help="where packages are kept: a folder, or s3://bucket/prefix")
+    parser.add_argument(
+        "--engine",
+        choices=("local", "procrastinate"),
+        help="where runs work: in this process, or with `skillyard worker` over PostgreSQL (default: as configured, local)",
+    )
     parser.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="what is written for each request (default: text)"
     )
@@ -71,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         if given := getattr(arguments, option):
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
-    catalog = open_catalog(arguments)
+    catalog = open_catalog(arguments, installed=True)
     many, processes = len(catalog), arguments.workers
 
     def ready(address: str) -> None:
@@ -100,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _open(roots: list[str] | None, project: str | None, *, cache: bool) -> tuple[Catalog, Registry]:
     from skillyard.library import Catalog
 
-    return _with_registry(Catalog.discover(roots=roots, cwd=project, cache=cache))
+    return _with_registry(Catalog.discover(roots=roots, cwd=project, cache=cache, installed=True))
 
 
 def _with_registry(catalog: Catalog) -> tuple[Catalog, Registry]:

@@ -12,7 +12,8 @@ from skillyard.cli.opening import open_organisation
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
-    from skillyard.engine import Worker
+    from skillyard.engine import Crew, Worker
+    from skillyard.library import Catalog
 
 __all__ = ["add_arguments", "run"]
 
@@ -20,7 +21,11 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `worker` takes."""
     parser.add_argument(
-        "--pool", action="append", required=True, metavar="NAME", help="work for this pool; may be given several times"
+        "--pool",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="work for this pool, may be given several times (default: the pool of all runs, where they go through the queue)",
     )
     parser.add_argument(
         "--concurrency", type=positive, default=1, metavar="N", help="so many runs at once (default: %(default)s)"
@@ -32,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="when told to stop, give the runs so long to end (default: %(default)s)",
     )
-    parser.add_argument("--organisation", metavar="NAME", help="for the runs of this one (default: the server's own)")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--organisation", metavar="NAME", help="for the runs of this one (default: the server's own)")
+    whose.add_argument(
+        "--all-organisations", action="store_true", help="for the runs of every one, also of those to come; they take turns"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,15 +50,30 @@ def run(arguments: argparse.Namespace) -> int:
 
     catalog = open_organisation(arguments)
     worker = catalog.worker(*arguments.pool, concurrency=arguments.concurrency)
-    asyncio.run(_serve(worker, arguments.grace, arguments.screen))
+    serving = _crew(catalog, worker) if arguments.all_organisations else worker
+    asyncio.run(_serve(worker, serving, arguments.grace, arguments.screen))
     return OK
 
 
-async def _serve(worker: Worker, grace_s: float, screen: Screen) -> None:
+def _crew(catalog: Catalog, first: Worker) -> Crew:
+    """A worker for each organisation; `first` says of what kind they are."""
+    from skillyard.access import Organisations
+    from skillyard.engine import Crew, Slots
+
+    slots, organisations = Slots(first.concurrency), Organisations(lambda: catalog.records().database)
+
+    def worker_of(name: str) -> Worker:
+        found = organisations.catalog(name, catalog)
+        return found.worker(*first.pools, concurrency=first.concurrency, slots=slots)
+
+    return Crew(lambda: [organisation.name for organisation in organisations.all()], worker_of)
+
+
+async def _serve(worker: Worker, serves: Worker | Crew, grace_s: float, screen: Screen) -> None:
     import asyncio
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    serving = asyncio.create_task(worker.serve(stop, grace_s=grace_s))
+    serving = asyncio.create_task(serves.serve(stop, grace_s=grace_s))
 
     def leave() -> None:
         if stop.is_set():

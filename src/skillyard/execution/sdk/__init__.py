@@ -51,6 +51,7 @@ _writes: list[dict[str, Any]] = []
 context: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_CONTEXT", {})
 """Who asks: `userId`, `sessionId` and what else the caller told; filled before `execute` is called."""
 _settings: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_SETTINGS", {})
+_note: Callable[[dict[str, Any]], None] | None = getattr(sys.modules.get("__main__"), "skill_note", None)
 
 
 class SkillFailed(Exception):
@@ -91,18 +92,28 @@ def remember(
 
 
 class Step:
-    """One step of the work; set `output` (and `input`) while it lasts."""
+    """One step of the work; set `output` (and `input`) while it lasts.
 
-    __slots__ = ("_began", "_record", "id", "input", "name", "output")
+    `finished` says that an attempt before has done it with the same `input`, in a skill that declares it idempotent: its
+    `output` is there already.
+    """
+
+    __slots__ = ("_began", "_record", "finished", "id", "input", "name", "output")
 
     def __init__(self, name: str, input: object = None, *, id: str | None = None) -> None:  # noqa: A002 # the field's own name
         self.name, self.input, self.id = name, input, id
         self.output: object = None
+        self.finished = False
         self._record: dict[str, Any] = {}
         self._began = 0.0
 
     def __enter__(self) -> Step:  # noqa: PYI034 # Self is not in Python 3.8
         """Begin: the step has its place in the order from now on."""
+        known = _done_before(self.name, self.input)
+        if known is not None:
+            self.finished, self.output, self._record = True, known.get("output"), known
+            _steps.append(known)
+            return self
         self._record = {"stepId": self.id or f"step-{len(_steps) + 1}", "timestamp": round(time.time() * 1000)}
         _steps.append(self._record)
         self._began = time.perf_counter()
@@ -110,6 +121,8 @@ class Step:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
         """End: what is known now is kept, and an error goes on."""
+        if self.finished:
+            return
         self._record.update(
             stepName=self.name,
             input=self.input,
@@ -118,6 +131,8 @@ class Step:
         )
         if error is not None:
             self._record["error"] = {"name": type(error).__name__, "message": str(error)}
+        if _note is not None:
+            _note(self._record)
 
     async def __aenter__(self) -> Step:  # noqa: PYI034 # the same
         """As `with`."""
@@ -139,13 +154,15 @@ class Step:
         @functools.wraps(function)
         def traced(*values: Any, **named: Any) -> Any:
             with Step(name, _arguments(values, named), id=fixed) as current:
-                current.output = function(*values, **named)
+                if not current.finished:
+                    current.output = function(*values, **named)
                 return current.output
 
         @functools.wraps(function)
         async def traced_async(*values: Any, **named: Any) -> Any:
             with Step(name, _arguments(values, named), id=fixed) as current:
-                current.output = await function(*values, **named)
+                if not current.finished:
+                    current.output = await function(*values, **named)
                 return current.output
 
         return traced_async if inspect.iscoroutinefunction(function) else traced  # type: ignore[return-value] # wraps
@@ -165,11 +182,31 @@ else:
         """Trace one step of the work, with its input, output, duration and error.
 
         `with step("validate", input=value) as current:` (also `async with`), then set `current.output`. As a decorator, `@step`
-        or `@step("name")`, it traces every call of a function, sync or async, with its arguments and what it returns.
+        or `@step("name")`, it traces every call of a function, sync or async, with its arguments and what it returns; a call
+        that an attempt before has finished is not made again, where the skill declares the step idempotent.
         """
         if callable(name):
             return Step(getattr(name, "__name__", "step"))(name)
         return Step(name, input, id=id)
+
+
+def _done_before(name: str, input: object) -> dict[str, Any] | None:  # noqa: A002 # the field's own name
+    """The step of that name and input that an attempt before has finished; each is given once."""
+    waiting = _settings.get("finishedSteps", [])
+    for known in waiting:
+        if known.get("stepName") == name and _same(known.get("input"), input):
+            waiting.remove(known)
+            return known  # type: ignore[no-any-return] # as it was told
+    return None
+
+
+def _same(recorded: object, given: object) -> bool:
+    import json
+
+    try:
+        return recorded == given or recorded == json.loads(json.dumps(given))
+    except (TypeError, ValueError):
+        return False
 
 
 def _arguments(values: tuple[Any, ...], named: dict[str, Any]) -> Any:

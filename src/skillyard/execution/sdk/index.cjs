@@ -4,6 +4,8 @@
 // returns, which may be a plain value or an outcome of its own.
 'use strict';
 
+const { isDeepStrictEqual } = require('node:util');
+
 const OWNERS = { user: 'userId', household: 'householdId', task: 'taskId', group: 'groupId' };
 const LISTS = {
   memoryWrites: ['memoryWrites', 'memory_writes'],
@@ -39,14 +41,25 @@ function remember(content, options = {}) {
 
 /**
  * Trace one step: `await step('validate', async (current) => { current.output = ... }, { input })`. What the function returns is the
- * answer, and the step's output unless `current.output` was set. A function that is not async is answered at once.
+ * answer, and the step's output unless `current.output` was set. A function that is not async is answered at once. What an attempt
+ * before has finished with the same input is not done again, where the skill declares the step idempotent.
  */
 function step(name, work, { input = null, id } = {}) {
+  const known = doneBefore(name, input);
+  if (known) {
+    run.steps.push(known);
+    return work.constructor.name === 'AsyncFunction' ? Promise.resolve(known.output) : known.output;
+  }
   const record = { stepId: id ?? `step-${run.steps.length + 1}`, stepName: name, input, output: null, duration: 0 };
   record.timestamp = Date.now();
   run.steps.push(record);
   const began = performance.now();
   const current = { name, input, output: undefined };
+  const ended = (value) => {
+    end(value);
+    run.note?.(record);
+    return value;
+  };
   const end = (value) => {
     record.input = current.input;
     record.output = current.output ?? value ?? null;
@@ -56,6 +69,7 @@ function step(name, work, { input = null, id } = {}) {
   const broken = (error) => {
     end(undefined);
     record.error = { name: error?.name ?? 'Error', message: String(error?.message ?? error) };
+    run.note?.(record);
     throw error;
   };
   let value;
@@ -64,7 +78,21 @@ function step(name, work, { input = null, id } = {}) {
   } catch (error) {
     return broken(error);
   }
-  return typeof value?.then === 'function' ? value.then(end, broken) : end(value);
+  return typeof value?.then === 'function' ? value.then(ended, broken) : ended(value);
+}
+
+function doneBefore(name, input) {
+  const waiting = run.finishedSteps ?? [];
+  const at = waiting.findIndex((known) => known.stepName === name && isDeepStrictEqual(known.input ?? null, plain(input)));
+  return at < 0 ? undefined : waiting.splice(at, 1)[0];
+}
+
+function plain(value) {
+  try {
+    return JSON.parse(JSON.stringify(value ?? null));
+  } catch {
+    return value;
+  }
 }
 
 function isOutcome(value) {

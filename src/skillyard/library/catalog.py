@@ -7,15 +7,16 @@
     best = catalog.search("fill in a PDF form")[0].skill
     outcome = await catalog.run("text-statistics", {"text": "One fish. Two fish."})
 
-Everything here is a short way to a room below: `prompt`, `search`, `permissions` and `execution` do the work.
+Everything here is a short way to a room below: `prompt`, `search`, `permissions` and `execution` do the work; `rooms` opens
+them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skillyard import catalog as room
-from skillyard.errors import ApprovalRejected, DigestMismatch, NotExecutable, PermissionDenied, SkillNotFound
+from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied
+from skillyard.library.rooms import Rooms
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -23,16 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
-    from skillyard.agents import AgentBook
     from skillyard.catalog import Permission, Skill
     from skillyard.document import Profile
-    from skillyard.engine import PoolEngine, Records, Worker
-    from skillyard.execution import Executor, IntentRun, Preprocessed, Run, TrialReport
-    from skillyard.memory import SqlMemoryService
-    from skillyard.permissions import Approvals, Approver, Gate, Rules
+    from skillyard.execution import IntentRun, Preprocessed, Run, TrialReport
+    from skillyard.permissions import Approver, Rules
     from skillyard.prompt import Index, Style
-    from skillyard.registry import Registry
-    from skillyard.scanner import Report, Suppression
+    from skillyard.scanner import Report
     from skillyard.search import Match, Reranker, SearchIndex
 
 __all__ = ["Catalog"]
@@ -40,16 +37,13 @@ __all__ = ["Catalog"]
 _RERANKED: Final = 30  # matches that a reranker is shown
 
 
-class Catalog(room.Catalog):
+class Catalog(Rooms):
     """Every skill an agent can see, with the short ways to tell a model about them, to search them and to run them.
 
     Rules of the configuration that deny a skill already hold: it has the status `denied` and is neither told, found nor run.
     """
 
     _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
-    _recorded: Records | None = None
-    _engine: PoolEngine | None = None
-    _approvals: Approvals | None = None
 
     @classmethod
     def discover(
@@ -62,6 +56,7 @@ class Catalog(room.Catalog):
         profile: Profile | None = None,
         cache: bool = True,
         progress: Callable[[int, int], object] | None = None,
+        installed: bool = False,
     ) -> Self:
         """Find the skills for work in the folder `cwd`; `roots` means exactly those folders (see `skillyard.catalog.Catalog`).
 
@@ -70,30 +65,16 @@ class Catalog(room.Catalog):
             UnreachableRule: a permission rule of the configuration can never apply.
         """
         found = super().discover(
-            roots=roots, cwd=cwd, home=home, environ=environ, profile=profile, cache=cache, progress=progress
+            roots=roots,
+            cwd=cwd,
+            home=home,
+            environ=environ,
+            profile=profile,
+            cache=cache,
+            progress=progress,
+            installed=installed,
         )
         return found.with_permissions(found.rules()) if found.configuration.permissions else found
-
-    def rules(self) -> Rules:
-        """The permission rules of the configuration; without any, everything is allowed."""
-        from skillyard.permissions import Rules
-
-        return Rules.of(self.configuration)
-
-    def gate(self, approver: Approver | None = None) -> Gate:
-        """What stands before each use of a skill: the configured rules, and the one who is asked where they say `ask`."""
-        from skillyard.permissions import Gate
-
-        return Gate(self.rules(), self.approvals().asking(approver))
-
-    def approvals(self) -> Approvals:
-        """What was agreed to: for a session as long as this catalog lives, for the workspace until it is taken back."""
-        from skillyard.permissions import Approvals, SqlApprovalStore
-
-        if self._approvals is None:
-            records = self.records()
-            self._approvals = Approvals(store=SqlApprovalStore(lambda: records.database, self.project_root))
-        return self._approvals
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
@@ -215,14 +196,16 @@ class Catalog(room.Catalog):
         fresh: bool = False,
         install: bool = False,
         approver: Approver | None = None,
+        priority: int = 0,
     ) -> Run:
         """Run a skill's script in the sandbox, within what the configuration allows and at most `timeout_ms` milliseconds.
 
         With `digest` nothing runs but exactly that content; with `install` packages that the script asks for are downloaded
         when they are not there yet. A script that fails is no exception: the run says so in `status` and `error`. The run is
         recorded and its memories are kept, unless `record` is False. A result that is kept for a skill that allows it is given
-        again, unless `fresh`. Where a rule says `ask`, the `approver` is asked, and nothing runs but what it agreed to; without
-        one the caller is taken to have agreed: who writes this call decides.
+        again, unless `fresh`. Of the runs that wait one with a higher `priority` (-100 to 100) goes first. Where a rule says
+        `ask`, the `approver` is asked, and nothing runs but what it agreed to; without one the caller is taken to have agreed:
+        who writes this call decides.
 
         Raises:
             ApprovalRejected: the approver said no.
@@ -244,7 +227,9 @@ class Catalog(room.Catalog):
                 raise PermissionDenied(message, hint="look at it, and call with its digest as it is now")
             digest = digest or agreed
         engine = self.engine(record=record).through(self.executor(timeout_ms=timeout_ms, install=install, prewarm=0))
-        return await engine.run(found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh)
+        return await engine.run(
+            found, parameters or {}, context=context, entry=entry, digest=digest, fresh=fresh, priority=priority
+        )
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False
@@ -326,117 +311,6 @@ class Catalog(room.Catalog):
 
         found = self.get(skill) if isinstance(skill, str) else skill
         return scan_skill(found.directory, suppressions=self.suppressions())
-
-    def suppressions(self, *, user_only: bool = False) -> tuple[Suppression, ...]:
-        """The findings that the configuration lets pass, each until a day; with `user_only` not those a project lets pass.
-
-        Raises:
-            InvalidConfiguration: an entry cannot be understood.
-        """
-        from skillyard.scanner import read_suppressions
-
-        settings = self.configuration
-        tables = ((settings.user_scan, settings.user_file), (settings.scan, settings.file))
-        return tuple(entry for table, file in tables[: 1 if user_only else 2] for entry in read_suppressions(table, file or ""))
-
-    def engine(self, *, record: bool = True) -> PoolEngine:
-        """What carries runs and records them, shared by all runs of this catalog; with `record=False` it keeps nothing.
-
-        A skill that names a worker pool goes to that pool, every other one works in this process.
-        """
-        from skillyard.engine import LocalEngine, PoolEngine
-
-        if self._engine is None:
-            self._engine = PoolEngine(LocalEngine(self.executor(), self.records()), self.records())
-        return self._engine if record else self._engine.unrecorded()
-
-    def worker(self, *pools: str, concurrency: int = 1) -> Worker:
-        """What works for worker pools with the skills of this catalog: `await catalog.worker("gpu").serve(stop)`.
-
-        It runs exactly the content that was asked for, and nothing that a rule denies here.
-
-        Raises:
-            InvalidInput: no pool, a name that is none, or a concurrency below 1.
-            DatabaseUnavailable: the records are not in PostgreSQL, or cannot be reached.
-        """
-        from skillyard.engine import Worker
-        from skillyard.execution import Executor
-
-        def runner(timeout_ms: int) -> Executor:
-            return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, prewarm=0, pools=pools)
-
-        return Worker(self.records().database, pools, find=self._with_content, runner=runner, concurrency=concurrency)
-
-    def _with_content(self, skill_id: str, digest: str) -> Skill:
-        """The skill, when it has that content and may be used; looked for once more on the disk when it seems to be another."""
-        for again in (False, True):
-            try:
-                if again:
-                    self.refresh()
-                skill = self.get(skill_id)
-                if skill.digest() == digest:
-                    self.gate().check(skill)
-                    return skill
-            except SkillNotFound:
-                if again and self.configuration.package_store is None:
-                    raise
-        stored = self._from_store(skill_id, digest)
-        if stored is None:
-            raise DigestMismatch(
-                f"this worker has other content of {skill_id} than was asked for",
-                hint="install the same version where the worker runs, or let it use the same store of packages",
-                expected=digest,
-            )
-        self.gate().check(stored)
-        return stored
-
-    def _from_store(self, skill_id: str, digest: str) -> Skill | None:
-        """The skill with that content from the configured store, when some server has installed it."""
-        from skillyard.registry.package_cache import stored_skill
-
-        return stored_skill(self.registry(), skill_id, digest)
-
-    def records(self) -> Records:
-        """The runs and memories of this home, opened when first used."""
-        from skillyard.engine import Records
-
-        if self._recorded is None:
-            self._recorded = Records.of(self)
-        return self._recorded
-
-    def registry(self) -> Registry:
-        """What installs, updates and rolls back the skills of this home; `refresh()` shows this catalog what it did."""
-        from skillyard.registry import Registry
-
-        return Registry.of(self)
-
-    def executor(self, *, timeout_ms: int | None = None, install: bool = False, prewarm: int | None = None) -> Executor:
-        """What runs skills within the `[sandbox]` tables of the configuration, and at most `timeout_ms` milliseconds each.
-
-        With `install` packages that scripts ask for are downloaded, whatever the table says. `prewarm` sandboxes stand ready
-        for each Python skill that has run (absent: as many as the user's table says).
-
-        Raises:
-            InvalidPolicy: the table says something that cannot be meant.
-            InvalidConfiguration: so does the table of an MCP server.
-        """
-        from skillyard.execution import Executor
-
-        return Executor.from_configuration(self.configuration, timeout_ms=timeout_ms, install=install, prewarm=prewarm)
-
-    def agents(self) -> AgentBook:
-        """The agents that were defined for this home, kept with the runs."""
-        from skillyard.agents import AgentBook
-
-        records = self.records()
-        return AgentBook(lambda: records.database)
-
-    def memory(self) -> SqlMemoryService:
-        """The memories of this home, kept with the runs."""
-        from skillyard.memory import SqlMemoryService
-
-        records = self.records()
-        return SqlMemoryService(lambda: records.database)
 
     def _search_index(self) -> SearchIndex:
         """The skills ready to be searched; made again only when they are others."""

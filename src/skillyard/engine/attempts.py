@@ -1,0 +1,104 @@
+"""Attempts at a run: the number of the one that goes on is the fence that an older one cannot pass.
+
+A run that is tried again waits once more, under the next number; what the attempt before came to is written down. Whoever still
+works on an older attempt, because it slept or was cut off, finds another number and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, func, insert, select, update
+
+from skillyard.database import attempts, handovers, runs, steps
+from skillyard.engine.plain import REDACTED, recordable
+from skillyard.engine.record import QUEUE, Attempt
+from skillyard.times import utc_now
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from skillyard.execution import RunError, StepTrace
+
+__all__ = ["attempts_of", "reusable", "set_back", "step_rows"]
+
+_LONGEST_MS: Final = 1e12  # a skill may claim any number
+
+
+def set_back(
+    connection: Connection,
+    run_id: str,
+    attempt: int,
+    error: RunError,
+    *,
+    finished: tuple[StepTrace, ...] = (),
+    wait_s: float = 0,
+) -> bool:
+    """Let the run wait for its next attempt, not before `wait_s` seconds; False when that attempt does not go on any more.
+
+    A run that is in the queue of a pool waits there for any worker, every other one where it is.
+    """
+    mine = (runs.c.id == run_id, runs.c.state == "running", runs.c.attempt == attempt)
+    before = connection.execute(select(runs.c.owner, runs.c.started_at).where(*mine)).first()
+    queued = update(handovers).where(handovers.c.run_id == run_id)
+    if before is None:
+        return False
+    values: dict[str, Any] = {"state": "queued", "attempt": attempt + 1, "started_at": None}
+    if connection.dialect.name == "postgresql":
+        ready = func.now() + timedelta(seconds=wait_s)
+        if connection.execute(queued.values(waiting=True, ready_at=ready)).rowcount == 1:
+            values["owner"] = QUEUE
+    if connection.execute(update(runs).where(*mine).values(values)).rowcount != 1:
+        return False
+    note = {"owner": before.owner, "started_at": before.started_at, "finished_at": utc_now()}
+    failed = {"error_code": error.code, "error_message": error.message}
+    connection.execute(insert(attempts).values(run_id=run_id, number=attempt, **note, **failed))
+    if finished:
+        connection.execute(delete(steps).where(steps.c.run_id == run_id))
+        connection.execute(insert(steps), step_rows(run_id, finished))
+    return True
+
+
+def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:
+    """The attempts at a run before the one that goes on, or was its last."""
+    columns = (
+        attempts.c.number,
+        attempts.c.error_code,
+        attempts.c.error_message,
+        attempts.c.started_at,
+        attempts.c.finished_at,
+    )
+    rows = connection.execute(select(*columns).where(attempts.c.run_id == run_id).order_by(attempts.c.number))
+    return tuple(Attempt(**row._mapping) for row in rows)
+
+
+def reusable(step: StepTrace) -> bool:
+    """Whether a step as it is recorded is whole: what stood under a secret's name is not in a record."""
+    return not step.error and not _has(step.output, REDACTED) and not _has(step.input, REDACTED)
+
+
+def _has(value: object, text: str) -> bool:
+    if isinstance(value, dict):
+        return any(_has(inner, text) for inner in value.values())
+    if isinstance(value, list):
+        return any(_has(inner, text) for inner in value)
+    return value == text
+
+
+def step_rows(run_id: str, traced: Iterable[StepTrace]) -> list[dict[str, Any]]:
+    """The rows of the steps of a run."""
+    return [_step_row(run_id, position, step) for position, step in enumerate(traced)]
+
+
+def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
+    shape = {name: recordable(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
+    return {
+        "run_id": run_id,
+        "position": position,
+        "step_id": step.step_id,
+        "step_name": step.step_name,
+        "duration": float(min(step.duration, _LONGEST_MS)),
+        **shape,
+    }

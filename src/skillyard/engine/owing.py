@@ -1,0 +1,53 @@
+"""What could not be written down because the database was away: tried again for as long as this process lives.
+
+A run that has ended in a process that lives must not stay `running` in the records for ever: nobody else may end it. Whoever
+ends before the database is back leaves the run to `Journal.recover`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from skillyard.errors import DatabaseUnavailable
+
+__all__ = ["owe", "write_or_owe"]
+
+_FIRST_S: Final = 0.5
+_LONGEST_S: Final = 10.0
+_log = logging.getLogger(__name__)
+_owed: set[asyncio.Task[None]] = set()
+
+
+def owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
+    """Call `write` until the database takes it; what else it raises is logged, and ends it."""
+    task = asyncio.create_task(_pay(run_id, write))
+    _owed.add(task)
+    task.add_done_callback(_owed.discard)
+
+
+async def write_or_owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
+    """Call `write` now, and again later when the database is away."""
+    try:
+        await write()
+    except DatabaseUnavailable as problem:
+        _log.warning("run %s is to be recorded later: %s", run_id, problem.message)
+        owe(run_id, write)
+
+
+async def _pay(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
+    wait = _FIRST_S
+    while True:
+        await asyncio.sleep(wait)
+        try:
+            await write()
+        except DatabaseUnavailable:
+            wait = min(_LONGEST_S, 2 * wait)
+        except Exception:
+            _log.exception("how run %s ended could not be recorded later either", run_id)
+            return
+        else:
+            _log.info("how run %s ended is recorded now", run_id)
+            return

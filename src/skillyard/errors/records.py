@@ -1,0 +1,48 @@
+"""Records, and the conversations that are kept in them."""
+
+from __future__ import annotations
+
+from skillyard.errors.base import SkillyardError
+
+__all__ = [
+    "ConversationBusy",
+    "DatabaseUnavailable",
+    "ModelFailed",
+    "RecordExists",
+    "RecordNotFound",
+]
+
+
+class ConversationBusy(SkillyardError):
+    """A conversation has an open turn: it is being worked on, or waits for an answer."""
+
+    code = "conversation_busy"
+    status = 409
+
+
+class ModelFailed(SkillyardError):
+    """The service of a model refused a request, or could not be reached."""
+
+    code = "model_failed"
+    status = 502
+
+
+class DatabaseUnavailable(SkillyardError):
+    """The records of runs and memories cannot be opened, read or written."""
+
+    code = "database_unavailable"
+    status = 503
+
+
+class RecordNotFound(SkillyardError):
+    """There is no run, memory or agent with that id."""
+
+    code = "record_not_found"
+    status = 404
+
+
+class RecordExists(SkillyardError):
+    """A run, an agent or another record with that id or name is there already."""
+
+    code = "record_exists"
+    status = 409

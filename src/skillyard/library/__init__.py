@@ -1,0 +1,7 @@
+"""The library: the catalog as a program uses it, with the rooms that work for it in one object."""
+
+from __future__ import annotations
+
+from skillyard.library.catalog import Catalog
+
+__all__ = ["Catalog"]

@@ -1,0 +1,66 @@
+"""A whole site for a moment under faults: what `make soak` does for as long as one likes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.soak.relay import Relay
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_nothing_is_lost_or_doubled_while_servers_workers_the_proxy_and_the_database_fail(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "benchmarks.soak", "--seconds", "10", "--pace", "0.6", "--clients", "4"]
+    done = subprocess.run(
+        [*command, "--seed", "11", "--report", str(report)], cwd=ROOT, capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(report.read_text())
+    assert (told["lost"], told["doubled"], told["left"], told["strange"]) == ([], [], [], [])
+    assert told["accepted"] > 0
+    assert sum(told["states"].values()) == told["accepted"]
+    assert sum(told["faults"].values()) >= 10
+
+
+async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(100):
+        writer.write(data)
+    writer.close()
+
+
+async def test_the_wire_hands_on_holds_back_and_cuts() -> None:
+    server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+    relay = await Relay(server.sockets[0].getsockname()[1]).open()
+    reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    writer.write(b"one")
+    assert await reader.read(100) == b"one"
+    relay.hold()
+    writer.write(b"two")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.read(100), 0.2)
+    relay.heal()
+    assert await reader.read(100) == b"two"
+    relay.cut()
+    with pytest.raises(ConnectionError):
+        assert await reader.read(100) == b"none"
+        raise ConnectionError
+    writer.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    with pytest.raises(ConnectionError):
+        assert await reader.read(100) == b""
+        raise ConnectionError
+    writer.close()
+    relay.heal()
+    reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    writer.write(b"three")
+    assert await reader.read(100) == b"three"
+    writer.close()
+    await relay.close()
+    server.close()
