@@ -1,9 +1,9 @@
 """What the HTTP service adds: a page of ten thousand skills, a file, a search, each against the least that could answer it.
 
-`python benchmarks/server.py [--skills 10000] [--rounds 2000]`. One process is `skillyard serve` as everybody starts it, with its
-log; another one answers constants by FastAPI and the same files by Starlette, with nothing before them. This one asks over one
-connection to each, and the ways take turns in one run; read the ratios. A search is compared with the same questions to the
-index alone.
+`python benchmarks/server.py [--skills 10000] [--rounds 2000]`. One process is `skillyard serve` as everybody starts it, with
+its log; another one answers constants by FastAPI and the same files by Starlette, with nothing before them. This one asks over
+one connection to each, and the ways take turns in one run; read the ratios. A search is compared with the same questions to
+the index alone.
 """
 
 from __future__ import annotations
@@ -139,14 +139,11 @@ def answering(*command: str) -> Iterator[Asker]:
 
 def in_turns(ways: dict[str, tuple[Asker, str]], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each way, which take turns."""
-    for asker, path in ways.values():
-        for _ in range(100):
-            asker.ask(path)
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
+    for _ in range(rounds + 100):
         for name, (asker, path) in ways.items():
             times[name].append(asker.ask(path))
-    return times
+    return {name: spent[100:] for name, spent in times.items()}
 
 
 def searches(asker: Asker, catalog: Catalog, rounds: int) -> dict[str, list[float]]:

@@ -102,8 +102,11 @@ def read_inside(root: str | os.PathLike[str], relative: str, *, limit: int) -> b
         FileMissing: as `open_inside`.
         FileTooLarge: the file is longer than `limit`.
     """
-    with os.fdopen(open_inside(root, relative), "rb") as file:
-        data = file.read(limit + 1)
+    with os.fdopen(open_inside(root, relative), "rb", buffering=0) as file:
+        size = min(os.fstat(file.fileno()).st_size, limit)  # room for `limit` bytes would cost more than to read them
+        data = file.read(size + 1)
+        if len(data) > size:  # it has become longer
+            data += file.read(limit - size)
     if len(data) > limit:
         raise FileTooLarge(f"{relative!r} is over {limit} bytes", hint="read a smaller file, or a part of it")
     return data

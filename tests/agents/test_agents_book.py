@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,16 @@ def test_a_lock_of_an_agent_keeps_a_version_from_being_pruned(tmp_path: Path) ->
 def test_what_cannot_be_meant_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         AgentDraft(**values)
+
+
+def test_of_several_who_take_a_name_at_once_one_gets_it(book: AgentBook) -> None:
+    def create(number: int) -> str:
+        try:
+            return book.create(AgentDraft("Clerk", f"Number {number}.")).description
+        except RecordExists as error:
+            return error.code
+
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(create, range(8)))
+    assert told.count("record_exists") == 7
+    assert book.get("Clerk").description in told

@@ -92,3 +92,25 @@ def test_a_skill_is_chosen_by_name_and_kept_by_id(catalog: Make) -> None:
         choose_skill(made, "beta")
     with pytest.raises(InvalidInput):
         write_agent_prompt(AgentDraft("a"), made, style="poem")  # type: ignore[arg-type] # on purpose
+
+
+def test_skills_are_told_in_the_order_their_agent_has_them(catalog: Make) -> None:
+    made = catalog("alpha", "beta", "gamma")
+    draft = AgentDraft("a", skills=(AgentSkill("config:gamma"), AgentSkill("alpha"), AgentSkill("Beta")))
+    prompt = write_agent_prompt(draft, made)
+    assert [prompt.text.index(name) for name in ("gamma", "alpha", "beta")] == sorted(
+        prompt.text.index(name) for name in ("gamma", "alpha", "beta")
+    )
+    assert [share.name for share in prompt.skills] == ["gamma", "alpha", "beta"]
+    all_of_them = write_agent_prompt(AgentDraft("b"), made)
+    assert [share.name for share in all_of_them.skills] == ["alpha", "beta", "gamma"]
+
+
+def test_what_has_no_room_is_left_out_from_the_end_of_the_agents_order(catalog: Make) -> None:
+    names = [f"skill-{number:02}" for number in range(30)]
+    made = catalog(*names)
+    chosen = tuple(AgentSkill(name) for name in reversed(names))
+    prompt = write_agent_prompt(AgentDraft("a", settings={"index_tokens": 120}, skills=chosen), made)
+    shown = [share.name for share in prompt.skills if share.shown != "omitted"]
+    assert 0 < len(shown) < 30
+    assert shown == names[::-1][: len(shown)]

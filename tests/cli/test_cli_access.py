@@ -81,3 +81,40 @@ def test_the_trail_tells_what_was_done_here(call: Call, tmp_path: Path, make_ski
     assert "tidy" in call("audit").out
     for wrong in (("--since", "yesterday"), ("--since", "9999999w"), ("--limit", "0"), ("--outcome", "fine")):
         assert call("audit", *wrong).code == 2
+
+
+def test_what_is_switched_deleted_and_agreed_to_here_leaves_a_trail_too(call: Call, home: Path) -> None:
+    call("new", "tidy", "--description", "Tidies up. Use when something is to be tidied.")
+    for command in (("disable", "tidy"), ("enable", "tidy"), ("delete", "tidy", "--yes")):
+        assert call(*command).code == 0
+    events = call("audit", "--json").data["events"]
+    assert [(event["action"], event["subject"], event["outcome"]) for event in reversed(events)] == [
+        ("catalog.disable", "user:tidy", "success"),
+        ("catalog.enable", "user:tidy", "success"),
+        ("catalog.delete", "user:tidy", "success"),
+    ]
+
+
+def test_a_change_stands_although_its_record_cannot_be_written(call: Call, home: Path, monkeypatch: Any) -> None:
+    call("new", "tidy", "--description", "Tidies up. Use when something is to be tidied.")
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", "sqlite:////proc/nowhere/records.db")
+    answer = call("disable", "tidy")
+    assert (answer.code, "is now disabled" in answer.out) == (0, True)
+    assert "not in the trail" in answer.err
+
+
+def test_the_trail_is_pruned_by_age_and_by_number_and_says_so(call: Call, home: Path) -> None:
+    for number in range(4):
+        call("organisations", "create", f"team-{number}")
+    assert call("audit", "prune", "--older-than", "1h", "--json").data == {"pruned": 0}
+    assert "2 records deleted" in call("audit", "prune", "--keep", "2").out
+    events = call("audit", "--json").data["events"]
+    assert [(event["action"], event["subject"]) for event in events] == [
+        ("audit.prune", "the trail"),
+        ("organisations.create", "team-3"),
+        ("organisations.create", "team-2"),
+    ]
+    assert events[0]["details"] == {"records": 2}
+    wrong = (("prune",), ("--keep", "2"), ("prune", "--keep", "0"), ("prune", "--keep", "2", "--actor", "ada"))
+    for arguments in wrong:
+        assert call("audit", *arguments).code == 2

@@ -66,6 +66,8 @@ def test_consent_is_listed_and_can_be_taken_back(call: Call, on_terminal: Call, 
     for wanted, found in (("deploy", [kept]), ("project:deploy", [kept]), ("other", [])):
         assert call("approvals", "list", wanted, "--json").data == {"approvals": found}
     assert "revoked project:deploy" in call("approvals", "revoke", "deploy").out
+    trail = [(event["action"], event["subject"]) for event in call("audit", "--json").data["events"]]
+    assert trail == [("approvals.revoke", "project:deploy"), ("approvals.grant", "project:deploy")]
     assert call("read", "deploy").code == 1
     assert call("approvals", "revoke", "deploy", "--json").data["error"]["code"] == "record_not_found"
     assert call("approvals", "revoke", "--all").code == 0

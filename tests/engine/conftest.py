@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -83,9 +84,17 @@ def engine(
 @contextmanager
 def working(worker: Worker, records: Records) -> Iterator[None]:
     """A worker in a thread, as it would be on another machine."""
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(worker.serve(stop, grace_s=1)))
+    loops: Queue[asyncio.AbstractEventLoop] = Queue()
+    stop = asyncio.Event()
+
+    def serve() -> None:
+        with asyncio.Runner() as runner:
+            loops.put(runner.get_loop())
+            runner.run(worker.serve(stop, grace_s=1))
+
+    thread = threading.Thread(target=serve)
     thread.start()
+    loop = loops.get(timeout=30)
     try:
         roster = Roster(records.database)
         while not any(known.id == worker.id for known in roster.workers()):
@@ -95,5 +104,4 @@ def working(worker: Worker, records: Records) -> Iterator[None]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(30)
-        loop.close()
         assert not thread.is_alive()

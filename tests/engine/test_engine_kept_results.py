@@ -107,6 +107,7 @@ async def test_a_change_of_the_skill_or_another_entry_is_another_result(engine: 
     assert await _outputs(engine, skill, {}) == [first]
 
 
+@pytest.mark.here
 @pytest.mark.row("D-35")
 async def test_a_skill_that_changes_while_it_runs_keeps_nothing(engine: LocalEngine, records: Records, write: Write) -> None:
     skill = write(SCRIPT, header="ttl: 60\n")

@@ -466,3 +466,14 @@ async def test_a_worker_takes_a_skill_that_it_never_installed_from_the_store(
     assert (run.output, run.warnings) == ({"n": 1}, ("done",))
     for catalog in (elsewhere, server):
         catalog.records().close()
+
+
+async def test_what_a_worker_runs_is_seen_while_it_works(make: Make) -> None:
+    catalog = make("import sys, time\nsys.stderr.write('begun\\n')\nsys.stderr.flush()\ntime.sleep(60)\n")
+    journal = catalog.records().journal
+    async with working(catalog, grace_s=0.1):
+        begun = await catalog.engine().begin(catalog.get("pooled"), {})
+        await until(lambda: [item.body["text"] for item in journal.news(begun.run_id)[1]] == ["begun\n"])
+        begun.ended.cancel()
+        await asyncio.wait([begun.ended])
+    assert journal.get(begun.run_id).stderr == "begun\n"

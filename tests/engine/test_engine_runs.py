@@ -139,6 +139,7 @@ async def test_a_caller_that_goes_away_cancels_its_run(engine: LocalEngine, reco
     assert engine.working() == ()
 
 
+@pytest.mark.here
 async def test_a_run_that_is_cancelled_while_its_copy_is_made_leaves_none(
     engine: LocalEngine, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -236,8 +236,8 @@ async def test_a_changed_skill_gets_no_old_sandbox(bench: Bench) -> None:
     bench.write("answer('new')")
     assert (await bench.run()).value == "new"
     assert len(bench.backend.cold) == 1
-    await until(lambda: bench.pool.standing == 1)
-    assert [len(folders()), (await bench.run()).value, len(bench.backend.cold)] == [1, "new", 1]
+    await until(lambda: (bench.pool.standing, len(folders())) == (1, 1))
+    assert [(await bench.run()).value, len(bench.backend.cold)] == ["new", 1]
 
 
 @pytest.mark.parametrize(

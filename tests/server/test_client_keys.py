@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -53,3 +54,29 @@ def test_each_client_is_let_in_by_its_key_and_held_to_its_scopes(keyed: Any, add
     program(*clawhub, "login", "--token", reads)
     program(*clawhub, "install", "tidy")
     assert "skills:write" in program(*clawhub, "delete", "tidy", "--yes", fails=True)
+
+
+def test_npx_skills_and_git_show_a_key_as_git_shows_passwords(
+    keyed: Any, address: str, program: Program, tmp_path: Path
+) -> None:
+    reads, writes = keyed.key("skills:read"), keyed.key("skills:read", "skills:write")
+    with openai.OpenAI(api_key=writes, base_url=f"{address}/openai/v1") as client:
+        client.skills.create(files=FILES)
+    place = f"{address}/plugins/tidy.git"
+    added = tmp_path / "of-the-client/.claude/skills/tidy/SKILL.md"
+    add = ("skills", "add", "--yes", "--agent", "claude-code", "--copy")
+    silent = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}
+    program(*add, place, fails=True, **silent)
+    program(*add, place.replace("//", "//key:sky_wrong@", 1), fails=True, **silent)
+    assert not added.exists()
+    netrc = tmp_path / "of-the-client/.netrc"
+    netrc.write_text(f"machine 127.0.0.1 login key password {reads}\n", "utf-8")
+    netrc.chmod(0o600)
+    program(*add, place, **silent)
+    assert added.read_bytes() == FILES[0][1]
+    netrc.unlink()
+    left = [path for path in (tmp_path / "of-the-client").rglob("*") if path.is_file() and reads in path.read_text("latin-1")]
+    assert left == []
+    added.unlink()
+    program(*add, place.replace("//", f"//key:{reads}@", 1), **silent)
+    assert added.read_bytes() == FILES[0][1]

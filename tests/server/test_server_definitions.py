@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tempfile
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +153,77 @@ def test_nothing_of_this_machine_is_fetched_for_a_request(client: TestClient, ad
     answer = client.post(f"{API}/install/address", json={"address": address})
     assert answer.status_code in (400, 403)
     assert answer.json()["code"] in ("invalid_source", "network_refused")
+
+
+@pytest.mark.row("003-14")
+def test_what_is_shown_of_a_skill_is_edited_in_the_records_and_not_in_its_folder(
+    client: TestClient, pack: Pack, home: Path
+) -> None:
+    _send(client, pack(header="category: office\ntags: [pdf]\nauthor: Ada\n"))
+    folder = home / "data/skills/tidy/current/SKILL.md"
+    before = folder.read_bytes()
+    said = {"category": "Papers", "tags": [" forms ", "pdf", "forms", ""], "homepageUrl": "https://example.org/tidy"}
+    made = client.put(f"{API}/tidy", json=said).json()["data"]
+    assert (made["category"], made["tags"], made["author"]) == ("Papers", ["forms", "pdf"], "Ada")
+    assert (made["homepageUrl"], made["isActive"]) == ("https://example.org/tidy", True)
+    assert made["edited"] == ["category", "tags", "homepageUrl"]
+    assert client.get(f"{API}/tidy").json()["data"] == made
+    assert folder.read_bytes() == before
+    _send(client, pack(header="category: other\nauthor: Bob\n", body="Two."), "/tidy/upload-install")
+    now = client.get(f"{API}/tidy").json()["data"]
+    assert (now["category"], now["author"]) == ("Papers", "Bob"), "an edit outlives a version, and what was not edited follows"
+    again = client.put(f"{API}/tidy", json={"category": None, "tags": [], "isActive": False}).json()["data"]
+    assert (again["category"], again["tags"], again["isActive"]) == ("other", [], False)
+    assert again["edited"] == ["tags", "homepageUrl"]
+    events = client.get("/api/v1/audit", params={"subject": "tidy"}).json()["data"]
+    assert "edit" in {event["action"] for event in events}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"name": "other"},
+        {"homepageUrl": "javascript:alert(1)"},
+        {"iconUrl": "https://"},
+        {"category": "x" * 201},
+        {"tags": ["x"] * 51},
+        {"tags": "pdf"},
+        {"isActive": "perhaps"},
+    ],
+)
+def test_an_edit_that_cannot_be_meant_is_refused_and_changes_nothing(client: TestClient, pack: Pack, said: Any) -> None:
+    before = _send(client, pack()).json()["data"]["definitions"][0]
+    answer = client.put(f"{API}/tidy", json=said)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+    assert client.get(f"{API}/tidy").json()["data"] == before
+
+
+def test_of_several_who_make_a_skill_of_one_name_at_once_one_does(client: TestClient) -> None:
+    def create(number: int) -> int:
+        body = {"name": "fresh", "description": f"The one of {number}."}
+        return client.post("/api/v1/catalog", json=body).status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        told = sorted(pool.map(create, range(6)))
+    assert told == [201, 409, 409, 409, 409, 409]
+
+
+def test_of_several_who_publish_a_new_skill_at_once_one_does(client: TestClient, pack: Pack) -> None:
+    def publish(number: int) -> int:
+        files = {"files": ("tidy.zip", pack(body=f"The one of {number}.", files={f"scripts/{number}.py": "1\n"}))}
+        return client.post("/openai/v1/skills", files=files).status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        told = sorted(pool.map(publish, range(6)))
+    assert told == [200, 409, 409, 409, 409, 409]
+    assert len(client.get(f"{API}/tidy/versions").json()["data"]) == 1
+
+
+@pytest.mark.row("003-11")
+def test_scripts_that_came_as_single_files_may_be_executed_as_those_of_an_archive(client: TestClient, home: Path) -> None:
+    text = b"---\nname: tidy\ndescription: Tidies up.\n---\n"
+    scripts = {"run.sh": b"#!/bin/sh\ntrue\n", "module.py": b"X = 1\n"}
+    files = [("files[]", ("tidy/SKILL.md", text)), *(("files[]", (f"tidy/scripts/{name}", scripts[name])) for name in scripts)]
+    assert client.post("/openai/v1/skills", files=files).status_code == 200
+    folder = home / "data/skills/tidy/current/scripts"
+    assert {name: os.access(folder / name, os.X_OK) for name in scripts} == {"run.sh": True, "module.py": False}

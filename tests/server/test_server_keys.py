@@ -77,7 +77,7 @@ def test_every_route_says_what_it_needs_or_that_it_is_open() -> None:
 
 def test_the_description_says_how_to_show_a_key_and_which_scope_a_route_needs(keyed: Any) -> None:
     found = keyed.client().get("/openapi.json").json()
-    assert set(found["components"]["securitySchemes"]) == {"bearer", "key", "session"}
+    assert set(found["components"]["securitySchemes"]) == {"basic", "bearer", "key", "session"}
     assert {} not in found["security"]
     assert found["paths"]["/healthz"]["get"]["security"] == []
     assert found["paths"][LIST]["get"]["x-scopes"] == ["skills:read"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from skillyard.errors import InvalidConfiguration
 from skillyard.registry import Registry
 from skillyard.server import Admission, create_app
 from skillyard.server.limits import Bucket, Rate, kind_of
+from skillyard.server.shared_limits import SharedBucket
 
 LIST = "/api/v1/skill-definitions"
 
@@ -42,6 +46,32 @@ def test_in_no_minute_more_passes_than_a_full_bucket_and_what_flows_in(many: int
             assert bucket.wait("a", now) > 0
     for start in passed:
         assert sum(start <= moment <= start + 60 for moment in passed) <= 2 * many
+
+
+def test_processes_that_share_a_bucket_take_from_the_same_one(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from skillyard.server.limits import Rate;"
+        " from skillyard.server.shared_limits import SharedBucket; bucket = SharedBucket(Rate(100, 6000), Path(sys.argv[1]));"
+        " print(sum(bucket.take('ada', 1000.0)[0] >= 0 for _ in range(80)))"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "read.limits")]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    passed = [int(process.communicate(timeout=120)[0]) for process in started]
+    assert sum(passed) == 100
+    shared = SharedBucket(Rate(100, 6000), tmp_path / "read.limits")
+    assert (shared.take("ada", 1000.0)[0], shared.wait("ada", 1000.0)) == (-1, 60)
+    assert shared.take("grace", 1000.0)[0] == 99
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 30)), max_size=60))
+def test_a_shared_bucket_counts_as_one_in_memory(taken: list[tuple[str, float]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        alone, shared, now = Bucket(Rate(3, 60)), SharedBucket(Rate(3, 60), Path(folder, "x")), 1000.0
+        for caller, pause in taken:
+            now += pause
+            assert shared.take(caller, now) == alone.take(caller, now)
+            assert shared.wait(caller, now) == alone.wait(caller, now)
+        shared.close()
 
 
 def test_what_is_kept_of_callers_is_bounded() -> None:

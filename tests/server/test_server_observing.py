@@ -20,7 +20,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
-from skillyard.server.callers import Caller, _caller
 from skillyard.server.logs import LogFormat, configure_logs, event
 
 Pack = Callable[..., bytes]
@@ -82,14 +81,9 @@ def test_runs_sandboxes_and_installs_are_counted_by_how_they_went(client: TestCl
     assert [line.rpartition(" ")[2] for line in starts] == ["1.0"]
 
 
-def test_metrics_are_for_who_may_administer(app: FastAPI) -> None:
-    app.dependency_overrides[_caller] = _ada
-    with TestClient(app, base_url="http://127.0.0.1:8787") as client:
-        assert client.get("/metrics").status_code == 403
-
-
-def _ada() -> Caller:
-    return Caller("ada", "default", frozenset({"skills:read"}))
+def test_metrics_are_for_who_may_administer(keyed: Any) -> None:
+    assert keyed.client("skills:read").get("/metrics").status_code == 403
+    assert keyed.client("admin").get("/metrics").status_code == 200
 
 
 @FORMS

@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 import lzma
-import os
 import random
 import stat
 import struct
@@ -22,6 +21,8 @@ from typing import Any
 import pytest
 from archives import HIDDEN, OUTSIDE, SKILL, WINDOWS, member, overlapping, raw_zip, tar_of, zip_of
 from starlette.testclient import TestClient
+
+from skillyard.packages import sniff
 
 Pack = Callable[..., bytes]
 API = "/api/v1/skill-definitions"
@@ -142,8 +143,9 @@ DOORS = {
 
 
 def _lying_around(home: Path) -> dict[str, bytes]:
-    """Every file below the home, but for the records."""
-    files = (path for path in home.rglob("*") if path.is_file() and not path.name.startswith("skillyard.db"))
+    """Every file below the home, but for the records and what is known of the catalog."""
+    kept = (str(home / "data/skillyard.db"), str(home / "data/cache/catalog"), str(home / "data/cache/search"))
+    files = (path for path in home.rglob("*") if path.is_file() and not str(path).startswith(kept))
     return {str(path.relative_to(home)): path.read_bytes() for path in files}
 
 
@@ -172,8 +174,8 @@ def test_a_package_that_attacks_is_refused_at_every_door_and_nothing_is_left(cli
     for data, code in ATTACKS[cases].items():
         answer = client.post(path, files={field: ("tidy.zip", data)})
         told = answer.json()
-        if "anthropic" in door or "openai" in door:  # what is no archive is taken for a single file, which is no skill
-            code = "no_skill_inside" if data in (b"hello", b"", bz2.compress(SKILL_TAR), lzma.compress(SKILL_TAR)) else code
+        if field == "files" and sniff(data[:512]) is None:  # what is no archive is taken for a single file, which is no skill
+            code = "no_skill_inside"
         found = told["error"].get("code", code)  # Anthropic's errors have none
         assert (found, answer.status_code) == (code, STATUS.get(code, 422)), answer.text
         assert told["error"]["message"]
@@ -190,6 +192,8 @@ NAMES: dict[str, str] = {
 @pytest.mark.abuse("F1", "F10", "F11", "F12", "F13")
 def test_a_file_whose_name_attacks_is_refused_by_clawhub_s_doors_and_nothing_is_left(client: TestClient, form: str) -> None:
     for name, said in NAMES.items():
+        if form == "in one form" and set(name) & set("\\\n"):
+            continue  # no form carries these: readers of forms take them apart
         order: dict[str, Any] = {"slug": "sly", "version": "1.0.0"}
         files = {"SKILL.md": SKILL.replace(b"tidy", b"sly"), name: b"x"}
         if form == "one by one":
@@ -268,5 +272,5 @@ def test_a_planted_link_is_not_written_through_at_any_door(client: TestClient, h
     safe = TestClient(client.app, base_url=str(client.base_url), raise_server_exceptions=False)
     answer = safe.post(path, files={field: ("tidy.zip", zip_of(GOOD))})
     assert answer.status_code >= 400
-    assert os.listdir(elsewhere) == ["precious"]
+    assert [path.name for path in elsewhere.iterdir()] == ["precious"]
     assert (elsewhere / "precious").read_text() == "mine"

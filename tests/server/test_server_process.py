@@ -88,3 +88,20 @@ def test_with_a_key_to_manage_it_the_server_serves_others_and_asks_each_for_one(
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
+
+
+def test_what_is_installed_is_served_beside_the_named_folders(home: Path, pack: Callable[..., bytes]) -> None:
+    folder = home / "named/given"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: given\ndescription: Given.\n---\n", "utf-8")
+    with _start(home, "--root", str(home / "named")) as process:
+        try:
+            with httpx.Client(base_url=_address(process), timeout=60) as client:
+                files = {"file": ("tidy.zip", pack())}
+                assert client.post("/api/v1/skill-definitions/upload-create", files=files).status_code == 201
+                found = [skill["id"] for skill in client.get("/api/v1/catalog").json()["data"]]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=60)
+    assert found == ["config:given", "installed:tidy"]
+    assert said.count("warning") == 0, said

@@ -101,7 +101,7 @@ class Keys:
         """
         from sqlalchemy import insert
 
-        from skillyard.database import api_keys
+        from skillyard.database import api_keys, one_at_a_time
 
         secret, now = new_secret(KEY_MARK), datetime.now(UTC)
         made = ApiKey(
@@ -109,6 +109,7 @@ class Keys:
             _checked_scopes(scopes), secret[:_SHOWN], now, _end(now, lifetime),
         )  # fmt: skip
         with self.database().write() as connection:
+            one_at_a_time(connection)
             require_organisation(connection, organisation)
             if any(key.name == made.name and key.state == "usable" for key in _find(connection, organisation=organisation)):
                 raise RecordExists(

@@ -69,11 +69,12 @@ class Organisations:
         """
         from sqlalchemy import insert, select
 
-        from skillyard.database import make_schema, organisations
+        from skillyard.database import make_schema, one_at_a_time, organisations
 
         check_organisation_name(name)
         made = Organisation(name, datetime.now(UTC))
         with self.database().write() as connection:
+            one_at_a_time(connection)
             known = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
             if known or name == DEFAULT:
                 raise RecordExists(f"there is an organisation {name!r} already", hint="choose another name")

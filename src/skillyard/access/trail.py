@@ -138,6 +138,30 @@ class Trail:
         with self.database().write() as connection:
             record(connection, action, subject, outcome, details)
 
+    def prune(self, *, older_than: datetime | None = None, keep: int | None = None) -> int:
+        """Delete the records from before that time, and all but the newest `keep`; gives how many, and leaves a record of it.
+
+        Raises:
+            InvalidInput: neither is said.
+        """
+        from sqlalchemy import delete, or_, select
+
+        from skillyard.database import audit_events
+
+        columns, which = audit_events.c, []
+        if older_than is not None:
+            which.append(columns.at < older_than)
+        if keep is not None:
+            newest = select(columns.id).order_by(columns.at.desc(), columns.id.desc()).limit(keep)
+            which.append(columns.id.not_in(newest))
+        if not which:
+            raise InvalidInput("nothing says which records are to be deleted", hint="say how old, or how many may stay")
+        with self.database().write() as connection:
+            pruned = connection.execute(delete(audit_events).where(or_(*which))).rowcount
+            if pruned:
+                record(connection, "audit.prune", "the trail", details={"records": pruned})
+        return pruned
+
     def events(
         self,
         *,

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.agent.agents import StricterRules, held_versions, seen_by, settings_of
@@ -14,7 +15,7 @@ from skillyard.agent.commands import Startable, read_command, startable
 from skillyard.agent.conversation import OPEN, ChatSettings, Conversation, Turn
 from skillyard.agent.desk import Desk
 from skillyard.agent.files import WorkFolder
-from skillyard.agent.live import Live, replayed
+from skillyard.agent.live import START, Live, Place, Placing, read_event, replayed
 from skillyard.agent.loop import LIMITS, Limits
 from skillyard.agent.models import open_model
 from skillyard.agent.trail import Trail
@@ -125,6 +126,11 @@ class Chat:
         rules = StricterRules(self._catalog.rules(), settings.permissions, self._catalog.configuration.permission_match)
         return startable(seen_by(self._catalog, settings), rules, text, limit=limit)
 
+    def _lives(self, turn: Turn) -> Live | None:
+        """The turn as it works here, or ended here last: not when another process has gone on with it."""
+        live = self._live.get(turn.id)
+        return None if live is not None and live.over and turn.state == "running" else live
+
     async def turns(self, conversation: Conversation, *, replaced: bool = False) -> tuple[Turn, ...]:
         """The turns of a conversation; those that lost their process are marked."""
         return await asyncio.to_thread(lambda: self.records.turns(conversation.id, replaced=replaced))
@@ -219,15 +225,11 @@ class Chat:
         """
         async with self._answering:
             turn = await asyncio.to_thread(self.records.turn, turn.id)
-            pending = dict(turn.pending or {})
-            question = pending.get("questions", {}).get(call_id)
-            if turn.state != "waiting" or question is None:
+            decision = {"decision": answer.decision, "reason": answer.reason}
+            pending = await asyncio.to_thread(self.records.decide, turn.id, call_id, decision)
+            if pending is None:
                 raise ConversationBusy("nobody waits for this answer", hint="look at the questions of the turn")
-            same = [call for call, other in pending["questions"].items() if other["digest"] == question["digest"]]
-            decision = {"decision": answer.decision, "reason": answer.reason, "digest": question["digest"]}
-            pending["decided"] = {**pending["decided"], **dict.fromkeys(same, decision)}
             if set(pending["decided"]) < set(pending["questions"]):
-                await asyncio.to_thread(self.records.answer, turn.id, pending)
                 return replace(turn, pending=pending)
             if not await asyncio.to_thread(self.records.resume, turn.id):
                 raise ConversationBusy("somebody else has answered", hint="look at the turn again")
@@ -253,25 +255,47 @@ class Chat:
 
         With `fresh` only what happens since its last question was answered.
         """
-        live = self._live.get(turn.id)
+        live = self._lives(turn)
         if live is None:
-            while (turn := await asyncio.to_thread(self.records.turn, turn.id)).state == "running":
-                await asyncio.sleep(_LOOK_S)  # another process works on it
-                await asyncio.to_thread(lambda: self.records.turns(turn.conversation_id))
-            live = Live(replayed(turn))
-            live.over = True
+            async for _, event in self.told(turn):
+                yield event
+            return
         async for event in live.follow(live.earlier if fresh else 0):
             yield event
+
+    async def told(self, turn: Turn, after: Place = START) -> AsyncIterator[tuple[Place, Event]]:
+        """What happens in a turn behind a place, whichever process works on it; each event with the place that is reached."""
+        placing = Placing(after)
+        live = self._lives(turn)
+        async for event in live.follow() if live is not None else self._elsewhere(turn):
+            if (found := placing.take(event)) is not None:
+                yield found
+        if live is None:
+            placing = Placing(max(after, placing.place))
+            for event in replayed(await asyncio.to_thread(self.records.turn, turn.id)):
+                if (found := placing.take(event)) is not None:
+                    yield found
+
+    async def _elsewhere(self, turn: Turn) -> AsyncIterator[Event]:
+        """What happens in a turn that another process works on, until it does no longer."""
+        from skillyard.database import heard
+
+        database, number = await asyncio.to_thread(lambda: self._catalog.records().database), 0
+        async with database.bell.ring(turn.id) as rung:
+            while True:
+                state, news = await asyncio.to_thread(self.records.news, turn.id, number)
+                if state != "running":
+                    return
+                for number, shapes in news:  # noqa: B007 # where it goes on the next time
+                    for shape in shapes:
+                        yield read_event(shape)
+                await heard(rung, _LOOK_S)
+                await asyncio.to_thread(lambda: self.records.turns(turn.conversation_id))  # its process may be gone
 
     @property
     def busy(self) -> bool:
         """Whether a turn goes on here."""
         return any(live.task is not None and not live.task.done() for live in self._live.values())
-
-    def mark(self, turn: Turn) -> str:
-        """What names the events of a turn as they are told here: another mark means other numbers."""
-        live = self._live.get(turn.id)
-        return live.mark if live else "kept"
 
     async def close(self) -> None:
         """Stop every turn that works here, and let go of the connections to models."""
@@ -287,7 +311,7 @@ class Chat:
     def _work(
         self, conversation: Conversation, turn: Turn, earlier: tuple[Turn, ...], model: Model, desk: Desk, *, before: Any = ()
     ) -> Work:
-        live = self._live[turn.id] = Live(before)
+        live = self._live[turn.id] = Live(before, partial(self.records.tell, turn.id))
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return Work(
@@ -314,9 +338,9 @@ class Chat:
                 return
 
     async def _desk(self, conversation: Conversation) -> Desk:
-        """The tools of a conversation, made when they are not there."""
+        """The tools of a conversation, made when they are not there, or when another process has gone on with it meanwhile."""
         desk = self._desks.get(conversation.id)
-        if desk is None:
+        if desk is None or not desk.remembers(conversation.memory):
             folder = self.folder(conversation)
             desk = await asyncio.to_thread(lambda: Desk(self._catalog, conversation, folder.make()))
             self._desks[conversation.id] = desk

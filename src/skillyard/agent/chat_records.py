@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, exists, func, insert, or_, select, update
 
 from skillyard.agent.conversation import OPEN, Attachment, ChatSettings, Conversation, Turn
-from skillyard.database import attachments, conversations, insert_or_update, turns
+from skillyard.agent.live import condensed, read_event
+from skillyard.database import (
+    attachments,
+    conversations,
+    forget_happenings,
+    happenings_of,
+    insert_or_update,
+    tell_happenings,
+    turns,
+)
 from skillyard.engine import Owner
 from skillyard.errors import ConversationBusy, RecordNotFound
 
@@ -21,7 +30,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Row, Table
 
-    from skillyard.database import Database
+    from skillyard.agent.conversation import TurnState
+    from skillyard.database import Database, Happening
 
 __all__ = ["ChatRecords", "new_id"]
 
@@ -122,6 +132,8 @@ class ChatRecords:
         """Note how far an open turn has come; whether somebody asked to stop it."""
         with self._database().write() as connection:
             connection.execute(update(turns).where(turns.c.id == turn_id, turns.c.state.in_(OPEN)).values(values))
+            if values.get("state", "running") != "running":
+                forget_happenings(connection, turn_id)
             return bool(connection.execute(select(turns.c.stop_asked).where(turns.c.id == turn_id)).scalar())
 
     def resume(self, turn_id: str) -> bool:
@@ -135,11 +147,35 @@ class ChatRecords:
                 == 1
             )
 
-    def answer(self, turn_id: str, pending: Mapping[str, Any]) -> bool:
-        """Note answers to questions of a turn that waits; False when it no longer does."""
-        changed = update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting").values(pending=dict(pending))
+    def decide(self, turn_id: str, call_id: str, decision: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Note the answer to a question of a turn that waits, and to its others about the same content.
+
+        Gives what it waits for and has been answered now; None when it does not wait for this.
+        """
+        mine = turns.c.id == turn_id, turns.c.state == "waiting"
         with self._database().write() as connection:
-            return connection.execute(changed).rowcount == 1
+            pending = connection.execute(select(turns.c.pending).where(*mine).with_for_update()).scalar() or {}
+            asked: Mapping[str, Any] = pending.get("questions", {})
+            if call_id not in asked:
+                return None
+            digest = asked[call_id]["digest"]
+            same = [call for call, other in asked.items() if other["digest"] == digest]
+            decided = {call: {**decision, "digest": digest} for call in same}
+            pending = {**pending, "decided": {**pending["decided"], **decided}}
+            connection.execute(update(turns).where(*mine).values(pending=pending))
+        return pending
+
+    def tell(self, turn_id: str, events: Sequence[Mapping[str, Any]]) -> None:
+        """Let those who follow the turn through other processes know what happened, while it works."""
+        with self._database().write() as connection:
+            if connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar() == "running":
+                tell_happenings(connection, turn_id, [list(events)])
+
+    def news(self, turn_id: str, after: int) -> tuple[TurnState | None, tuple[Happening, ...]]:
+        """Where a turn is, and what was told since that number."""
+        with self._database().read() as connection:
+            found = happenings_of(connection, turn_id, after=after)
+            return connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar(), found
 
     def ask_to_stop(self, turn_id: str) -> bool:
         """Ask whoever works on the turn to stop; one that waits stops at once. False when it is not open."""
@@ -204,7 +240,10 @@ class ChatRecords:
             if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
                 continue
             error = {"error_code": "interrupted", "error_message": "the process that worked on it is gone"}
-            ended = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+            ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+            if told := [read_event(shape) for item in happenings_of(connection, row.id) for shape in item.body]:
+                ended["events"] = condensed(told)
+            forget_happenings(connection, row.id)
             connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +54,11 @@ class Desk:
         approved = [list(one) for one in self.tools.access.agreed(self._session)]
         known = {"versions": self._versions, "known": self._known, "announced": self._announced}
         return {"session": state, "approved": approved, **known}
+
+    def remembers(self, memory: Mapping[str, Any]) -> bool:
+        """Whether it knows what the conversation's `memory` says: nobody else has written there since."""
+        known = json.loads(json.dumps(self.memory()))
+        return all(memory.get(name, None) == value for name, value in known.items()) or not memory.keys() & known.keys()
 
     def refresh(self) -> tuple[str, ...]:
         """Look at the folders again; a sentence for the model about each used skill that is another or gone. Blocks."""

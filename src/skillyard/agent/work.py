@@ -281,6 +281,7 @@ class Work:
             await self._waiting(outcome) if outcome.questions else await self._ended("done", outcome.answer)
 
     async def _waiting(self, outcome: Outcome) -> None:
+        await self.live.settled()
         values = {"state": "waiting", "pending": outcome.to_dict(), "events": condensed(self.live.events)}
         await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
         await self._keep_memory()
@@ -289,6 +290,7 @@ class Work:
     async def _ended(
         self, state: Any, answer: str = "", *, error: SkillyardError | None = None, detail: str | None = None
     ) -> None:
+        await self.live.settled()
         partial = self.loop.partial if self.loop else ""
         if partial and state != "done":
             self.messages.append(ModelResponse(parts=[TextPart(partial)]))

@@ -111,10 +111,12 @@ def _columns(draft: AgentDraft) -> dict[str, Any]:
 
 
 def _refuse_taken(connection: Connection, name: str, agent_id: str | None) -> None:
+    """Refuse a name that another agent has; nobody takes it before this transaction ends."""
     from sqlalchemy import select
 
-    from skillyard.database import agents
+    from skillyard.database import agents, one_at_a_time
 
+    one_at_a_time(connection)
     taken = connection.execute(select(agents.c.id).where(agents.c.name == name)).scalar()
     if taken is not None and taken != agent_id:
         raise RecordExists(f"there is an agent {name!r} already", hint="choose another name, or update that one")

@@ -29,15 +29,19 @@ def names_of(skill: Skill) -> frozenset[str]:
 
 
 def limited(catalog: Catalog, agent: AgentDraft) -> Catalog:
-    """The catalog with only the skills that the agent has, and without those that its own rules deny."""
+    """The catalog with only the skills that the agent has, in its order, and without those that its own rules deny."""
     from skillyard.permissions import Rules, visible
 
-    wanted = frozenset(chosen.skill_id.casefold() for chosen in agent.skills)
+    wanted = {chosen.skill_id.casefold(): at for at, chosen in enumerate(agent.skills)}
 
     def overlay(skill: Skill) -> tuple[Literal["denied"], str] | None:
-        if skill.status != "ok" or not wanted or wanted & names_of(skill):
+        if skill.status != "ok" or not wanted or not names_of(skill).isdisjoint(wanted):
             return None
         return "denied", "this agent does not have it"
 
+    def place(skill: Skill) -> int:
+        return min((wanted[name] for name in names_of(skill) if name in wanted), default=len(wanted))
+
     rules = Rules(agent.settings.get("permissions") or {}, match=catalog.configuration.permission_match)
-    return visible(catalog.with_statuses(overlay), rules)
+    seen = visible(catalog.with_statuses(overlay), rules)
+    return seen.with_order(place) if wanted else seen

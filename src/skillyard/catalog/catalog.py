@@ -13,6 +13,7 @@ from skillyard.catalog.precedence import rank
 from skillyard.catalog.roots import (
     Place,
     configuration_folders,
+    installed_place,
     named_places,
     organisation_places,
     project_root,
@@ -33,6 +34,12 @@ Overlay = Mapping[str, Verdict] | Callable[[Skill], Verdict | None]
 """Statuses laid over those of the scan: by id, or decided for each skill (None leaves it as it is)."""
 
 
+class _Order(NamedTuple):
+    """An order laid over that of the scan: the place of each skill; those of one place keep their order."""
+
+    place: Callable[[Skill], int]
+
+
 class _Plan(NamedTuple):
     """What was asked of `discover`, so that a refresh can ask it again."""
 
@@ -44,6 +51,7 @@ class _Plan(NamedTuple):
     profile: Profile | None
     cache: str | None
     organisation: bool = False  # the user's own skills are not in `home` but in `data`
+    installed: bool = False  # beside the named folders also what is installed
 
 
 class _State:
@@ -71,7 +79,7 @@ class Catalog:
     Make one with `Catalog.discover()`.
     """
 
-    def __init__(self, plan: _Plan, state: _State, overlays: tuple[Overlay, ...] = ()) -> None:
+    def __init__(self, plan: _Plan, state: _State, overlays: tuple[Overlay | _Order, ...] = ()) -> None:
         self._plan = plan
         self._scanned = state
         self._overlays = overlays
@@ -89,12 +97,14 @@ class Catalog:
         profile: Profile | None = None,
         cache: bool = True,
         progress: Progress | None = None,
+        installed: bool = False,
     ) -> Self:
         """Find the skills for work in the folder `cwd` (row 001-23).
 
-        `roots` means exactly those folders, first one first, or that one folder; left out, the project's, the user's and all
-        other known places are searched. `profile` decides what is broken; left out, the configured one holds. `progress(done,
-        total)` is called while files are read. With `cache` unchanged files are not read again.
+        `roots` means exactly those folders, first one first, or that one folder, and with `installed` what is installed beside
+        them; left out, the project's, the user's and all other known places are searched. `profile` decides what
+        is broken; left out, the configured one holds. `progress(done, total)` is called while files are read. With `cache`
+        unchanged files are not read again.
 
         Raises:
             InvalidConfiguration: a settings file cannot be understood.
@@ -111,6 +121,7 @@ class Catalog:
             environ=environ,
             profile=profile,
             cache=f"{data}/cache/catalog" if cache else None,
+            installed=installed,
         )
         return cls(plan, _scan(plan, progress))
 
@@ -174,12 +185,12 @@ class Catalog:
 
         skills = self._state.all()
         asked, index = self._asked
-        if asked is skills:  # who asks again asks often: from now on an id costs one look
-            index = index or by_id(skills)
-            if (found := index.get(name_or_id.strip())) is not None:
-                return found
-        self._asked = (skills, index if asked is skills else {})
-        return find_skill(skills, name_or_id)
+        if asked is not skills:
+            self._asked = (skills, {})
+        elif not index:  # who asks again asks often: from now on an id costs one look
+            self._asked = (skills, index := by_id(skills))
+        found = index.get(name_or_id.strip()) if asked is skills else None
+        return found or find_skill(skills, name_or_id)
 
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
@@ -205,6 +216,10 @@ class Catalog:
     def with_statuses(self, overlay: Overlay) -> Self:
         """This catalog with other statuses laid over; a refresh of the result applies them again."""
         return type(self)(self._plan, self._scanned, (*self._overlays, overlay))
+
+    def with_order(self, place: Callable[[Skill], int]) -> Self:
+        """This catalog with its skills by their `place`; those of one place keep their order. A refresh applies it again."""
+        return type(self)(self._plan, self._scanned, (*self._overlays, _Order(place)))
 
     def for_organisation(self, data: str, database_url: str) -> Self:
         """The catalog of an organisation with a home of its own, the folder `data`, and its records at `database_url`.
@@ -322,6 +337,7 @@ def _configuration(plan: _Plan) -> Configuration:
 def _places(plan: _Plan, configuration: Configuration) -> list[Place]:
     if plan.named is not None:
         places = named_places(plan.named)
+        places += [installed_place(plan.data)] if plan.installed else []
     else:
         places = standard_places(
             cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration
@@ -329,15 +345,25 @@ def _places(plan: _Plan, configuration: Configuration) -> list[Place]:
     return organisation_places(places, plan.data) if plan.organisation else places
 
 
-def _overlaid(state: _State, overlays: tuple[Overlay, ...]) -> _State:
+def _overlaid(state: _State, overlays: tuple[Overlay | _Order, ...]) -> _State:
     for overlay in overlays:
-        decide = _by_id(overlay) if isinstance(overlay, Mapping) else overlay
-        rows: list[Row] = []
-        for row, skill in zip(state.rows, state.all(), strict=True):
-            verdict = decide(skill)
-            rows.append(row if verdict is None else (row[0], *verdict, *row[3:]))
+        rows = _in_order(state, overlay) if isinstance(overlay, _Order) else _decided(state, overlay)
         state = _State(state.configuration, state.profile, state.scans, rows)
     return state
+
+
+def _in_order(state: _State, order: _Order) -> list[Row]:
+    places = [order.place(skill) for skill in state.all()]
+    return [state.rows[at] for at in sorted(range(len(places)), key=places.__getitem__)]
+
+
+def _decided(state: _State, overlay: Overlay) -> list[Row]:
+    decide = _by_id(overlay) if isinstance(overlay, Mapping) else overlay
+    rows: list[Row] = []
+    for row, skill in zip(state.rows, state.all(), strict=True):
+        verdict = decide(skill)
+        rows.append(row if verdict is None else (row[0], *verdict, *row[3:]))
+    return rows
 
 
 def _by_id(statuses: Mapping[str, Verdict]) -> Callable[[Skill], Verdict | None]:

@@ -114,11 +114,14 @@ def read_document(skill: Skill, directory: str | None = None) -> Document:
 def _real_relative(root: str, relative: str) -> str:
     """`relative` with links inside the skill resolved, so that it can be opened without following any."""
     real = real_path(f"{root}/{relative}")
-    if not is_inside(real, root):
-        raise PathRefused(
-            f"{relative!r} is a link that leaves the skill's folder", hint="only files inside the skill's folder can be read"
-        )
-    resolved = os.path.relpath(real, root)
+    resolved = relative
+    if real != f"{root}/{relative}":
+        if not is_inside(real, root):
+            raise PathRefused(
+                f"{relative!r} is a link that leaves the skill's folder",
+                hint="only files inside the skill's folder can be read",
+            )
+        resolved = os.path.relpath(real, root)
     for name in (relative, resolved):
         if is_denied(name):
             raise PathRefused(f"{name!r} is never shown: it may hold a secret", hint="keys, .env files and .git stay closed")

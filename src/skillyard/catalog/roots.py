@@ -21,6 +21,7 @@ __all__ = [
     "WELL_KNOWN",
     "Place",
     "configuration_folders",
+    "installed_place",
     "named_places",
     "organisation_places",
     "project_folders",
@@ -74,7 +75,7 @@ def standard_places(*, cwd: str, home: str, data: str, environ: Mapping[str, str
         *(Place(path, "user") for path in user),
         *([Place(variable, "env")] if variable else []),
         *outside,
-        Place(f"{data}/skills", "installed", installed=True),
+        installed_place(data),
         *_plugins(f"{home}/{_PLUGINS}"),
         *_built_in(),
     ]
@@ -84,9 +85,14 @@ def standard_places(*, cwd: str, home: str, data: str, environ: Mapping[str, str
     return list(first.values())
 
 
+def installed_place(data: str) -> Place:
+    """Where installed skills are in Skillyard's own folder."""
+    return Place(f"{data}/skills", "installed", installed=True)
+
+
 def organisation_places(shared: Iterable[Place], data: str) -> list[Place]:
     """What an organisation with the home `data` sees of `shared`, and its own skills in place of the user's."""
-    own = [*(Place(f"{data}/{name}", "user") for name in WELL_KNOWN), Place(f"{data}/skills", "installed", installed=True)]
+    own = [*(Place(f"{data}/{name}", "user") for name in WELL_KNOWN), installed_place(data)]
     shared = list(shared)
     first = [place for place in shared if place.source in ("project", "config")]
     return [*first, *own, *(place for place in shared if place.source == "builtin")]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.questions import ask
+from skillyard.cli.recording import leave_trail
 from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable
 from skillyard.text import sanitize, shorten, single_line
 
@@ -55,7 +56,7 @@ def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
 
     approver = ConsoleApprover(skill) if screen.interactive else None
     try:
-        return asyncio.run(catalog.gate(approver).consent(skill, session="cli")).digest
+        digest = asyncio.run(catalog.gate(approver).consent(skill, session="cli")).digest
     except ApprovalRejected as rejected:
         rejected.hint = (
             "call this once at a terminal and answer `w`, or write an 'allow' rule for the skill"
@@ -63,6 +64,9 @@ def _ask(catalog: Catalog, skill: Skill, screen: Screen) -> str | None:
             else "call this again to be asked again"
         )
         raise
+    if approver is not None and approver.for_workspace:
+        leave_trail(screen, lambda: catalog.records().database, "approvals.grant", skill.id)
+    return digest
 
 
 class ConsoleApprover:
@@ -70,6 +74,8 @@ class ConsoleApprover:
 
     def __init__(self, skill: Skill | None = None) -> None:
         self._skill = skill
+        self.for_workspace = False
+        """Whether the person has agreed for the workspace."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Put the question on standard error and read the answer from standard input."""
@@ -82,6 +88,7 @@ class ConsoleApprover:
         if word in ("y", "yes", "o", "once"):
             return ApprovalAnswer("once")
         if word in ("w", "workspace"):
+            self.for_workspace = True
             return ApprovalAnswer("workspace")
         return ApprovalAnswer("reject", "the person at the terminal said no")
 

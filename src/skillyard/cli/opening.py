@@ -32,12 +32,15 @@ __all__ = [
 ]
 
 
-def open_catalog(arguments: argparse.Namespace) -> Catalog:
-    """The skills the common options ask for; those a rule of the configuration denies have the status `denied`."""
-    return discover(arguments, roots=arguments.root)
+def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> Catalog:
+    """The skills the common options ask for; those a rule of the configuration denies have the status `denied`.
+
+    With `installed` what is installed is there too, also beside named roots.
+    """
+    return discover(arguments, roots=arguments.root, installed=installed)
 
 
-def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None) -> Catalog:
+def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None, installed: bool = False) -> Catalog:
     """Scan the roots, or the usual places when there are none; trouble with a root is told on standard error."""
     screen: Screen = arguments.screen
     project = arguments.project
@@ -46,9 +49,11 @@ def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None) -> C
     if roots is not None and not all(root.strip() for root in roots):
         raise UsageProblem("a root without a name", hint="name a folder of skills")
     with ScanProgress(screen) as progress:
-        catalog = Catalog.discover(roots=roots, cwd=project, cache=not arguments.no_cache, progress=progress)
+        catalog = Catalog.discover(
+            roots=roots, cwd=project, cache=not arguments.no_cache, progress=progress, installed=installed
+        )
     for root in catalog.roots:
-        if root.reason and (roots or root.status not in ("ok", "missing")):
+        if root.reason and ((roots and root.source != "installed") or root.status not in ("ok", "missing")):
             screen.note(f"warning: {root.path}: {root.reason}")
     return catalog
 

@@ -52,6 +52,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "run": Command("run", GROUPS[2], "run a skill's script in the sandbox"),
         "test": Command("test", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": Command("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
+        "schedule": Command("schedule", GROUPS[2], "skills that run at a time, or again and again"),
         "agents": Command("agents", GROUPS[2], "agents: prompt, model and skills under a name, and what each is told"),
         "memories": Command("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": Command("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),

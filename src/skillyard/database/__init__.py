@@ -7,10 +7,20 @@ stores what services tell it. It takes half a second to import, so whoever lists
 from __future__ import annotations
 
 from skillyard.database.address import database_url, separate_url, shown_url
+from skillyard.database.bell import ENDED, NEWS, Bell, heard
 from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
-from skillyard.database.copying import CopiedTable, compare_records, copy_records, count_records, has_records, replace_records
-from skillyard.database.dialects import announce, insert_or_update, make_schema, with_any_word
+from skillyard.database.copying import (
+    CopiedTable,
+    compare_records,
+    copy_records,
+    count_records,
+    has_records,
+    replace_records,
+)
+from skillyard.database.dialects import announce, insert_if_new, insert_or_update, make_schema, one_at_a_time, with_any_word
+from skillyard.database.hub_tables import skill_counts, skill_stars, skill_tags
+from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.queue_tables import attempts, handovers, schedules
 from skillyard.database.registry_tables import (
@@ -25,13 +35,24 @@ from skillyard.database.registry_tables import (
     skill_versions,
 )
 from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps, worker_pools, workers
+from skillyard.database.telling import (
+    Happening,
+    forget_happenings,
+    forget_old_happenings,
+    happenings_of,
+    tell_happenings,
+)
 
 __all__ = [
+    "ENDED",
     "HEAD",
     "METADATA",
+    "NEWS",
+    "Bell",
     "CopiedTable",
     "Database",
     "DatabaseStatus",
+    "Happening",
     "agent_skills",
     "agents",
     "announce",
@@ -46,22 +67,36 @@ __all__ = [
     "copy_records",
     "count_records",
     "database_url",
+    "forget_happenings",
+    "forget_old_happenings",
     "handovers",
+    "happenings",
+    "happenings_of",
     "has_records",
+    "heard",
+    "insert_if_new",
     "insert_or_update",
     "install_logs",
     "make_schema",
     "memories",
     "memory_tags",
+    "one_at_a_time",
     "organisations",
+    "questions",
     "replace_records",
     "runs",
     "schedules",
     "separate_url",
+    "session_approvals",
     "shown_url",
+    "skill_counts",
     "skill_definitions",
+    "skill_stars",
+    "skill_tags",
     "skill_versions",
     "steps",
+    "tell_happenings",
+    "tool_sessions",
     "trail",
     "turns",
     "with_any_word",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from skillyard.database.address import database_url, shown_url
+from skillyard.database.bell import Bell
 from skillyard.database.dialects import make_engine
 from skillyard.database.migrating import HEAD, DatabaseStatus, revision_of, upgrade
 from skillyard.errors import DatabaseUnavailable
@@ -65,6 +68,12 @@ class Database:
         if self._url.get_backend_name() != "postgresql":
             return None
         return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    @functools.cached_property
+    def bell(self) -> Bell:
+        """What rings when another process has written something that is waited for."""
+        conninfo = self.conninfo
+        return Bell(conninfo=conninfo, file=None if conninfo else str(Path(str(self._url.database)).expanduser().absolute()))
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

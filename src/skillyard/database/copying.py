@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, func, insert, select, tuple_
 
 from skillyard.database.dialects import continue_numbers, insert_if_new, see_one_moment
+from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.queue_tables import handovers
 from skillyard.database.tables import METADATA, worker_pools, workers
 from skillyard.errors import InvalidInput
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CopiedTable", "compare_records", "copy_records", "count_records", "has_records", "replace_records"]
 
-_TRANSIENT: Final = (handovers, worker_pools, workers)
+_TRANSIENT: Final = (handovers, happenings, questions, session_approvals, tool_sessions, worker_pools, workers)
 _ROWS: Final = 500
 Progress = Callable[[str, int], object]
 """Told the table, and how many of its rows were looked at."""

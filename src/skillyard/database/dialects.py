@@ -119,7 +119,10 @@ def _begin(connection: Connection) -> None:
 
 
 def one_at_a_time(connection: Connection) -> None:
-    """Hold every other process that wants to migrate until this transaction ends; SQLite's writers are alone anyway."""
+    """Hold every other process that asks for the same until this transaction ends; SQLite's writers are alone anyway.
+
+    For migrations, and for names that are looked for before they are given.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 

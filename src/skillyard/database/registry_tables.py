@@ -58,6 +58,7 @@ skill_definitions: Final = Table(
     Column("skill_md_content", SafeText),
     Column("skill_md_hash", SafeText),
     Column("file_inventory", JSON(none_as_null=True)),
+    Column("edits", JSON(none_as_null=True)),  # what a person says in place of its SKILL.md, by column
     Column("created_by", SafeText),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),

@@ -66,6 +66,7 @@ runs: Final = Table(
     Column("stdout", SafeText),
     Column("stderr", SafeText),
     Column("duration_ms", Integer),
+    Column("printed", JSON(none_as_null=True)),  # how far it was told while it went on, where the record is not all of that
     Column("cache_key", SafeText),
     Column("cache_hit", Boolean, nullable=False),
     Column("cached_from", SafeText),

@@ -22,6 +22,8 @@ from skillyard.engine.turns import Slots
 if TYPE_CHECKING:
     from skillyard.engine.crew import Crew
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
+    from skillyard.engine.scheduler import Scheduler
+    from skillyard.engine.schedules import Missed, Schedule, Schedules
     from skillyard.engine.worker import Worker
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Engine",
     "EngineSettings",
     "LocalEngine",
+    "Missed",
     "Owner",
     "PoolEngine",
     "PoolInfo",
@@ -41,6 +44,9 @@ __all__ = [
     "RunRecord",
     "RunState",
     "Runner",
+    "Schedule",
+    "Scheduler",
+    "Schedules",
     "Slots",
     "Worker",
     "WorkerInfo",
@@ -48,13 +54,17 @@ __all__ = [
     "hear_runs",
 ]
 
-_LATER = {
+_LATER = {  # they need the database
     "Crew": "crew",
+    "Missed": "schedules",
     "PoolInfo": "roster",
     "Roster": "roster",
-    "WorkerInfo": "roster",
+    "Schedule": "schedules",
+    "Scheduler": "scheduler",
+    "Schedules": "schedules",
     "Worker": "worker",
-}  # they need the database
+    "WorkerInfo": "roster",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
-from skillyard.database import announce, handovers, runs, steps, workers
+from skillyard.database import (
+    ENDED,
+    Happening,
+    announce,
+    forget_happenings,
+    forget_old_happenings,
+    handovers,
+    happenings_of,
+    runs,
+    steps,
+    workers,
+)
 from skillyard.engine.attempts import attempts_of, set_back, step_rows
+from skillyard.engine.live import as_recorded, steps_told, told_in
 from skillyard.engine.owner import Owner
 from skillyard.engine.plain import plain, recordable, tail
 from skillyard.engine.record import QUEUE, RunRecord, RunState
@@ -28,16 +40,13 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["ENDED", "INTERRUPTED", "Journal", "beginning", "explained_existence", "write_beginning"]
-
-ENDED: Final = "skillyard_run_ended"
-"""The channel on which PostgreSQL tells the ids of runs that have ended."""
+__all__ = ["INTERRUPTED", "Journal", "beginning", "explained_existence", "write_beginning"]
 
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
 INTERRUPTED: Final = RunError("INTERRUPTED", "the process that carried the run is gone")
 _SILENT: Final = timedelta(seconds=60)  # a worker says every few seconds that it lives
-_LIST: Final = ("stdout", "stderr", "output", "parameters", "limits", "contacts")
+_LIST: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")
 
 
 class Journal:
@@ -90,7 +99,7 @@ class Journal:
             "expires_at": now + timedelta(seconds=keep_s) if keep_s and run.ok else None,
         }
         done = self._owner is None or not run.memory_writes  # else a worker lets go itself, when they are saved
-        return self._end(run.run_id, values, run.steps, attempt, done=done)
+        return self._end(run.run_id, values, run.steps, attempt, done=done, printed=(run.stdout, run.stderr))
 
     def stop(self, run_id: str, state: RunState, error: RunError, *, attempt: int | None = None) -> bool:
         """Note that a run ended without a result; False when it had ended already (see `finish`)."""
@@ -131,6 +140,8 @@ class Journal:
         found = select(*known, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
         found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
         found = found.outerjoin(handovers, handovers.c.run_id == runs.c.id)
+        with self._database.write() as connection:
+            forget_old_happenings(connection)
         with self._database.read() as connection:
             gone = [row for row in connection.execute(found) if _is_gone(row)]
         return tuple(row.id for row in gone if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
@@ -177,16 +188,18 @@ class Journal:
         skill: str | None = None,
         states: Collection[RunState] = (),
         statuses: Collection[str] = (),
+        schedule: str | None = None,
         since: datetime | None = None,
         limit: int = 20,
         offset: int = 0,
     ) -> tuple[RunRecord, ...]:
         """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states.
 
-        `statuses` are how their processes ended, `since` is when they were asked for at the earliest.
+        `statuses` are how their processes ended, `schedule` is the name of the one that asked for them, `since` is when they
+        were asked for at the earliest.
         """
         columns = [column for column in runs.c if column.name not in _LIST]
-        query = select(*columns).where(*_wanted(skill, states, statuses, since))
+        query = select(*columns).where(*_wanted(skill, states, statuses, schedule, since))
         query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
         with self._database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
@@ -197,10 +210,11 @@ class Journal:
         skill: str | None = None,
         states: Collection[RunState] = (),
         statuses: Collection[str] = (),
+        schedule: str | None = None,
         since: datetime | None = None,
     ) -> int:
         """How many runs there are of that kind (see `list`)."""
-        query = select(func.count()).select_from(runs).where(*_wanted(skill, states, statuses, since))
+        query = select(func.count()).select_from(runs).where(*_wanted(skill, states, statuses, schedule, since))
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
@@ -220,19 +234,36 @@ class Journal:
         with explained_existence(self._database, row["id"]), self._database.write() as connection:
             write_beginning(connection, row, known=known)
 
+    def news(self, run_id: str, after: int = 0) -> tuple[RunState | None, tuple[Happening, ...]]:
+        """Where the run is, and what it printed and did since its happening of that number; nothing when it has ended."""
+        with self._database.read() as connection:
+            found = happenings_of(connection, run_id, after=after)
+            return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), found
+
     def _end(
-        self, run_id: str, values: Mapping[str, Any], traced: tuple[StepTrace, ...], attempt: int | None, *, done: bool
+        self,
+        run_id: str,
+        values: Mapping[str, Any],
+        traced: tuple[StepTrace, ...],
+        attempt: int | None,
+        *,
+        done: bool,
+        printed: tuple[str, str] | None = None,
     ) -> bool:
-        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN)).values(values)
+        """End an open run that `printed` its two logs; of one that says nothing by itself, what was told of it is kept."""
+        ending = update(runs).where(runs.c.id == run_id, runs.c.state.in_(_OPEN))
         if attempt is not None:
             ending = ending.where(runs.c.attempt == attempt)
         if self._owner is not None:
             ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
-            if connection.execute(ending).rowcount != 1:
+            told = told_in((item.body for item in happenings_of(connection, run_id)), attempt or 1)
+            traced = traced or steps_told(told)
+            if connection.execute(ending.values({**values, **as_recorded(told, traced, printed)})).rowcount != 1:
                 return False
+            forget_happenings(connection, run_id)
             if traced:
-                if (attempt or 0) > 1:  # those of the attempt before
+                if attempt != 1:  # those of the attempt before
                     connection.execute(delete(steps).where(steps.c.run_id == run_id))
                 connection.execute(insert(steps), step_rows(run_id, traced))
             if done:
@@ -274,7 +305,11 @@ def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bo
 
 
 def _wanted(
-    skill: str | None, states: Collection[RunState], statuses: Collection[str], since: datetime | None
+    skill: str | None,
+    states: Collection[RunState],
+    statuses: Collection[str],
+    schedule: str | None,
+    since: datetime | None,
 ) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if skill is not None:
@@ -283,6 +318,8 @@ def _wanted(
         conditions.append(runs.c.state.in_(states))
     if statuses:
         conditions.append(runs.c.status.in_(statuses))
+    if schedule is not None:
+        conditions.append(runs.c.schedule == schedule)
     if since is not None:
         conditions.append(runs.c.created_at >= since)
     return conditions

@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["REDACTED", "plain", "recordable", "tail"]
+__all__ = ["LOG", "REDACTED", "plain", "recordable", "tail"]
 
 REDACTED: Final = "[redacted]"
 _DEEPEST: Final = 64  # what the result pipe allows
-_LOG: Final = 64 * 1024  # characters
+LOG: Final = 64 * 1024
+"""How many characters of each stream are kept."""
+
 _SECRET: Final = re.compile(
     r"apikey|password|passwd|passphrase|secret|credential|privatekey|authorization|cookie|token(?!s|usage|count|limit)"
 )
@@ -56,4 +58,4 @@ def _is_secret(name: str, value: object) -> bool:
 
 def tail(log: str) -> str:
     """The end of a log, at most 65,536 characters."""
-    return log if len(log) <= _LOG else "…" + log[-_LOG:]
+    return log if len(log) <= LOG else "…" + log[-LOG:]

@@ -191,7 +191,6 @@ class _Reaching:
 
     def reach(self, journal: Journal) -> Reach:
         """The way to the workers of the database in which that journal is."""
-        from skillyard.engine.bell import Bell
         from skillyard.engine.queue import RunQueue
         from skillyard.engine.roster import Roster
         from skillyard.engine.waiting import Reach
@@ -202,5 +201,5 @@ class _Reaching:
                 queue = RunQueue(database)
                 if self._prepare:
                     queue.prepare()  # no worker may have been there before
-                self._reach = Reach(queue, Roster(database), Bell(str(database.conninfo)), journal)
+                self._reach = Reach(queue, Roster(database), database.bell, journal)
             return self._reach

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, text, update
 
-from skillyard.database import announce, handovers, runs
+from skillyard.database import ENDED, announce, handovers, runs
 from skillyard.engine.attempts import set_back
-from skillyard.engine.journal import ENDED, Journal, beginning, explained_existence, write_beginning
+from skillyard.engine.journal import Journal, beginning, explained_existence, write_beginning
 from skillyard.engine.record import QUEUE
 from skillyard.errors import DatabaseUnavailable
 

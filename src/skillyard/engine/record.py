@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from skillyard.execution import StepTrace
 from skillyard.times import utc_text
@@ -20,6 +20,7 @@ QUEUE: Final = "queue"
 """Who carries a run that waits for any worker, whatever becomes of the process that asked for it."""
 
 _TIMES: Final = ("created_at", "started_at", "finished_at", "expires_at")
+_HIDDEN: Final = ("id", "skill_id", "skill_name", "error_code", "printed")
 _MAPPED: Final = ("memory_writes", "limits", "contacts")
 
 
@@ -80,6 +81,8 @@ class RunRecord:
     interpreter: str | None = None
     stdout: str = ""
     stderr: str = ""
+    printed: Mapping[str, Any] | None = field(default=None, hash=False)
+    """How far each stream and the steps were told while it went on, where that is more than the record shows."""
     duration_ms: int | None = None
     cache_hit: bool = False
     cached_from: str | None = None
@@ -109,7 +112,7 @@ class RunRecord:
 
     def to_dict(self) -> dict[str, object]:
         """Everything, as plain data; `steps` with the field names of the document."""
-        names = (name for name in self.__dataclass_fields__ if name not in ("id", "skill_id", "skill_name", "error_code"))
+        names = (name for name in self.__dataclass_fields__ if name not in _HIDDEN)
         shape: dict[str, object] = {"run_id": self.id, "skill": self.skill_id, "skill_name": self.skill_name}
         for name in names:
             value = getattr(self, name)

@@ -16,7 +16,7 @@ from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import RunError
 
 if TYPE_CHECKING:
-    from skillyard.engine.bell import Bell
+    from skillyard.database import Bell
     from skillyard.engine.journal import Journal
     from skillyard.engine.queue import Place, RunQueue
     from skillyard.engine.roster import Roster

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from skillyard.engine.bell import Bell
 from skillyard.engine.call import RunCall
 from skillyard.engine.journal import Journal
 from skillyard.engine.keeping import keeping_of
@@ -84,7 +83,7 @@ class Worker:
         self._roster = Roster(database)
         self._owner = str(Owner.current())
         self._journal = Journal(database, owner=self._owner)
-        self._bell = Bell(str(database.conninfo))
+        self._bell = database.bell
         self._memory = SqlMemoryService(lambda: database)
         self._slots, self._asks = slots or Slots(concurrency), Asks(organisation)
         settings = settings or EngineSettings()

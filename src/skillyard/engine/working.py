@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillyard.engine.keeping import still_keeps
+from skillyard.engine.live import LiveLog
 from skillyard.engine.owing import owe, write_or_owe
 from skillyard.engine.tracing import trace_run
 from skillyard.engine.turns import Slots
@@ -108,11 +109,29 @@ class Work:
             more |= {"arguments": call.arguments, "workspace": call.workspace}
         if call.finished:
             more["finished"] = call.finished
-        run = await self.runner.run(
-            call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest, run_id=call.run_id, **more
-        )
+        run = await self._heard(call, more)
         run = replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
         trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
+        return run
+
+    async def _heard(self, call: RunCall, more: dict[str, Any]) -> Run:
+        """Do the run, and let it be followed meanwhile."""
+        log = LiveLog(self.journal.database if self.journal else None, call.run_id, call.attempt)
+        try:
+            with log.hearing():
+                run = await self.runner.run(
+                    call.skill,
+                    call.parameters,
+                    context=call.context,
+                    entry=call.entry,
+                    digest=call.digest,
+                    run_id=call.run_id,
+                    **more,
+                )
+        except BaseException:
+            await log.close(write=True)
+            raise
+        await log.close(write=not run.ok)
         return run
 
     async def _recorded(self, run: Run, call: RunCall) -> Run:

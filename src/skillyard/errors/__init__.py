@@ -50,6 +50,7 @@
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
     ├── RecordExists                    record_exists             409   one with that id or name is there already
+    ├── NotOffered                      not_offered               404   others of the kind do it, this server does not
     ├── ServerStopping                  server_stopping           503   the server takes nothing new any more
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
@@ -104,7 +105,7 @@ from skillyard.errors.runs import (
     RuntimeUnavailable,
     SandboxUnavailable,
 )
-from skillyard.errors.service import ServerStopping, SignInRequired, TooManyRequests
+from skillyard.errors.service import NotOffered, ServerStopping, SignInRequired, TooManyRequests
 from skillyard.errors.skills import (
     AmbiguousSkill,
     ApprovalRejected,
@@ -147,6 +148,7 @@ __all__ = [
     "NetworkRefused",
     "NoSkillInside",
     "NotExecutable",
+    "NotOffered",
     "PackageMissing",
     "PackageProblem",
     "PathCollision",

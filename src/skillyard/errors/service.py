@@ -5,6 +5,7 @@ from __future__ import annotations
 from skillyard.errors.base import SkillyardError
 
 __all__ = [
+    "NotOffered",
     "ServerStopping",
     "SignInRequired",
     "TooManyRequests",
@@ -30,3 +31,10 @@ class ServerStopping(SkillyardError):
 
     code = "server_stopping"
     status = 503
+
+
+class NotOffered(SkillyardError):
+    """A client asks for what services of its kind do elsewhere, and this server does not."""
+
+    code = "not_offered"
+    status = 404

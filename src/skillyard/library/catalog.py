@@ -56,6 +56,7 @@ class Catalog(Rooms):
         profile: Profile | None = None,
         cache: bool = True,
         progress: Callable[[int, int], object] | None = None,
+        installed: bool = False,
     ) -> Self:
         """Find the skills for work in the folder `cwd`; `roots` means exactly those folders (see `skillyard.catalog.Catalog`).
 
@@ -64,7 +65,14 @@ class Catalog(Rooms):
             UnreachableRule: a permission rule of the configuration can never apply.
         """
         found = super().discover(
-            roots=roots, cwd=cwd, home=home, environ=environ, profile=profile, cache=cache, progress=progress
+            roots=roots,
+            cwd=cwd,
+            home=home,
+            environ=environ,
+            profile=profile,
+            cache=cache,
+            progress=progress,
+            installed=installed,
         )
         return found.with_permissions(found.rules()) if found.configuration.permissions else found
 

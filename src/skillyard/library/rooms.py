@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard import catalog as room
-from skillyard.errors import DigestMismatch, SkillNotFound
+from skillyard.errors import ApprovalRejected, DigestMismatch, SkillNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from typing import Self
 
     from skillyard.agents import AgentBook
     from skillyard.catalog import Skill
-    from skillyard.engine import PoolEngine, Records, Slots, Worker
+    from skillyard.engine import Begun, PoolEngine, Records, Schedule, Scheduler, Schedules, Slots, Worker
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, Gate, Rules
@@ -169,6 +170,47 @@ class Rooms(room.Catalog):
             slots=slots,
             organisation=self.data_directory,
             settings=settings,
+        )
+
+    def schedules(self) -> Schedules:
+        """Which skills run when, kept with the runs."""
+        from skillyard.engine import Schedules
+
+        records = self.records()
+        return Schedules(lambda: records.database)
+
+    def scheduler(self, begin: Callable[[Awaitable[Begun]], Awaitable[Begun]] | None = None) -> Scheduler:
+        """What begins the runs of schedules that have come due: `await catalog.scheduler().begin_due()`.
+
+        Whoever keeps the runs that go on is given each by `begin`.
+        """
+        from skillyard.engine import Scheduler
+
+        records = self.records()
+
+        async def one(schedule: Schedule, run_id: str) -> Begun:
+            going = self._begin_scheduled(schedule, run_id)
+            return await (begin(going) if begin is not None else going)
+
+        return Scheduler(self.schedules(), lambda: records.journal, one)
+
+    async def _begin_scheduled(self, schedule: Schedule, run_id: str) -> Begun:
+        """The run of a schedule, begun; nobody is there who could be asked."""
+        import asyncio
+
+        skill = await asyncio.to_thread(self.get, schedule.skill)
+        self.gate().check(skill)
+        if schedule.digest is None and self.rules().decide(skill) == "ask":
+            raise ApprovalRejected("a rule wants it to be asked about first", hint="make the schedule again and agree to it")
+        engine = self.engine().through(self.executor(prewarm=0))
+        return await engine.begin(
+            skill,
+            schedule.parameters,
+            context=schedule.context,
+            digest=schedule.digest,
+            run_id=run_id,
+            priority=schedule.priority,
+            schedule=schedule.name,
         )
 
     def _with_content(self, skill_id: str, digest: str) -> Skill:

@@ -19,9 +19,10 @@ from skillyard.text import shorten, single_line
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent
 
-__all__ = ["DIRECTORY", "children", "index_document", "list_page", "read", "templates"]
+__all__ = ["DIRECTORY", "TEMPLATE", "children", "index_document", "list_page", "read", "templates"]
 
 DIRECTORY: Final = "inode/directory"
+TEMPLATE: Final = "skill://{skill}/{+path}"
 _SKILLS_A_PAGE: Final = 50
 _CHILDREN_A_PAGE: Final = 200
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
@@ -40,7 +41,7 @@ def templates() -> types.ListResourceTemplatesResult:
     template = types.ResourceTemplate(
         name="skill-file",
         title="File of a skill",
-        uri_template="skill://{skill}/{+path}",
+        uri_template=TEMPLATE,
         description="Any file of a skill: SKILL.md, reference documents, scripts, assets.",
     )
     return types.ListResourceTemplatesResult(resource_templates=[template])

@@ -22,6 +22,7 @@ from skillyard.errors import SkillyardError
 from skillyard.mcp import prompts, resources
 from skillyard.mcp.addresses import INDEX
 from skillyard.mcp.announcing import Announcer
+from skillyard.mcp.completing import complete
 from skillyard.mcp.manifest import entry
 from skillyard.mcp.paging import page
 from skillyard.mcp.published import PublishedSkill, PublishedSkills
@@ -112,8 +113,12 @@ def create_server(tools: SkillTools, *, watch: bool = True) -> SkillServer:
         on_read_resource=handlers.read_resource,
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=listening,
+        on_completion=handlers.complete,
     )
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_level)  # older clients ask for it
     server.listening = listening
     server.extensions[EXTENSION] = {"directoryRead": True}
     server.add_request_handler("skills/list", types.PaginatedRequestParams, handlers.list_skills)
@@ -141,6 +146,8 @@ class _Handlers:
         if result.code == "unknown_tool":
             raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
         await self._announcer.tell(self._tools.access.offered())  # the call may have looked at the folders again
+        if not result.ok:
+            await self._announcer.log("warning", {"tool": params.name, "code": result.code})
         detail = None if result.ok else {"code": result.code, "title": sanitize(result.title or "")}
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
         return types.CallToolResult(content=content, structured_content=detail, is_error=not result.ok)
@@ -161,6 +168,24 @@ class _Handlers:
         published, file = await self._answer(lambda: self._skills().locate(uri))
         consent = await self._approve(published)
         return types.ReadResourceResult(contents=[await self._answer(lambda: self._read(published, file, consent))])
+
+    async def subscribe(self, context: _Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        try:
+            self._announcer.subscribe(context, str(params.uri))
+        except SkillyardError as error:
+            raise _as_protocol_error(error) from None
+        return types.EmptyResult()
+
+    async def unsubscribe(self, context: _Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        self._announcer.unsubscribe(context, str(params.uri))
+        return types.EmptyResult()
+
+    async def set_level(self, context: _Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        self._announcer.set_level(context, params.level)
+        return types.EmptyResult()
+
+    async def complete(self, context: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        return await self._answer(lambda: complete(self._skills(), params))
 
     async def list_prompts(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         self._announcer.meet(context)

@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed, TooManyFiles
@@ -31,6 +32,8 @@ _DESCRIBED_AFTER: Final = 0x8
 _DESCRIPTOR: Final = 24  # the most bytes of sizes that may follow a content
 _CHUNK: Final = 256 * 1024
 _AGAIN: Final = "download or pack it again"
+_PROGRAMS: Final = (b"#!", b"\x7fELF")
+"""How what can be started begins: it may be, where who packed it knew no permissions (browsers, Windows, single files)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,11 @@ def extract_zip(archive: int, length: int, writer: TreeWriter, limits: Limits) -
         if entry.folder:
             writer.folder(entry.name)
         else:
-            chunks = _unpacked(archive, entry, contents[entry.start], limits)
-            writer.file(entry.name, chunks, executable=bool(entry.mode & 0o111))
+            chunks, executable = _unpacked(archive, entry, contents[entry.start], limits), bool(entry.mode & 0o111)
+            if not entry.mode:
+                first = next(chunks, b"")
+                chunks, executable = chain((first,), chunks), first.startswith(_PROGRAMS)
+            writer.file(entry.name, chunks, executable=executable)
 
 
 def _directory(archive: int, length: int, limits: Limits) -> tuple[bytes, int, int]:

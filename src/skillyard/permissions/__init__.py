@@ -14,6 +14,7 @@ from skillyard.permissions.asking import (
 )
 from skillyard.permissions.gate import Consent, Gate, unusable
 from skillyard.permissions.rules import Rules, Ruling, visible
+from skillyard.permissions.sessions import SqlSessionApprovals
 from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore, SqlApprovalStore
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
 
@@ -35,6 +36,7 @@ __all__ = [
     "Rules",
     "Ruling",
     "SqlApprovalStore",
+    "SqlSessionApprovals",
     "ToolRule",
     "parse_tool_rule",
     "unusable",

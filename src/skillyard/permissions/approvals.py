@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from skillyard.catalog import Skill
+    from skillyard.permissions.sessions import SqlSessionApprovals
 
 __all__ = ["Approvals"]
 
@@ -30,14 +31,20 @@ _Agreed = tuple[str, str, str]  # session, skill id, digest
 class Approvals:
     """What has been approved, and the one who is asked for what has not.
 
-    Session approvals live in this object, those for the workspace in the `store`; without one they end with this object too.
+    Session approvals live in this object unless they are `share`d, those for the workspace in the `store`; without one they end
+    with this object too.
     """
 
     def __init__(self, approver: Approver | None = None, *, store: ApprovalStore | None = None) -> None:
         self._approver = approver
         self.store: ApprovalStore = MemoryApprovalStore() if store is None else store
         self._session: set[_Agreed] = set()
+        self._shared: SqlSessionApprovals | None = None
         self._questions: dict[tuple[object, _Agreed], _Question] = {}
+
+    def share(self, sessions: SqlSessionApprovals) -> None:
+        """Keep what is approved for sessions there, where other processes find it."""
+        self._shared = sessions
 
     def asking(self, approver: Approver | None) -> Approvals:
         """The same approvals with somebody else to ask: what is agreed to through one of them holds for both."""
@@ -79,17 +86,24 @@ class Approvals:
     def end_session(self, session: str) -> None:
         """Forget what was approved for `session`."""
         self._session -= {key for key in set(self._session) if key[0] == session}
+        if self._shared is not None:
+            self._shared.end(session)
 
     def revoke(self, skill_id: str) -> bool:
         """Take back every approval of the skill, in all sessions and in this workspace; False when there was none."""
         had = {key for key in set(self._session) if key[1] == skill_id}
         self._session -= had
-        return self.store.remove(skill_id) or bool(had)
+        shared = self._shared is not None and self._shared.remove(skill_id)
+        return self.store.remove(skill_id) or bool(had) or shared
 
     async def _approved(self, skill_id: str, digest: str, session: str) -> bool:
         import asyncio
 
-        return (session, skill_id, digest) in self._session or await asyncio.to_thread(self.store.has, skill_id, digest)
+        if (session, skill_id, digest) in self._session:
+            return True
+        if self._shared is not None and await asyncio.to_thread(self._shared.has, session, skill_id, digest):
+            return True
+        return await asyncio.to_thread(self.store.has, skill_id, digest)
 
     async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
         """The answer to `request`; the same question asked again while it is open gets the same answer."""
@@ -124,7 +138,10 @@ class Approvals:
         import asyncio
 
         if answer.decision == "session":
-            self._session.add(_agreed(request))
+            if self._shared is None:
+                self._session.add(_agreed(request))
+            else:
+                await asyncio.to_thread(self._shared.add, *_agreed(request))
         if answer.decision == "workspace":
             await asyncio.to_thread(self.store.add, request.skill_id, request.digest)
             here = asyncio.get_running_loop()

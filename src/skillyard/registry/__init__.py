@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from skillyard.registry.backfill import Backfilled
 from skillyard.registry.candidate import Finding, Scanner
+from skillyard.registry.editing import Edited
 from skillyard.registry.fetched import Fetched, Fetcher
 from skillyard.registry.fetching import SourceFetcher
 from skillyard.registry.git import GitFetcher
@@ -25,16 +26,21 @@ from skillyard.registry.model import (
     SkillVersion,
 )
 from skillyard.registry.operations import new_operation_id
+from skillyard.registry.popularity import Counts
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
 from skillyard.registry.version_locks import locked_to
+from skillyard.registry.version_tags import LATEST, check_tag
 
 __all__ = [
+    "LATEST",
     "LOCK_FILE",
     "Backfilled",
     "Consent",
+    "Counts",
+    "Edited",
     "Fetched",
     "Fetcher",
     "Finding",
@@ -58,6 +64,7 @@ __all__ = [
     "Scanner",
     "SkillVersion",
     "SourceFetcher",
+    "check_tag",
     "hear_operations",
     "locked_to",
     "new_operation_id",

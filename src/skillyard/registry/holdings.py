@@ -11,8 +11,10 @@ from skillyard.errors import SkillNotFound
 from skillyard.registry.model import InstalledSkill, InstallLog, SkillVersion
 from skillyard.registry.needs import trouble
 from skillyard.registry.operations import Operations
+from skillyard.registry.popularity import Popularity
 from skillyard.registry.recovery import recover
 from skillyard.registry.returning import named_version
+from skillyard.registry.version_tags import VersionTags
 from skillyard.registry.versions import Versions
 
 if TYPE_CHECKING:
@@ -62,6 +64,16 @@ class Holdings:
         from skillyard.registry.ledger import Ledger
 
         return Ledger(database, self._actor)
+
+    @property
+    def popularity(self) -> Popularity:
+        """Stars and counts of downloads."""
+        return Popularity(self.ledger.database)
+
+    @property
+    def tags(self) -> VersionTags:
+        """The names that were given to versions."""
+        return VersionTags(self.ledger.database)
 
     def close(self) -> None:
         """Let go of the records; the next use opens them again."""

@@ -257,6 +257,18 @@ class Ledger:
             reason = next((value for name, value in values.items() if name.endswith("_reason")), None)
             self._audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
 
+    def edit(self, skill_id: str, edits: Mapping[str, str | list[str] | None]) -> None:
+        """Let fields of a definition say something else than the SKILL.md; None takes that back."""
+        key = skill_definitions.c.skill_id == skill_id
+        with self.database.write() as connection:
+            before = connection.execute(select(skill_definitions.c.edits).where(key)).scalar() or {}
+            after = {name: value for name, value in {**before, **edits}.items() if value is not None}
+            if after == before:
+                return
+            values = {"edits": after or None, "updated_at": datetime.now(UTC)}
+            connection.execute(update(skill_definitions).where(key).values(values))
+            self._audit(connection, "edit", skill_id, "success", {"fields": sorted(edits)})
+
     def adopt(self, candidate: Candidate, version: str, path: Path, *, current: bool) -> None:
         """Write down a version that is on the disk already, or fill in what its row lacks."""
         now = datetime.now(UTC)

@@ -97,7 +97,10 @@ class SkillVersion:
 
 @dataclass(frozen=True, slots=True)
 class InstalledSkill:
-    """One skill of the registry; one that was uninstalled is not `active` and keeps its history."""
+    """One skill of the registry; one that was uninstalled is not `active` and keeps its history.
+
+    `edited` are the fields that say what a person said, and not what the SKILL.md says.
+    """
 
     skill_id: str
     name: str
@@ -115,6 +118,7 @@ class InstalledSkill:
     homepage_url: str | None = None
     documentation_url: str | None = None
     icon_url: str | None = None
+    edited: tuple[str, ...] = ()
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
@@ -136,9 +140,15 @@ class InstalledSkill:
             "homepageUrl": self.homepage_url,
             "documentationUrl": self.documentation_url,
             "iconUrl": self.icon_url,
+            "edited": [_camel(name) for name in self.edited],
             "createdAt": self.created_at and self.created_at.isoformat(),
             "updatedAt": self.updated_at and self.updated_at.isoformat(),
         }
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from skillyard.errors import (
     DigestMismatch,
     NoSkillInside,
     SignerChanged,
+    SkillExists,
     VersionUnusable,
 )
 from skillyard.packages import (
@@ -64,7 +65,8 @@ class Order:
     `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
     that it must have. `force` installs over local edits and yanked content, and installs the same content again. With
     `accept_signer` another signer than before is taken, or none. Without `activate` a version is put beside the one that
-    serves, as if it had been installed at the moment `installed_at`. `operation_id` was made by `new_operation_id`.
+    serves, as if it had been installed at the moment `installed_at`. With `new` none may be installed already.
+    `operation_id` was made by `new_operation_id`.
     """
 
     source: Source
@@ -76,6 +78,7 @@ class Order:
     force: bool = False
     accept_signer: bool = False
     activate: bool = True
+    new: bool = False
     progress: Progress | None = None
     operation_id: str | None = None
     installed_at: datetime | None = None
@@ -123,6 +126,8 @@ class Pipeline:
         with log.step("validate_structure", 60):
             candidates = [checked(candidate, folder) for candidate, folder in pairs]
             for candidate in candidates:
+                if self.versions.current(candidate.skill_id) is not None:
+                    _refuse_taken(candidate.skill_id, order)
                 self.refuse_yanked(candidate, order)
             candidates = [_told(self.signed(candidate, order), order.source) for candidate in candidates]
         if self.scanner is not None:
@@ -186,7 +191,9 @@ class Pipeline:
         return None
 
     def _agreed(self, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
-        """For each skill the sentences somebody agreed to."""
+        """For each skill the sentences somebody agreed to; a new one changes nothing that is there."""
+        if order.new:
+            return {candidate.skill_id: frozenset() for candidate in candidates}
         changes = [change for candidate in candidates if (change := self.change_now(candidate))]
         if changes and not (order.consent is not None and order.consent(changes)):
             raise _without_consent(changes, asked=order.consent is not None)
@@ -235,6 +242,7 @@ class Pipeline:
         with self.versions.locked(skill_id):
             current = self.versions.current(skill_id)
             if current is not None:
+                _refuse_taken(skill_id, order)
                 actual = refuse_edits(self.versions, self.ledger, skill_id, current, force=order.force)
                 if actual == candidate.digest and not order.force:
                     self.ledger.end(log, skill_id, current, "unchanged")
@@ -337,6 +345,12 @@ def _chosen(pairs: list[tuple[Candidate, str]], order: Order) -> list[tuple[Cand
                 found=candidate.digest,
             )
     return pairs
+
+
+def _refuse_taken(skill_id: str, order: Order) -> None:
+    """Refuse a skill that is installed already where only new ones are wanted."""
+    if order.new:
+        raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
 
 
 def _told(candidate: Candidate, source: Source) -> Candidate:

@@ -22,12 +22,14 @@ from skillyard.errors import InvalidSource
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.archive import restore
 from skillyard.registry.discarding import discard, discard_all
+from skillyard.registry.editing import Edited, checked_edits
 from skillyard.registry.fetched import Fetcher
 from skillyard.registry.fetching import SourceFetcher, source_of
 from skillyard.registry.holdings import Holdings
 from skillyard.registry.local_edits import refuse_edits
 from skillyard.registry.model import (
     Consent,
+    InstalledSkill,
     InstallReport,
     Operation,
     Progress,
@@ -124,6 +126,7 @@ class Registry(Holdings):
         only: Sequence[str] = (),
         accept_signer: bool = False,
         activate: bool = True,
+        new: bool = False,
         installed_at: datetime | None = None,
         progress: Progress | None = None,
         operation_id: str | None = None,
@@ -134,12 +137,14 @@ class Registry(Holdings):
         the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
         alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`. Without
         `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is when
-        such a version was installed elsewhere: it takes its place among the others by that. `operation_id`, from
+        such a version was installed elsewhere: it takes its place among the others by that. With `new` only skills that are
+        not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
         `new_operation_id`, is for who wants to follow it while it goes on.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
             InvalidSkill: a SKILL.md has no name or description.
+            SkillExists: with `new`, it is installed already.
             ConsentRequired: nobody agreed to more power.
             LocalEdits: the installed version was changed by hand.
             DigestMismatch: it is not what `expected` says.
@@ -156,6 +161,7 @@ class Registry(Holdings):
                 force=force,
                 accept_signer=accept_signer,
                 activate=activate,
+                new=new,
                 installed_at=installed_at and min(installed_at, datetime.now(UTC)),
                 progress=progress,
                 operation_id=operation_id,
@@ -276,6 +282,17 @@ class Registry(Holdings):
             with self._locked(found.skill_id):
                 discard(self.versions_folder, self.ledger, found, operation.folder)
         return self._version(found.skill_id, found.version)
+
+    def edit(self, name: str, **edits: Edited) -> InstalledSkill:
+        """Say something else of a skill than its SKILL.md: `category`, `tags`, `author`, `homepage_url`, …; None takes it back.
+
+        Raises:
+            SkillNotFound: there never was one.
+            InvalidInput: a field cannot be edited, or cannot be meant so.
+        """
+        skill_id = self.skill(name, installed=False).skill_id
+        self.ledger.edit(skill_id, checked_edits(edits))
+        return self.skill(skill_id, installed=False)
 
     def deprecate(self, name: str, version: str | None = None, *, reason: str = "", undo: bool = False) -> SkillVersion:
         """Mark a version, by default the current one, as one to move away from; it goes on serving."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from skillyard.registry.editing import EDITABLE
 from skillyard.registry.model import InstalledSkill, InstallLog, SkillVersion
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def content_of(candidate: Candidate) -> dict[str, Any]:
 
 
 def skill_of(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
-    """A row of `skill_definitions`."""
+    """A row of `skill_definitions`; what a person says of the skill stands in place of what its SKILL.md says."""
+    edits = row["edits"] or {}
+    told = {name: edits.get(name, row[name]) for name in EDITABLE}
     return InstalledSkill(
         skill_id=row["skill_id"],
         name=row["name"],
@@ -71,13 +74,14 @@ def skill_of(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
         skill_md_hash=row["skill_md_hash"],
         skill_md_content=row["skill_md_content"],
         trigger_keywords=tuple(row["trigger_keywords"] or ()),
-        category=row["category"],
-        tags=tuple(row["tags"] or ()),
-        author=row["author"],
+        category=told["category"],
+        tags=tuple(told["tags"] or ()),
+        author=told["author"],
         license=row["license"],
-        homepage_url=row["homepage_url"],
-        documentation_url=row["documentation_url"],
-        icon_url=row["icon_url"],
+        homepage_url=told["homepage_url"],
+        documentation_url=told["documentation_url"],
+        icon_url=told["icon_url"],
+        edited=tuple(name for name in EDITABLE if name in edits),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )

@@ -9,6 +9,7 @@ from skillyard.sandbox.job import Status
 
 if TYPE_CHECKING:
     from skillyard.sandbox.listening import Ear
+    from skillyard.sandbox.notes import Notes
 
 __all__ = ["Ending", "Received"]
 
@@ -16,14 +17,15 @@ __all__ = ["Ending", "Received"]
 class Received:
     """What came through one pipe, in the pieces it came in: joined once, so that a flood is never held three times.
 
-    An `ear` hears each piece as it comes.
+    An `ear` hears each piece as it comes; `notes` are taken out before.
     """
 
-    __slots__ = ("_pieces", "ear", "size")
+    __slots__ = ("_pieces", "ear", "notes", "size")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self.ear: Ear | None = None
+        self.notes: Notes | None = None
         self.size = 0
 
     def add(self, piece: bytes) -> None:

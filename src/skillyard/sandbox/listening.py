@@ -5,7 +5,7 @@
     with listening(lambda stream, text: print(stream, text)):
         await backend.run(job)
 
-Everything that runs inside the block is heard, also in tasks that are started there.
+Everything that runs inside the block is heard, also in tasks that are started there; who listened before hears it too.
 """
 
 from __future__ import annotations
@@ -17,32 +17,38 @@ from contextvars import ContextVar
 from typing import Final, Literal
 
 from skillyard.sandbox.environment import redact
+from skillyard.sandbox.notes import Notes
 
-__all__ = ["Ear", "Listener", "ears", "listening"]
+__all__ = ["Ear", "Listener", "Noted", "ears", "listening", "notes_of"]
 
 Listener = Callable[[Literal["stdout", "stderr"], str], object]
 """Is told the name of a stream and some whole lines of it, on the event loop of the run; it must not block."""
 
-_LISTENER: Final[ContextVar[Listener | None]] = ContextVar("skillyard_listener", default=None)
+Noted = Callable[[str], object]
+"""Is told each note of the run, JSON as text, in the same way."""
+
+_LISTENERS: Final[ContextVar[tuple[Listener, ...]]] = ContextVar("skillyard_listeners", default=())
+_NOTED: Final[ContextVar[Noted | None]] = ContextVar("skillyard_noted", default=None)
 _LONGEST: Final = 8192  # bytes of a line that is not waited for to its end
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Let `listener` hear every run that begins inside the block."""
-    token = _LISTENER.set(listener)
+def listening(listener: Listener, *, noted: Noted | None = None) -> Iterator[None]:
+    """Let `listener` hear every run that begins inside the block, and `noted` the notes of each."""
+    token, other = _LISTENERS.set((*_LISTENERS.get(), listener)), _NOTED.set(noted or _NOTED.get())
     try:
         yield
     finally:
-        _LISTENER.reset(token)
+        _NOTED.reset(other)
+        _LISTENERS.reset(token)
 
 
 class Ear:
     """Hears one stream of one run."""
 
-    def __init__(self, stream: Literal["stdout", "stderr"], listener: Listener, secrets: tuple[str, ...]) -> None:
+    def __init__(self, stream: Literal["stdout", "stderr"], listeners: tuple[Listener, ...], secrets: tuple[str, ...]) -> None:
         self._stream: Final = stream
-        self._listener = listener
+        self._listeners = listeners
         self._secrets = secrets
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = b""
@@ -65,12 +71,18 @@ class Ear:
 
     def _tell(self, data: bytes) -> None:
         if text := self._decoder.decode(redact(data, self._secrets)):
-            self._listener(self._stream, text)
+            for listener in self._listeners:
+                listener(self._stream, text)
 
 
 def ears(secrets: tuple[str, ...]) -> tuple[Ear | None, Ear | None]:
     """What hears the standard output and the standard error of a run that begins now; None when nobody listens."""
-    listener = _LISTENER.get()
-    if listener is None:
+    listeners = _LISTENERS.get()
+    if not listeners:
         return None, None
-    return Ear("stdout", listener, secrets), Ear("stderr", listener, secrets)
+    return Ear("stdout", listeners, secrets), Ear("stderr", listeners, secrets)
+
+
+def notes_of(secrets: tuple[str, ...]) -> Notes:
+    """What takes the notes of a run that begins now, and tells them where somebody listens."""
+    return Notes(_NOTED.get(), secrets)

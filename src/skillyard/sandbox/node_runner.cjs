@@ -10,6 +10,7 @@ const fs = require('node:fs');
 const { pathToFileURL } = require('node:url');
 
 const RESULT = 3;
+const NOTE = 4000; // bytes: so much is written in one piece
 const [, , mode, loaded, entry, ...rest] = process.argv;
 // What the entry collects through `skillyard_sdk`, which finds it under this symbol.
 const run = { context: {}, protocol: 'vcp', memoryWrites: [], steps: [], outcome: null, isFailure: () => false };
@@ -84,8 +85,20 @@ function answer(value) {
   fs.closeSync(RESULT);
 }
 
+/** Say something while the run goes on; what is too long for one write is said without its values. */
+function note(record) {
+  try {
+    let text = JSON.stringify(plain(record, []));
+    if (Buffer.byteLength(text) > NOTE) text = JSON.stringify(plain({ ...record, input: null, output: null }, []));
+    if (Buffer.byteLength(text) <= NOTE) fs.writeSync(RESULT, `\x1e${text}\n`);
+  } catch {
+    // the outcome says it too
+  }
+}
+
 async function call(execute) {
   const request = readRequest();
+  run.note = note;
   waiting = true;
   const value = await execute(request.input ?? {}, request.context ?? {}, request.config ?? {});
   answer(value);

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the typing module costs more time than the whole rest of th
     from typing import Any
 
 _RESULT = 3
+_NOTE = 4000  # bytes: so much is written in one piece, also by several threads
 # Where the SDK finds what it is to know; filled when the request has been read.
 SKILL_CONTEXT: dict[str, Any] = {}
 SKILL_SETTINGS: dict[str, Any] = {}
@@ -173,6 +174,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
     raise TypeError(type(value).__name__)
+
+
+def skill_note(note: dict[str, Any]) -> None:
+    """Say something while the run goes on; what is too long for one write is said without its values."""
+    if not SKILL_SETTINGS:  # nothing is called: there is no outcome that a note could run ahead of
+        return
+    try:
+        data = _written(note)
+        if len(data) > _NOTE:
+            data = _written({name: value for name, value in note.items() if name not in ("input", "output")})
+        if len(data) <= _NOTE:
+            posix.write(_RESULT, b"\x1e" + data + b"\n")
+    except (TypeError, ValueError, OSError):  # the outcome says it too
+        pass
 
 
 def _answer(data: bytes) -> None:

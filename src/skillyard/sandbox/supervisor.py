@@ -24,7 +24,7 @@ from skillyard.sandbox.cgroup import Cgroup, move_tree, remove_empty
 from skillyard.sandbox.ending import Ending, Received
 from skillyard.sandbox.handover import Door, receive_listener
 from skillyard.sandbox.job import Status
-from skillyard.sandbox.listening import ears
+from skillyard.sandbox.listening import ears, notes_of
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
 from skillyard.sandbox.spawning import Command, Descriptors, Pipes, open_pipes, spawn
@@ -135,6 +135,7 @@ class Watch:
     def _hand_over(self, stdin: bytes) -> None:
         """Give the input, and let the clock and the watchdog start; whoever listens now hears this run."""
         self.ending.stdout.ear, self.ending.stderr.ear = ears(self._policy.secret_values)
+        self.ending.result.notes = notes_of(self._policy.secret_values)
         self._write(self._stdin, stdin)
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
@@ -214,6 +215,8 @@ class Watch:
         if not data:
             self._drop_reader(fd)
             return
+        if received.notes is not None:
+            data = received.notes.sift(data)
         room = cap - received.size
         received.add(data[: max(room, 0)])
         if len(data) > room:

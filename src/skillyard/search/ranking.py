@@ -240,16 +240,17 @@ class _Request:
         found += [("description", word) for word in _spoken_as(skill.description[:DESCRIPTION_LIMIT], asked)]
         if len(found) < REASONS:
             told = {word for _, written in found for word in words(written)}
-            found += [("text", word) for word in self._in_text(number) if word not in told]
+            found += [("text", word) for word in self._in_text(number, told)]
         return list(dict.fromkeys(found))[:REASONS]
 
-    def _in_text(self, number: int) -> list[str]:
-        """The words of the request that the skill has, as `words` gives them."""
+    def _in_text(self, number: int, told: set[str]) -> list[str]:
+        """The words of the request that the skill has and that are not `told`, as `words` gives them."""
         from skillyard.search.scoring import has_words
 
         place = self._places.get(number)
         asked = [*dict.fromkeys(self._spoken), *(word for word in self._asked if word not in self._spoken)][:64]
-        return [] if place is None else has_words(self._index, place, asked)
+        sought = [word for word in asked if word not in told]
+        return has_words(self._index, place, sought) if place is not None and sought else []
 
     def _weight(self, written: str) -> float:
         """The share of the request's weight that the words `written` have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -24,8 +25,10 @@ from skillyard.server import (
     audit,
     chat,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
     definitions,
     discovered,
     health,
@@ -43,6 +46,7 @@ from skillyard.server import (
     organisations,
     portraits,
     runs,
+    schedules,
     sessions,
     skills_sh,
     versions,
@@ -62,8 +66,10 @@ from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
-from skillyard.server.service import Service
+from skillyard.server.scheduling import Clock
+from skillyard.server.service import Housing, Service
 from skillyard.server.settings import ServerSettings
+from skillyard.server.signposts import Signposted
 from skillyard.server.stopping import Stopping
 from skillyard.server.streams import describe_streams
 
@@ -82,6 +88,7 @@ _PROTOCOLS: Final = (
     portraits,
     discovered,
     runs,
+    schedules,
     approvals,
     agents,
     memories,
@@ -101,8 +108,10 @@ _PROTOCOLS: Final = (
     anthropic_skills,
     openai_skills,
     clawhub,
+    clawhub_community,
     clawhub_moderation,
     clawhub_publishing,
+    clawhub_scanning,
 )
 
 
@@ -124,18 +133,19 @@ def create_app(
     """
     admission = admission or Admission()
     counted, stopping = metrics.Metrics(), Stopping()
-    doors = modelcontext.Doors(sessions=alone)
+    doors = modelcontext.Doors(sessions=alone and not catalog.records().may_have_workers)  # other servers may share these
     settings = ServerSettings.of(catalog.configuration)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
     homes = Homes(Service(catalog, registry))
+    clock = Clock(homes)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with homes.running(grace_s), doors.running():
+        async with homes.running(functools.partial(stopping.left, grace_s)), doors.running(), clock.running():
             yield
             await stopping.settled()
         stop_counting()
@@ -144,11 +154,12 @@ def create_app(
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
+    app.state.clock = clock
     stopping.then(doors.stop_telling)
+    stopping.then(homes.stop_asking, last=True)
     app.state.identities = Identities(homes.database)
-    for protocol in _PROTOCOLS:
-        app.include_router(protocol.routes)
-    app.include_router(page)
+    for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
+        app.include_router(Signposted(routes))
     answer_errors(app)
     _guard(app)
     app.add_middleware(Dialects)  # the last one stands before all others
@@ -160,6 +171,7 @@ def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
     openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Housing)
     app.add_middleware(Recording, homes=state.homes)
     app.add_middleware(RateLimits, rates=state.settings.rates)
     app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import RecordNotFound
 from skillyard.permissions import ApprovalAnswer
@@ -78,14 +79,14 @@ def revoke(service: Served, skill: Annotated[str, Query(min_length=1, max_length
 @routes.get("/questions", responses=READING)
 async def list_questions(service: Served) -> Answer[list[PendingQuestion]]:
     """The questions that are open, the oldest first."""
-    return Answer(data=[_shown(question) for question in service.questions.open()])
+    return Answer(data=[_shown(question) for question in await run_in_threadpool(service.questions.open)])
 
 
 @routes.post("/questions/{question_id}", responses=WRITING)
 async def answer_question(service: Served, question_id: str, body: ApprovalVerdict) -> Answer[PendingQuestion]:
-    """Answer a question; the run that waits for it goes on, or has failed."""
+    """Answer a question, whichever process asks it; the run that waits for it goes on, or has failed."""
     answer = ApprovalAnswer.parse(body.decision, body.reason)
-    return Answer(data=_shown(service.questions.answer(question_id, answer)))
+    return Answer(data=_shown(await run_in_threadpool(service.questions.answer, question_id, answer)))
 
 
 def _shown(question: Question) -> PendingQuestion:

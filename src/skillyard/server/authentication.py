@@ -5,6 +5,7 @@ A key is looked up in the database and remembered for a second, so that one that
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
 from collections import OrderedDict
@@ -38,6 +39,7 @@ CSRF: Final = "x-skillyard-csrf"
 
 SCHEMES: Final[dict[str, dict[str, str]]] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "an API key, `sky_…`"},
+    "basic": {"type": "http", "scheme": "basic", "description": "an API key as name or password, for git"},
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "the same, for clients that send it so"},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "of a page that signed in"},
 }
@@ -171,7 +173,18 @@ def address_of(scope: Scope) -> str:
 
 def _secret(headers: Headers) -> str | None:
     scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        return _in_basic(value)
     return (value.strip() if scheme.lower() == "bearer" else None) or headers.get("x-api-key", "").strip() or None
+
+
+def _in_basic(value: str) -> str | None:
+    """The key that git and others send as name and password: as the one or the other, whichever looks like a key."""
+    try:
+        name, _, password = base64.b64decode(value.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        return None
+    return name if name.startswith(KEY_MARK) else password or name or None
 
 
 def _unforged(caller: Caller, scope: Scope, headers: Headers) -> Caller:

@@ -57,7 +57,8 @@ def needs(scope: Scope) -> Any:
         PermissionDenied: at the request, when the caller has not got the scope.
     """
 
-    async def check(request: Request, caller: Asking) -> None:
+    async def check(request: Request) -> None:
+        caller = await _caller(request)  # itself, for each dependency of a dependency costs every request
         if caller == NOBODY:
             raise SignInRequired("this needs a key", hint="send it as `Authorization: Bearer …`")
         if not caller.may(scope):
@@ -73,8 +74,8 @@ def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:
     return sorted({scope for found in dependencies if (scope := getattr(found.dependency, "scope", None))})
 
 
-async def _server_admin(request: Request, caller: Asking) -> None:
-    if caller.organisation != DEFAULT:
+async def _server_admin(request: Request) -> None:
+    if (await _caller(request)).organisation != DEFAULT:
         request.state.refused = "admin"
         raise PermissionDenied("this needs an admin key of the server itself", hint="one of the organisation `default`")
 

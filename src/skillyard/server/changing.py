@@ -1,6 +1,7 @@
 """One change at a time to what a catalog shows, and the word about it to the other processes that serve the same folder.
 
 The word is the size of a file that grows by a byte with each change: asking for it costs a microsecond, and none is missed.
+The settings, which the command line writes too, are looked at in the same way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 __all__ = ["Changing"]
 
 _FILE: Final = "cache/changes"
+_SETTINGS: Final = "settings.json"
 
 
 class Changing:
@@ -24,7 +26,8 @@ class Changing:
     def __init__(self, folder: str) -> None:
         self._path = Path(folder, _FILE)
         self._lock = threading.Lock()
-        self._seen = self._size()
+        self._settings = Path(folder, _SETTINGS)
+        self._seen, self._set = self._size(), self._changed()
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -52,18 +55,25 @@ class Changing:
 
     def elsewhere(self) -> bool:
         """Whether another process has changed something since this one looked."""
-        return self._size() != self._seen
+        return self._size() != self._seen or self._changed() != self._set
 
     def look(self, refresh: Callable[[], object]) -> None:
         """Refresh, when it is still necessary."""
         with self._lock:
-            size = self._size()
-            if size != self._seen:
+            size, changed = self._size(), self._changed()
+            if size != self._seen or changed != self._set:
                 refresh()
-                self._seen = size
+                self._seen, self._set = size, changed
 
     def _size(self) -> int:
         try:
             return os.stat(self._path).st_size  # noqa: PTH116 # at each request
+        except FileNotFoundError:
+            return 0
+
+    def _changed(self) -> int:
+        """When the settings were written, in nanoseconds."""
+        try:
+            return os.stat(self._settings).st_mtime_ns  # noqa: PTH116 # at each request
         except FileNotFoundError:
             return 0

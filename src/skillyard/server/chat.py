@@ -6,7 +6,6 @@ Everything belongs to who began it. A turn goes on whoever listens; its events a
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/chat", tags=["chat"], dependencies=[needs("runs:execute")])
-_EVENT_ID: Final = re.compile(r"([\w]{1,80})\.(\d{1,9})", re.ASCII)
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "the bytes of the file", "content": {"application/octet-stream": {"schema": {"type": "string"}}}},
     206: {
@@ -141,8 +139,8 @@ async def follow(
 ) -> EventStream:
     """A turn as it goes on, as server-sent events, until it has ended or waits for an answer.
 
-    A client that comes back with `Last-Event-ID` is told the rest; where that is not known any more, a `begin` says that all is
-    told again.
+    A client that comes back with `Last-Event-ID`, to whichever process, is told the rest; with an id that is none, a `begin`
+    says that all is told again.
     """
     chat, found = await _mine(service, caller, conversation)
     return EventStream(_told(chat, await chat.turn(found, turn), last_event_id))
@@ -274,16 +272,11 @@ async def _mine(service: Service, caller: Caller, conversation: str) -> tuple[Ch
 
 
 async def _told(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[ServerSentEvent]:
-    """The events of a turn; after the one that the client has seen last, where that can be told."""
-    seen = _EVENT_ID.fullmatch(last or "")
-    place = 0
-    mark = chat.mark(turn)
-    known = int(seen[2]) + 1 if seen and seen[1] == mark else 0
-    async for event in chat.events(turn):
-        if place >= known:
-            shape = event.to_dict()
-            yield ServerSentEvent(_json(shape), event=event.kind, id=f"{mark}.{place}")
-        place += 1
+    """The events of a turn behind the one that the client has seen last, whichever process works on it."""
+    from skillyard.agent.live import Place
+
+    async for place, event in chat.told(turn, Place.read(last)):
+        yield ServerSentEvent(_json(event.to_dict()), event=event.kind, id=str(place))
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -1,28 +1,30 @@
 """What ClawHub's client reads: `clawhub --registry http://… search`, `explore`, `inspect`, `install`, `update`, `whoami`.
 
-A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. Counts of downloads
-and stars are not kept, so none are told. Errors are plain text (see `dialects`).
+A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. Errors are plain text
+(see `dialects`).
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 
 from skillyard.catalog import media_type, read_file
+from skillyard.errors import DatabaseUnavailable
 from skillyard.packages import Limits
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import Asking, needs
 from skillyard.server.clawhub_moderation import moderation
 from skillyard.server.clawhub_shapes import (
+    Shapes,
     fingerprint,
     labelled,
     milliseconds,
     of_owner,
     owner,
-    skill_shape,
     tagged,
     version_shape,
 )
@@ -46,6 +48,7 @@ _Limit = Annotated[int, Query(ge=1, le=200)]
 _Cursor = Annotated[str | None, Query(max_length=1000)]
 _ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 _LAST_MS: Final = 10**15
+_COUNTED: Final = ("stars", "downloads", "installs")
 
 
 @routes.get("/whoami")
@@ -67,8 +70,10 @@ def search(
     found = [(skill, score) for skill, score in matching(service, q) if mode != "exact" or q in (skill.skill_id, skill.name)]
     scores = {skill.skill_id: score for skill, score in found}
 
+    shapes = Shapes(service)
+
     def result(skill: InstalledSkill) -> dict[str, Any]:
-        shape, publisher = skill_shape(service, skill), owner(caller)
+        shape, publisher = shapes.skill(skill), owner(caller)
         told = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
         version = shape["latestVersion"]["version"]
         return {
@@ -90,20 +95,23 @@ def list_skills(
     sort: Annotated[str, Query(max_length=40)] = "updated",
     prefix: Annotated[str, Query(max_length=200)] = "",
 ) -> dict[str, Any]:
-    """The skills: by name, by when they were made, else those that changed last first (no other count is kept)."""
+    """The skills: by name, by when they were made, by a count, else those that changed last first."""
+    shapes = Shapes(service)
 
     def place(skill: InstalledSkill) -> str:
         """Where in the list a skill is, as text that sorts so."""
         if sort == "name":
             return f"{skill.name.casefold()}\0{skill.skill_id}"
+        if sort in _COUNTED:
+            return f"{_LAST_MS - getattr(shapes.counts(skill), sort):016}\0{skill.skill_id}"
         moment = skill.created_at if sort == "createdAt" else skill.updated_at
-        return f"{_LAST_MS - milliseconds(moment):015}\0{skill.skill_id}"
+        return f"{_LAST_MS - milliseconds(moment):016}\0{skill.skill_id}"
 
     known = sorted((skill for skill in offered(service) if skill.skill_id.startswith(prefix.casefold())), key=place)
     last = read_token(cursor) if cursor else ""
     found, more = pieced(known, lambda skill: place(skill) > last, limit)
     return {
-        "items": listed(found, lambda skill: skill_shape(service, skill)),
+        "items": listed(found, shapes.skill),
         "nextCursor": token_for(place(found[-1])) if more else None,
     }
 
@@ -112,7 +120,7 @@ def list_skills(
 def detail(service: Served, caller: Asking, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
     """One skill."""
     skill = of_owner(service, caller, slug, ownerHandle)
-    shape = skill_shape(service, skill)
+    shape = Shapes(service).skill(skill)
     beside = {name: shape.pop(name) for name in ("latestVersion", "metadata")}
     warned = moderation(service, serving(service, skill.skill_id).version)
     return {"skill": shape, **beside, "owner": owner(caller), "moderation": warned}
@@ -220,5 +228,7 @@ def download(
 ) -> Response:
     """The archive of a version, with SKILL.md in its root."""
     one = tagged(service, of_owner(service, caller, slug, ownerHandle), version, tag)
+    with contextlib.suppress(DatabaseUnavailable):  # a count is no reason to refuse
+        service.registry.popularity.count(one.version.skill_id, downloads=1)
     headers = {"Content-Disposition": f'attachment; filename="{one.version.skill_id}-{one.label}.zip"'}
     return Response(package_of(service, one.version), headers=headers, media_type="application/zip")

@@ -20,7 +20,7 @@ from skillyard.server.offered import display_name, serving
 from skillyard.server.packaged import folder_of, package_digest
 from skillyard.server.service import Served, Service
 
-__all__ = ["moderation", "routes"]
+__all__ = ["evidence", "findings", "moderation", "routes", "verdict"]
 
 routes: Final = APIRouter(
     prefix="/api/v1/skills", tags=["clients: ClawHub"], dependencies=[needs("skills:read")], responses=CLAWHUB
@@ -36,8 +36,8 @@ _WEIGHTS: Final = {"high": "critical", "medium": "warn"}
 def moderated(service: Served, caller: Asking, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
     """What the scanner says of the version that serves, with its evidence."""
     skill = of_owner(service, caller, slug, ownerHandle)
-    found = _findings(service, serving(service, skill.skill_id).version)
-    return {"moderation": {**_told(found), "legacyReason": None, "evidence": [_evidence(one) for one in found]}}
+    found = findings(service, serving(service, skill.skill_id).version)
+    return {"moderation": {**verdict(found), "legacyReason": None, "evidence": [evidence(one) for one in found]}}
 
 
 @routes.get("/{slug}/verify")
@@ -52,7 +52,7 @@ def verify(
     """Whether a version can be trusted as far as this server knows: its scan, its origin, its signature."""
     skill = of_owner(service, caller, slug, ownerHandle)
     one = tagged(service, skill, version, tag)
-    told, publisher = _told(_findings(service, one.version)), owner(caller)
+    told, publisher = verdict(findings(service, one.version)), owner(caller)
     fine = not told["isSuspicious"]
     scan = {"status": told["verdict"], "reasonCodes": told["reasonCodes"], "summary": told["summary"]}
     return {
@@ -80,17 +80,19 @@ def verify(
 
 def moderation(service: Service, version: SkillVersion) -> dict[str, Any] | None:
     """What a client is warned of before it installs a version; None when there is nothing."""
-    told = _told(_findings(service, version))
+    told = verdict(findings(service, version))
     return told if told["isSuspicious"] else None
 
 
-def _findings(service: Service, version: SkillVersion) -> tuple[Finding, ...]:
+def findings(service: Service, version: SkillVersion) -> tuple[Finding, ...]:
+    """What the scanner says of a version, without what the operator suppressed."""
     report = scan_skill(folder_of(service, version), suppressions=service.catalog.suppressions(user_only=True))
     return at_least(report.open, "low")
 
 
-def _told(findings: tuple[Finding, ...]) -> dict[str, Any]:
-    grave = at_least(findings, "high")
+def verdict(found: tuple[Finding, ...]) -> dict[str, Any]:
+    """What findings come to."""
+    grave = at_least(found, "high")
     return {
         "isSuspicious": bool(grave),
         "isMalwareBlocked": False,
@@ -102,7 +104,8 @@ def _told(findings: tuple[Finding, ...]) -> dict[str, Any]:
     }
 
 
-def _evidence(one: Finding) -> dict[str, Any]:
+def evidence(one: Finding) -> dict[str, Any]:
+    """One finding."""
     severity = _WEIGHTS.get(one.severity, "info")
     told = {"message": one.message, "evidence": one.evidence}
     return {"code": one.rule, "severity": severity, "file": one.file, "line": one.line, **told}

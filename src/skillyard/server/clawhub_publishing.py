@@ -20,6 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.errors import ArchiveTooLarge, InvalidInput, VersionNotFound, VersionUnusable
 from skillyard.packages import Limits
 from skillyard.paths import slug as slug_of
+from skillyard.registry import LATEST, check_tag
 from skillyard.server.callers import Asking, needs
 from skillyard.server.clawhub_shapes import labelled, of_owner
 from skillyard.server.dialects import CLAWHUB
@@ -218,6 +219,9 @@ def _publish(service: Service, caller: Asking, order: Order, archive: Path) -> d
     skill = looked_into(archive, archive.parent, one_folder=True)
     if skill.skill_id != order.slug:
         raise InvalidInput(f"its SKILL.md calls it {skill.name!r}", hint=f"publish it with --slug {skill.skill_id}")
+    tags = [tag for tag in order.tags if tag != LATEST and not tag.startswith(_CONSENT)]
+    for tag in tags:
+        check_tag(tag)
     consent = next((tag.removeprefix(_CONSENT) for tag in order.tags if tag.startswith(_CONSENT)), None)
     result = publish(
         service,
@@ -229,6 +233,8 @@ def _publish(service: Service, caller: Asking, order: Order, archive: Path) -> d
     )
     if result.status == "unchanged":
         raise VersionUnusable("exactly this is published already", hint="`clawhub inspect` shows as which version")
+    for tag in tags:
+        service.registry.tags.put(result.skill_id, tag, str(result.version))
     told = {"slug": order.slug, "version": order.version, "status": "published", "publicationStatus": "published"}
     return {"ok": True, "skillId": result.skill_id, "versionId": f"{result.skill_id}@{result.version}", **told}
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from skillyard.errors import SkillNotFound, VersionNotFound
 from skillyard.paths import slug
-from skillyard.registry import InstalledSkill
+from skillyard.registry import LATEST, Counts, InstalledSkill
 from skillyard.server.callers import Caller
 from skillyard.server.numbering import Numbered
-from skillyard.server.offered import display_name, find_version, one_offered, serving
+from skillyard.server.offered import display_name, find_version, one_offered, serving, usable_versions
 from skillyard.server.service import Service
 
-__all__ = ["fingerprint", "labelled", "milliseconds", "of_owner", "owner", "skill_shape", "tagged", "version_shape"]
+__all__ = ["Shapes", "fingerprint", "labelled", "milliseconds", "of_owner", "owner", "tagged", "version_shape"]
 
 _COLLATED: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
 """The order of characters in ICU's root collation, which is that of JavaScript's `localeCompare` for English."""
@@ -49,28 +49,54 @@ def labelled(service: Service, skill: InstalledSkill, label: str) -> Numbered:
 
 
 def tagged(service: Service, skill: InstalledSkill, label: str | None, tag: str | None) -> Numbered:
-    """The version of a label, or of a tag; the only tag is `latest`, the version that serves.
+    """The version of a label, or of a tag; `latest` is the version that serves.
 
     Raises:
         VersionNotFound: there is none.
     """
     if label is not None:
         return labelled(service, skill, label)
-    if tag not in (None, "latest"):
-        raise VersionNotFound(f"{skill.skill_id} has no tag {tag!r}", hint="the only tag here is latest")
-    return serving(service, skill.skill_id)
+    if tag in (None, LATEST):
+        return serving(service, skill.skill_id)
+    version = service.registry.tags.of(skill.skill_id).get(tag)
+    if version is None:
+        raise VersionNotFound(f"{skill.skill_id} has no tag {tag!r}", hint=f"the one that serves is {LATEST}")
+    return find_version(service, skill.skill_id, lambda one: one.version.version == version, tag)
 
 
-def skill_shape(service: Service, skill: InstalledSkill) -> dict[str, Any]:
-    """A skill as lists show it."""
-    latest = serving(service, skill.skill_id)
+class Shapes:
+    """Skills as lists show them, with the counts and tags of the moment it was made."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._counts = service.registry.popularity.counts()
+        self._tags = service.registry.tags.all()
+
+    def counts(self, skill: InstalledSkill) -> Counts:
+        """How often it was starred, fetched and installed."""
+        return self._counts.get(skill.skill_id, Counts())
+
+    def tags(self, skill: InstalledSkill) -> dict[str, str]:
+        """The labels of the versions that tags stand for."""
+        given = self._tags.get(skill.skill_id, {})
+        if not given:
+            return {}
+        labels = {one.version.version: one.label for one in usable_versions(self._service, skill.skill_id)}
+        return {tag: labels[version] for tag, version in given.items() if version in labels}
+
+    def skill(self, skill: InstalledSkill) -> dict[str, Any]:
+        """One skill."""
+        return _skill_shape(skill, serving(self._service, skill.skill_id), self.tags(skill), self.counts(skill))
+
+
+def _skill_shape(skill: InstalledSkill, latest: Numbered, tags: dict[str, str], counts: Counts) -> dict[str, Any]:
     return {
         "slug": skill.skill_id,
         "displayName": display_name(skill),
         "summary": skill.description,
-        "topics": [],
-        "tags": {"latest": latest.label},
-        "stats": {},
+        "topics": list(skill.tags),
+        "tags": {LATEST: latest.label, **tags},
+        "stats": {"stars": counts.stars, "downloads": counts.downloads, "installsAllTime": counts.installs},
         "createdAt": milliseconds(skill.created_at),
         "updatedAt": milliseconds(skill.updated_at),
         "latestVersion": version_shape(latest),

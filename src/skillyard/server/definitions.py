@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from skillyard.catalog import read_file
 from skillyard.errors import SkillNotFound
 from skillyard.packages import Limits
-from skillyard.registry import InstalledSkill
+from skillyard.registry import Edited, InstalledSkill
 from skillyard.server.callers import needs
 from skillyard.server.contents import file_answer
 from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_detail
@@ -28,12 +28,36 @@ _Page = Annotated[int, Query(ge=1, le=1_000_000)]
 _Limit = Annotated[int, Query(ge=1, le=200)]
 
 
+_SHOWN: Final = {
+    "category": "category",
+    "tags": "tags",
+    "author": "author",
+    "homepageUrl": "homepage_url",
+    "documentationUrl": "documentation_url",
+    "iconUrl": "icon_url",
+}
+
+
 class DefinitionEdit(BaseModel):
-    """What of an installed skill can be changed: whether it serves. All else its SKILL.md says."""
+    """What of an installed skill can be changed: whether it serves, and what is shown of it. All else its SKILL.md says.
+
+    What is left out stays as it is; null lets the SKILL.md speak again. Nothing is written into the skill's folder.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    isActive: bool  # noqa: N815 # document 003 spells it so
+    isActive: bool | None = None  # noqa: N815 # document 003 spells it so
+    category: str | None = Field(default=None, max_length=1000)
+    tags: list[Annotated[str, Field(max_length=1000)]] | None = Field(default=None, max_length=50)
+    author: str | None = Field(default=None, max_length=1000)
+    homepageUrl: str | None = Field(default=None, max_length=2000)  # noqa: N815
+    documentationUrl: str | None = Field(default=None, max_length=2000)  # noqa: N815
+    iconUrl: str | None = Field(default=None, max_length=2000)  # noqa: N815
+
+    def edits(self) -> dict[str, Edited]:
+        """What is said of the skill, in the words of the registry."""
+        said = self.model_dump(include=self.model_fields_set & _SHOWN.keys())
+        return {_SHOWN[name]: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
 
 
 class Preview(BaseModel):
@@ -78,9 +102,14 @@ def get_definition(service: Served, id: str) -> Answer[Definition]:  # noqa: A00
 
 @routes.put("/{id}", responses=WRITING, dependencies=[_WRITE])
 def edit(service: Served, id: str, body: DefinitionEdit) -> Answer[Definition]:  # noqa: A002
-    """Let a skill serve, or serve no more: its versions stay, and it comes back with the newest one that is usable."""
+    """Say something else of a skill than its SKILL.md, and let it serve or serve no more.
+
+    Its versions stay, and it comes back with the newest one that is usable.
+    """
     skill = service.registry.skill(id, installed=False)
-    if skill.active != body.isActive:
+    if edits := body.edits():
+        skill = service.registry.edit(skill.skill_id, **edits)
+    if body.isActive not in (None, skill.active):
         change = service.registry.rollback if body.isActive else service.registry.uninstall
         change(skill.skill_id)
         service.look()

@@ -1,7 +1,7 @@
 """Errors in the form of the protocol that was spoken: what the house answers as problem+json is written again for its client.
 
-ClawHub's client shows the text of an answer; those of Anthropic and OpenAI look into `error`. Whatever refuses a request, the
-guard too, raises an error of the house, and this is the one place that knows how others write one.
+ClawHub's client and git show the text of an answer; those of Anthropic and OpenAI look into `error`. Whatever refuses a
+request, the guard too, raises an error of the house, and this is the one place that knows how others write one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _TYPES: Final[Mapping[int, str]] = {
     429: "rate_limit_error",
 }
 _CLAWHUB: Final = (
-    "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami",
+    "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami", "/api/v1/stars",
+    "/api/v1/transfers", "/api/v1/publishers", "/api/v1/packages", "/api/v1/skills-sh", "/api/cli",
 )  # fmt: skip
 
 
@@ -50,6 +51,12 @@ def _clawhub(status: int, told: Mapping[str, Any]) -> Response:
     return PlainTextResponse(f"{kind}: {_sentence(told, 'with --tags latest,consent:… where … is')}", status)
 
 
+def _git(status: int, told: Mapping[str, Any]) -> Response:
+    """Git asks for name and password only when it is told that they are wanted."""
+    headers = {"WWW-Authenticate": 'Basic realm="skillyard"'} if status == 401 else None
+    return PlainTextResponse(_sentence(told, ""), status, headers)
+
+
 def _sentence(told: Mapping[str, Any], way: str) -> str:
     """The message with its way out; of more power, what it is and `way` to agree to exactly that."""
     if not told.get("consent"):
@@ -66,6 +73,8 @@ def _writer(path: str) -> _Writer | None:
         return _anthropic
     if path == "/openai" or path.startswith("/openai/"):
         return _openai
+    if path.startswith("/plugins/") and ".git/" in path:
+        return _git
     return _clawhub if any(path == known or path.startswith(f"{known}/") for known in _CLAWHUB) else None
 
 
@@ -113,7 +122,8 @@ class _Held:
 
     async def _translate(self, start: Message) -> None:
         answer = self._write(start["status"], json.loads(self._body))
-        answer.raw_headers += list(_kept(start["headers"]))
+        own = {name for name, _ in answer.raw_headers}
+        answer.raw_headers += [header for header in _kept(start["headers"]) if header[0] not in own]
         if start["status"] < 500 and start["status"] not in (408, 429):
             answer.headers["x-should-retry"] = "false"  # what was refused once is refused again
         await self._pass(answer)

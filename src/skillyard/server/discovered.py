@@ -15,7 +15,7 @@ from skillyard.packages import Limits
 from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.contents import file_answer
 from skillyard.server.definitions import FILE
-from skillyard.server.entries import Entry, Facets, Fit, Narrowed, entry, facets, fit
+from skillyard.server.entries import Entry, Facets, Fit, Wanted, entry, facets, fit
 from skillyard.server.prepared import Prepared
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served
@@ -59,15 +59,13 @@ class Named(BaseModel):
 async def list_skills(
     service: Served,
     request: Request,
-    narrowed: Narrowed,
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+    wanted: Annotated[Wanted, Query()],
 ) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
 
     def make() -> Listed[Entry]:
-        found = listed(narrowed(skills), page, limit)
+        found = listed(wanted.of(skills), wanted.page, wanted.limit)
         return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
 
     if (kept := service.pages.get(skills, query)) is None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import Depends, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from skillyard.catalog import Skill, Source, Status
 from skillyard.search import Match
 from skillyard.server.install_shapes import Diagnosis
 
-__all__ = ["Entry", "Facets", "Fit", "Narrowed", "entry", "facets", "fit"]
+__all__ = ["Entry", "Facets", "Fit", "Wanted", "entry", "facets", "fit"]
 
 
 class Entry(BaseModel):
@@ -86,16 +83,20 @@ def facets(skills: Iterable[Skill]) -> Facets:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Narrowed:
-    """Which skills a list shall hold; `text` is part of an id, a name or a description."""
+class Wanted(BaseModel):
+    """Which page of which skills a list shall hold; `text` is part of an id, a name or a description.
 
-    source: Source | None
-    status: Status | None
-    tag: str | None
-    text: str
+    One shape for all that a query says: reading it takes half as long as a parameter after the other.
+    """
 
-    def __call__(self, skills: Sequence[Skill]) -> Sequence[Skill]:
+    source: Source | None = None
+    status: Status | None = None
+    tag: str | None = Field(default=None, max_length=200)
+    text: str = Field(default="", max_length=200)
+    page: int = Field(default=1, ge=1, le=1_000_000)
+    limit: int = Field(default=20, ge=1, le=200)
+
+    def of(self, skills: Sequence[Skill]) -> Sequence[Skill]:
         """Those of the skills that are meant, in their order."""
         if self.source is None and self.status is None and self.tag is None and not self.text:
             return skills
@@ -109,15 +110,3 @@ class _Narrowed:
             and (self.tag is None or self.tag in skill.tags)
             and (not wanted or wanted in f"{skill.id}\n{skill.name}\n{skill.description}".casefold())
         )
-
-
-async def _narrowed(
-    source: Annotated[Source | None, Query()] = None,
-    status: Annotated[Status | None, Query()] = None,
-    tag: Annotated[str | None, Query(max_length=200)] = None,
-    text: Annotated[str, Query(max_length=200)] = "",
-) -> _Narrowed:
-    return _Narrowed(source, status, tag, text)
-
-
-Narrowed = Annotated[_Narrowed, Depends(_narrowed)]

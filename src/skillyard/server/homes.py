@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,15 +55,22 @@ class Homes:
         return self._main.service
 
     @contextlib.asynccontextmanager
-    async def running(self, grace_s: float) -> AsyncIterator[None]:
+    async def running(self, grace_s: Callable[[], float]) -> AsyncIterator[None]:
         """Let the catalog of `main` follow what others do to its folders; at the end let go of every home.
 
-        What goes on then may go on for `grace_s` seconds.
+        What goes on then may go on for `grace_s` seconds, asked when it is time.
         """
         following = asyncio.create_task(self.main.follow())
         yield
         await _end(following)
-        await self.close(grace_s)
+        await self.close(grace_s())
+
+    def stop_asking(self) -> None:
+        """Close the questions that are put from here: a server that stops would wait for their answers in vain."""
+        with self._lock:
+            homes = [*self._open.values(), self._main]
+        for home in homes:
+            home.service.questions.close()
 
     @property
     def organisations(self) -> Organisations:

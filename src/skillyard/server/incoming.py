@@ -28,6 +28,8 @@ __all__ = ["Incoming", "files_of", "gathered", "looked_into", "publish", "receiv
 
 _FIELDS: Final = ("files", "files[]")
 _PIECE: Final = 1024 * 1024
+_NO_MODE: Final = (0, 0x20)
+"""Of an entry that says nothing of permissions: a file of MS-DOS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,9 @@ def gathered(files: Iterable[tuple[str, BinaryIO]], target: Path) -> Path:
             if name in taken:
                 raise PathCollision(f"{name!r} was sent twice", hint="send each file once", entry=name)
             taken.add(name)
-            with archive.open(zipfile.ZipInfo(name), "w") as stream:
+            entry = zipfile.ZipInfo(name)
+            entry.create_system, entry.external_attr = _NO_MODE
+            with archive.open(entry, "w") as stream:
                 while piece := file.read(_PIECE):
                     stream.write(piece)
     return target
@@ -156,6 +160,6 @@ def publish(
             hint="a version has the name of its skill; publish it as a skill of its own, or mend the name",
         )
     source = Source("upload", str(incoming.archive), version=version, notes=notes)
-    report = service.registry.install(source, only=(skill_id,), consent=Agreement(consent), activate=serves)
+    report = service.registry.install(source, only=(skill_id,), consent=Agreement(consent), activate=serves, new=into is None)
     service.refresh()
     return report.results[0]

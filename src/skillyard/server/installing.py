@@ -211,7 +211,7 @@ async def _carried(
     if wish.wait:
         async with held:
             return Answer(data=await run_in_threadpool(work))
-    service.installs.begin(operation_id, work, held.pop_all())
+    await service.installs.begin(operation_id, work, held.pop_all())
     response.status_code = 202
     return Answer(data=OperationStarted(operation_id=operation_id, events=f"{_PREFIX}/operations/{operation_id}/events"))
 

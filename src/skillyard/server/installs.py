@@ -1,44 +1,73 @@
-"""The installs that go on in this process after their request was answered."""
+"""The installs that go on after their request was answered: carried out here, known to every process of the database."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.engine import Owner
 from skillyard.errors import SkillyardError
 
-__all__ = ["InstallDesk"]
+if TYPE_CHECKING:
+    from skillyard.database import Database
 
-_REMEMBERED: Final = 200
+__all__ = ["Failure", "InstallDesk"]
+
+_GONE: Final = "the process that worked on it is gone; nothing was changed"
 _log = logging.getLogger(__name__)
 
 
-class InstallDesk:
-    """Carries installs out in threads, and remembers for a while which of them failed and why."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an install failed before it had a log of its own."""
 
-    def __init__(self) -> None:
+    code: str
+    message: str
+
+
+class InstallDesk:
+    """Carries installs out in threads; that one goes on, or why it failed, is a happening of the operation for a day."""
+
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self._database = database
         self._going: dict[str, asyncio.Task[None]] = {}
-        self._failed: OrderedDict[str, SkillyardError] = OrderedDict()
 
     @property
     def busy(self) -> bool:
-        """Whether one goes on."""
+        """Whether one goes on here."""
         return bool(self._going)
 
-    def begin(self, operation_id: str, work: Callable[[], object], held: contextlib.AsyncExitStack) -> None:
-        """Do the work in a thread; what it needs is let go of when it is done."""
-        task = self._going[operation_id] = asyncio.create_task(self._done(operation_id, work, held))
+    async def begin(self, operation_id: str, work: Callable[[], object], held: contextlib.AsyncExitStack) -> None:
+        """Do the work in a thread; what it needs is let go of when it is done.
+
+        Raises:
+            DatabaseUnavailable: nobody could be told; nothing was begun.
+        """
+        async with held:
+            await run_in_threadpool(self._tell, operation_id, {"begun": str(Owner.current())})
+            task = self._going[operation_id] = asyncio.create_task(self._done(operation_id, work, held.pop_all()))
         task.add_done_callback(lambda _: self._going.pop(operation_id, None))
 
-    def known(self, operation_id: str) -> tuple[bool, SkillyardError | None]:
-        """Whether an operation goes on here, and why it failed when it did."""
-        return operation_id in self._going, self._failed.get(operation_id)
+    def known(self, operation_id: str) -> tuple[bool, Failure | None]:
+        """Whether an operation goes on, in whatever process, and why it failed when it did. Blocks."""
+        from skillyard.database import happenings_of
+
+        with self._database().read() as connection:
+            told = happenings_of(connection, operation_id)
+        last = told[-1].body if told else {}
+        if "failed" in last:
+            return False, Failure(**last["failed"])
+        if "begun" not in last:
+            return False, None
+        owner = Owner.read(last["begun"])
+        gone = owner is None or owner.alive() is False
+        return not gone, Failure("interrupted", _GONE) if gone else None
 
     async def close(self) -> None:
         """Wait for what goes on: an install cannot be cut off in the middle, only killed."""
@@ -46,13 +75,31 @@ class InstallDesk:
             await asyncio.wait(tuple(self._going.values()))
 
     async def _done(self, operation_id: str, work: Callable[[], object], held: contextlib.AsyncExitStack) -> None:
+        failed = None
         async with held:
             try:
                 await run_in_threadpool(work)
             except SkillyardError as error:
-                self._failed[operation_id] = error
+                failed = Failure(error.code, error.message)
             except Exception as error:
                 _log.exception("the operation %s failed", operation_id)
-                self._failed[operation_id] = SkillyardError(f"something went wrong in the server: {type(error).__name__}")
-        while len(self._failed) > _REMEMBERED:
-            self._failed.popitem(last=False)
+                failed = Failure(SkillyardError.code, f"something went wrong in the server: {type(error).__name__}")
+        try:
+            await run_in_threadpool(self._end, operation_id, failed)
+        except SkillyardError:
+            _log.exception("how the operation %s ended could not be told", operation_id)
+
+    def _end(self, operation_id: str, failed: Failure | None) -> None:
+        from skillyard.database import forget_happenings
+
+        if failed is not None:
+            self._tell(operation_id, {"failed": {"code": failed.code, "message": failed.message}})
+            return
+        with self._database().write() as connection:
+            forget_happenings(connection, operation_id)
+
+    def _tell(self, operation_id: str, body: object) -> None:
+        from skillyard.database import tell_happenings
+
+        with self._database().write() as connection:
+            tell_happenings(connection, operation_id, [body])

@@ -1,20 +1,23 @@
 """How much may be asked: so many requests a minute for each key, or each address without one, by kind; told in every answer.
 
-A bucket per caller fills evenly and holds a minute's worth. It is one number (the time at which it will be full again), kept in
-this process for the callers of late.
+A bucket per caller fills evenly and holds a minute's worth. It is one number (the time at which it will be full again), kept
+for the callers of late: in this process, or where several serve one address in memory that they share (`shared_limits.py`).
 """
 
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillyard.errors import TooManyRequests
 from skillyard.server.callers import LOCAL_USER, Caller
+from skillyard.server.metrics import SHARED
 from skillyard.server.problems import problem
 
 if TYPE_CHECKING:
@@ -47,10 +50,9 @@ class Bucket:
     def take(self, caller: str, now: float | None = None) -> tuple[int, float]:
         """Take one: how many are left, and the seconds until the bucket is full; -1 left when there was none to take."""
         now = time.monotonic() if now is None else now
-        full_at = max(self._full_at.get(caller, now), now) + self._each
-        left = math.floor((self.rate.seconds - (full_at - now)) / self._each + 1e-6)
+        left, full_at = self._taken(self._full_at.get(caller, now), now)
         if left < 0:
-            return -1, full_at - self._each - now
+            return left, full_at - now
         self._full_at[caller] = full_at
         self._full_at.move_to_end(caller)
         if len(self._full_at) > self._callers:
@@ -60,8 +62,16 @@ class Bucket:
     def wait(self, caller: str, now: float | None = None) -> int:
         """Whole seconds until there is one to take; 0 when there is one now."""
         now = time.monotonic() if now is None else now
-        full_at = max(self._full_at.get(caller, now), now)
-        return max(0, math.ceil(full_at + self._each - now - self.rate.seconds - 1e-6))
+        return self._until(self._full_at.get(caller, now), now)
+
+    def _taken(self, full_at: float, now: float) -> tuple[int, float]:
+        """How many are left of a bucket when one more is taken, or -1, and when it is full then."""
+        full_at = max(full_at, now) + self._each
+        left = math.floor((self.rate.seconds - (full_at - now)) / self._each + 1e-6)
+        return (left, full_at) if left >= 0 else (-1, full_at - self._each)
+
+    def _until(self, full_at: float, now: float) -> int:
+        return max(0, math.ceil(max(full_at, now) + self._each - now - self.rate.seconds - 1e-6))
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -72,7 +82,7 @@ class RateLimits:
 
     def __init__(self, app: ASGIApp, rates: Mapping[Kind, Rate]) -> None:
         self._app = app
-        self._buckets = {kind: Bucket(rate) for kind, rate in rates.items()}
+        self._buckets = {kind: _bucket(kind, rate) for kind, rate in rates.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count, and pass on or refuse."""
@@ -95,6 +105,14 @@ class RateLimits:
             await problem(_too_many(bucket, who))(scope, receive, telling)
         else:
             await self._app(scope, receive, telling)
+
+
+def _bucket(kind: Kind, rate: Rate) -> Bucket:
+    """The buckets of a rate; shared where this process is one of several."""
+    from skillyard.server.shared_limits import SharedBucket
+
+    folder = os.environ.get(SHARED)
+    return SharedBucket(rate, Path(folder, f"{kind}.limits")) if folder else Bucket(rate)
 
 
 def kind_of(method: str, path: str) -> Kind:

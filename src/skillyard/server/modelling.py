@@ -119,7 +119,10 @@ async def call_tool(service: Served, caller: Asking, request: Request, body: Too
     request.state.unrecorded = body.name in _LOOKING
     about(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
     tools = await run_in_threadpool(service.tools.of, service.catalog, service.owner(caller), body.language)
+    owner = service.owner(caller)
+    before = await run_in_threadpool(service.tools.take_up, tools, owner, body.session)
     result = await tools.call(body.name, body.arguments, session=body.session, message_id=body.message_id, call_id=body.call_id)
+    await run_in_threadpool(service.tools.keep, tools, owner, body.session, before)
     shape = {"ok": result.ok, "text": result.text, "code": result.code, "title": result.title, "data": dict(result.data)}
     return Answer(data=ToolAnswer.model_validate(shape))
 
@@ -127,5 +130,6 @@ async def call_tool(service: Served, caller: Asking, request: Request, body: Too
 @routes.delete("/tools/sessions/{session}", responses=WRITING, dependencies=[needs("runs:execute")])
 def end_session(service: Served, caller: Asking, session: str, language: _Language = "en") -> Answer[SessionEnded]:
     """Forget what a conversation loaded, and what was approved for it."""
-    service.tools.of(service.catalog, service.owner(caller), language).end_session(session)
+    owner = service.owner(caller)
+    service.tools.end(service.tools.of(service.catalog, owner, language), owner, session)
     return Answer(data=SessionEnded(session=session))

@@ -1,21 +1,35 @@
-"""Questions that a page answers: a run that a rule wants to be asked about waits here, until an answer or for five minutes."""
+"""Questions that a page answers: a run that a rule wants to be asked about waits, until an answer or for five minutes.
+
+They are rows of the database, so that they are listed and answered through whichever process serves it. Who waits says every
+few seconds that it still does; the question of a process that is gone is closed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.errors import RecordNotFound
+from skillyard.engine import Owner
+from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Row
+
+    from skillyard.database import Database
 
 __all__ = ["Question", "Questions", "nobody"]
 
 PATIENCE_S: Final = 300.0
+_LOOK_S: Final = 1.0  # how often who waits looks for itself, should nobody tell
+_SIGN_S: Final = 15.0  # how often it says that it waits
+_SILENT: Final = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,66 +38,117 @@ class Question:
 
     id: str
     request: ApprovalRequest
+    workspace: str
     asked_by: str
     run_id: str | None
     asked_at: datetime
     expires_at: datetime
-    answered: asyncio.Future[ApprovalAnswer] = field(compare=False, repr=False)
 
 
 class Questions:
-    """The open questions of one process."""
+    """The open questions of one database, those of the folder `workspace` among them.
 
-    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
+    `open`, `of_run` and `answer` block: asynchronous code calls them in a thread.
+    """
+
+    def __init__(self, database: Callable[[], Database], workspace: str = "", *, patience_s: float = PATIENCE_S) -> None:
+        self._database = database
+        self._workspace = workspace
         self._patience_s = patience_s
-        self._open: dict[str, Question] = {}
+        self._refusing: ApprovalAnswer | None = None
 
     def open(self) -> tuple[Question, ...]:
         """Every open question, the oldest first."""
-        return tuple(self._open.values())
+        return self._find()
 
     def of_run(self, run_id: str) -> Question | None:
         """What a run waits for."""
-        return next((question for question in self.open() if question.run_id == run_id), None)
+        from skillyard.database import questions
+
+        return next(iter(self._find(questions.c.run_id == run_id)), None)
 
     def asker(self, name: str, run_id: str | None = None) -> _Asker:
         """An approver that puts its questions here, for the run of somebody."""
         return _Asker(self, name, run_id)
 
     def answer(self, question_id: str, answer: ApprovalAnswer) -> Question:
-        """Answer a question.
+        """Answer a question, and with it every other open one of its session about the same content.
+
+        What is agreed to for the workspace also answers the questions of other sessions there.
 
         Raises:
             RecordNotFound: it is not open: answered, given up or too late.
         """
-        question = self._open.pop(question_id, None)
-        if question is None:
-            raise RecordNotFound(
-                "this question is not open", hint="it was answered, its run was cancelled, or nobody answered in time"
-            )
-        question.answered.get_loop().call_soon_threadsafe(_settle, question.answered, answer)
-        return question
+        from sqlalchemy import update
+
+        from skillyard.database import questions
+
+        table = questions.c
+        asked = next(iter(self._find(table.id == question_id)), None)
+        if asked is None:
+            raise _not_open()
+        alike = table.workspace == asked.workspace if answer.decision == "workspace" else _of_session(asked)
+        same = (table.skill_id == asked.request.skill_id) & (table.digest == asked.request.digest) & alike
+        values = {"decision": answer.decision, "reason": answer.reason}
+        with self._database().write() as connection:
+            mine = update(questions).where(table.id == question_id, table.decision.is_(None)).values(values)
+            if connection.execute(mine).rowcount != 1:
+                raise _not_open()
+            others = update(questions).where(same, table.decision.is_(None)).values(values).returning(table.id)
+            _tell(connection, [question_id, *connection.execute(others).scalars()])
+        return asked
+
+    def close(self) -> None:
+        """Answer what is asked from here with no, from now on: the server stops and nobody could hear the answer."""
+        self._refusing = ApprovalAnswer("reject", "the server is about to stop")
 
     async def put(self, request: ApprovalRequest, name: str, run_id: str | None) -> ApprovalAnswer:
         """Put a question and wait for the answer; none in time is no."""
-        with self._asked(request, name, run_id) as question:
-            try:
-                return await asyncio.wait_for(question.answered, self._patience_s)
-            except TimeoutError:
-                return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
-
-    @contextmanager
-    def _asked(self, request: ApprovalRequest, name: str, run_id: str | None) -> Iterator[Question]:
         now = datetime.now(UTC)
         question = Question(
-            f"question_{os.urandom(12).hex()}", request, name, run_id, now, now + timedelta(seconds=self._patience_s),
-            asyncio.get_running_loop().create_future(),
+            f"question_{os.urandom(12).hex()}", request, self._workspace, name, run_id, now,
+            now + timedelta(seconds=self._patience_s),
         )  # fmt: skip
-        self._open[question.id] = question
+        database = await asyncio.to_thread(self._database)
+        writing = asyncio.ensure_future(asyncio.to_thread(_keep, database, question))
         try:
-            yield question
+            await asyncio.shield(writing)
+            async with database.bell.ring(question.id) as rung:
+                return await self._answered(database, question, rung)
         finally:
-            self._open.pop(question.id, None)
+            await asyncio.shield(_forgotten(database, question, writing))
+
+    async def _answered(self, database: Database, question: Question, rung: asyncio.Event) -> ApprovalAnswer:
+        from skillyard.database import heard
+
+        until, sign = time.monotonic() + self._patience_s, time.monotonic() + _SIGN_S
+        while (left := until - time.monotonic()) > 0:
+            if self._refusing is not None:
+                return self._refusing
+            with suppress(DatabaseUnavailable):  # it comes back, or the time is up
+                if (answer := await asyncio.to_thread(_answer_to, database, question.id)) is not None:
+                    return answer
+                if time.monotonic() > sign:
+                    await asyncio.to_thread(_sign, database, question.id)
+                    sign = time.monotonic() + _SIGN_S
+            await heard(rung, min(left, _LOOK_S))
+        return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
+
+    def _find(self, *wanted: ColumnElement[bool]) -> tuple[Question, ...]:
+        """The open questions that fit; those whose process is gone are closed."""
+        from sqlalchemy import select
+
+        from skillyard.database import questions
+
+        table = questions.c
+        query = select(questions).where(table.decision.is_(None), table.expires_at > datetime.now(UTC), *wanted)
+        with self._database().read() as connection:
+            found = connection.execute(query.order_by(table.asked_at, table.id)).all()
+        gone = [row.id for row in found if not _waits(row)]
+        if gone:
+            with self._database().write() as connection:
+                _forget(connection, gone)
+        return tuple(_question(row) for row in found if row.id not in gone)
 
 
 def nobody() -> PolicyApprover:
@@ -102,6 +167,93 @@ class _Asker:
         return await self.questions.put(request, self.name, self.run_id)
 
 
-def _settle(future: asyncio.Future[ApprovalAnswer], answer: ApprovalAnswer) -> None:
-    if not future.done():
-        future.set_result(answer)
+def _not_open() -> RecordNotFound:
+    return RecordNotFound(
+        "this question is not open", hint="it was answered, its run was cancelled, or nobody answered in time"
+    )
+
+
+def _of_session(asked: Question) -> ColumnElement[bool]:
+    from skillyard.database import questions
+
+    return questions.c.session == asked.request.session_id
+
+
+def _keep(database: Database, question: Question) -> None:
+    from sqlalchemy import delete, insert
+
+    from skillyard.database import questions
+
+    request = question.request
+    row = {
+        "id": question.id, "session": request.session_id, "workspace": question.workspace, "skill_id": request.skill_id,
+        "skill_name": request.skill_name, "description": request.description, "digest": request.digest,
+        "asked_by": question.asked_by, "run_id": question.run_id, "owner": str(Owner.current()), "asked_at": question.asked_at,
+        "seen_at": question.asked_at, "expires_at": question.expires_at,
+    }  # fmt: skip
+    with database.write() as connection:
+        connection.execute(delete(questions).where(questions.c.expires_at < question.asked_at - _SILENT))  # of killed servers
+        connection.execute(insert(questions).values(row))
+        _tell(connection, [question.id, *([question.run_id] if question.run_id else [])])
+
+
+async def _forgotten(database: Database, question: Question, writing: asyncio.Future[None]) -> None:
+    """Close a question whose asker goes on, or is cancelled."""
+    await asyncio.wait([writing])
+    with suppress(DatabaseUnavailable):  # it then closes when its time is up
+        await asyncio.to_thread(_close, database, question.id)
+
+
+def _close(database: Database, question_id: str) -> None:
+    with database.write() as connection:
+        _forget(connection, [question_id])
+
+
+def _forget(connection: Connection, ids: Collection[str]) -> None:
+    from sqlalchemy import delete
+
+    from skillyard.database import questions
+
+    connection.execute(delete(questions).where(questions.c.id.in_(ids)))
+
+
+def _answer_to(database: Database, question_id: str) -> ApprovalAnswer | None:
+    """The answer when there is one; no, when somebody has closed the question."""
+    from sqlalchemy import select
+
+    from skillyard.database import questions
+
+    with database.read() as connection:
+        query = select(questions.c.decision, questions.c.reason).where(questions.c.id == question_id)
+        row = connection.execute(query).first()
+    if row is None:
+        return ApprovalAnswer("reject", "the question was closed")
+    return None if row.decision is None else ApprovalAnswer.parse(row.decision, row.reason)
+
+
+def _sign(database: Database, question_id: str) -> None:
+    from sqlalchemy import update
+
+    from skillyard.database import questions
+
+    with database.write() as connection:
+        connection.execute(update(questions).where(questions.c.id == question_id).values(seen_at=datetime.now(UTC)))
+
+
+def _tell(connection: Connection, ids: Collection[str]) -> None:
+    from skillyard.database import NEWS, announce
+
+    for one in ids:
+        announce(connection, NEWS, one)
+
+
+def _waits(row: Row[Any]) -> bool:
+    """Whether the process that asked still is there; one of another machine says so itself."""
+    process = Owner.read(row.owner)
+    alive = process.alive() if process else None
+    return bool(row.seen_at > datetime.now(UTC) - _SILENT) if alive is None else alive
+
+
+def _question(row: Row[Any]) -> Question:
+    request = ApprovalRequest(row.skill_id, row.skill_name, row.digest, row.session, description=row.description)
+    return Question(row.id, request, row.workspace, row.asked_by, row.run_id, row.asked_at, row.expires_at)

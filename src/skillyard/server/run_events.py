@@ -1,34 +1,37 @@
 """A run as it goes on, told as server-sent events: its states, what it prints, its steps, and the end.
 
 The id of an event says how far the run has been told: state, characters of both streams, steps. A client that comes back with
-`Last-Event-ID` is told the rest, by whichever process it reaches.
+`Last-Event-ID` is told the rest, by whichever process of the database it reaches, wherever the run works.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel
 from sse_starlette import ServerSentEvent
 
 from skillyard.engine import FINAL, RunRecord
+from skillyard.engine.live import STREAMS
+from skillyard.engine.plain import LOG
 from skillyard.server.run_shapes import RunAsked, RunEnded, RunPrinted, RunStateChanged, RunStep, RunStepTaken, detail
 
 if TYPE_CHECKING:
+    from skillyard.database import Happening
     from skillyard.engine.journal import Journal
-    from skillyard.server.desk import LiveRun, RunDesk
     from skillyard.server.questions import Questions
 
 __all__ = ["Position", "run_events"]
 
-_LOOK_S: Final = 0.4  # how often the record is looked at for another state
+_LOOK_S: Final = 1.0  # how often the record is looked at, should nobody tell
 _ID: Final = re.compile(r"(\d{1,9})\.(\d{1,12})\.(\d{1,12})\.(\d{1,9})", re.ASCII)
 _ORDER: Final = {"queued": 1, "running": 2}
 _ENDED: Final = 3  # every other state
+_Told = tuple["Position", BaseModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,63 +54,77 @@ class Position:
 
 
 async def run_events(
-    run_id: str, position: Position, journal: Journal, desk: RunDesk, questions: Questions
+    run_id: str, position: Position, journal: Journal, questions: Questions
 ) -> AsyncGenerator[ServerSentEvent, None]:
     """Tell a run from a position on, until it has ended."""
+    from skillyard.database import heard
+
     asked: set[str] = set()
-    while True:
-        live = desk.live(run_id)
-        record = await asyncio.to_thread(journal.get, run_id)
-        if position.state < _ORDER.get(record.state, 0):
-            position = replace(position, state=_ORDER[record.state])
-            yield _event(RunStateChanged(run_id=run_id, state=record.state), position)
-        if (question := questions.of_run(run_id)) is not None and question.id not in asked:
-            asked.add(question.id)
-            told = RunAsked(question=question.id, title=question.request.title, expires_at=question.expires_at)
-            yield _event(told, position)
-        if live is not None:
-            for reached, printed in _heard(live, position):
+    steps = number = 0
+    async with journal.database.bell.ring(run_id) as rung:
+        while True:
+            state, news = await asyncio.to_thread(journal.news, run_id, number)
+            if state is None or state in FINAL:
+                break
+            if position.state < _ORDER[state]:
+                position = replace(position, state=_ORDER[state])
+                yield _event(RunStateChanged(run_id=run_id, state=state), position)
+            if (question := await asyncio.to_thread(questions.of_run, run_id)) is not None and question.id not in asked:
+                asked.add(question.id)
+                told = RunAsked(question=question.id, title=question.request.title, expires_at=question.expires_at)
+                yield _event(told, position)
+            for reached, one in _going(news, position, steps):
                 position = reached
-                yield _event(printed, position)
-        if record.state in FINAL:
-            for reached, last in _rest(record, position):
-                yield _event(last, reached)
-            return
-        await (live.news(_LOOK_S) if live else asyncio.sleep(_LOOK_S))
+                yield _event(one, position)
+            number = news[-1].number if news else number
+            steps += sum("step" in item.body for item in news)
+            await heard(rung, _LOOK_S)
+    record = await asyncio.to_thread(journal.get, run_id)
+    for reached, last in _rest(record, position):
+        yield _event(last, reached)
 
 
-def _heard(live: LiveRun, position: Position) -> Iterator[tuple[Position, RunPrinted]]:
-    """What the run has printed since the position."""
-    for stream in _streams():
-        text = live.after(stream, getattr(position, stream))
-        if text:
-            position = _moved(position, stream, live.printed(stream))
-            yield position, RunPrinted(stream=stream, text=text)
+def _going(news: Iterable[Happening], position: Position, steps: int) -> Iterator[_Told]:
+    """What of the happenings is behind the position; `steps` were before them."""
+    for _, body in news:
+        if "step" in body:
+            steps += 1
+            if steps > position.steps:
+                position = replace(position, steps=steps)
+                yield position, RunStepTaken(step=RunStep.model_validate(body["step"]))
+        elif found := _printed(body["stream"], body["text"], body["end"], position):
+            position = found[0]
+            yield found
 
 
-def _rest(record: RunRecord, position: Position) -> Iterator[tuple[Position, BaseModel]]:
+def _rest(record: RunRecord, position: Position) -> Iterator[_Told]:
     """What is left to be told of a run that has ended."""
-    for stream in _streams():
+    told: Any = record.printed or {}
+    for stream in STREAMS:
         whole: str = getattr(record, stream)
-        text = whole[getattr(position, stream) :]
-        if text:
-            position = _moved(position, stream, len(whole))
-            yield position, RunPrinted(stream=stream, text=text)
+        kept = whole[-LOG:]  # before it stands that something was left out
+        if found := _printed(stream, kept, told.get(stream, len(kept)), position):
+            position = found[0]
+            yield found
     if position.state < _ENDED:
         position = replace(position, state=_ENDED)
         yield position, RunStateChanged(run_id=record.id, state=record.state)
-    for step in record.steps[position.steps :]:
+    first = told.get("steps", [])
+    for at in [*first, *(at for at in range(len(record.steps)) if at not in first)][position.steps :]:
         position = replace(position, steps=position.steps + 1)
-        yield position, RunStepTaken(step=RunStep.model_validate(step.to_dict()))
+        if at >= 0:  # else it was told of an attempt that failed
+            yield position, RunStepTaken(step=RunStep.model_validate(record.steps[at].to_dict()))
     yield position, RunEnded(run=detail(record))
 
 
-def _moved(position: Position, stream: Literal["stdout", "stderr"], to: int) -> Position:
-    return replace(position, stdout=to) if stream == "stdout" else replace(position, stderr=to)
-
-
-def _streams() -> tuple[Literal["stdout"], Literal["stderr"]]:
-    return "stdout", "stderr"
+def _printed(stream: str, text: str, end: int, position: Position) -> tuple[Position, RunPrinted] | None:
+    """What of a text, which ends at the character `end` of its stream, is behind the position."""
+    known = getattr(position, stream)
+    if end <= known or not text:
+        return None
+    new = text[max(0, len(text) - (end - known)) :]
+    moved = replace(position, stdout=end) if stream == "stdout" else replace(position, stderr=end)
+    return moved, RunPrinted(stream="stdout" if stream == "stdout" else "stderr", text=new)
 
 
 def _event(told: BaseModel, position: Position) -> ServerSentEvent:

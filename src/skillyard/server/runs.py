@@ -157,6 +157,7 @@ def list_runs(
     skill: Annotated[str | None, Query(max_length=300, description="an id or a name")] = None,
     state: Annotated[list[RunState], Query(max_length=6)] = [],  # noqa: B006 # FastAPI makes a new one
     status: Annotated[list[str], Query(max_length=10, description="how the process ended: ok, error, timeout, …")] = [],  # noqa: B006
+    schedule: Annotated[str | None, Query(max_length=63, description="asked for by the schedule of that name")] = None,
     since: Annotated[AwareDatetime | None, Query(description="asked for at that time or later")] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
@@ -164,8 +165,10 @@ def list_runs(
     """The runs, the newest first."""
     journal = service.catalog.records().journal
     moment = _in_utc(since) if since else None
-    total = journal.count(skill=skill, states=state, statuses=status, since=moment)
-    found = journal.list(skill=skill, states=state, statuses=status, since=moment, limit=limit, offset=(page - 1) * limit)
+    total = journal.count(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
+    found = journal.list(
+        skill=skill, states=state, statuses=status, schedule=schedule, since=moment, limit=limit, offset=(page - 1) * limit
+    )
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[summary(record) for record in found], meta=meta)
 
@@ -208,9 +211,9 @@ async def follow(
     """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
 
     The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
-    `step` what it did (told when it ends), `end` the whole run.
+    `step` what it did, `end` the whole run.
     """
     journal = await run_in_threadpool(lambda: service.catalog.records().journal)
     record = await run_in_threadpool(journal.get, run_id)
-    events = run_events(record.id, Position.read(last_event_id), journal, service.runs, service.questions)
+    events = run_events(record.id, Position.read(last_event_id), journal, service.questions)
     return EventStream(events)

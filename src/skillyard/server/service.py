@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.access import DEFAULT
 from skillyard.catalog import Changes, Skill
 from skillyard.errors import PermissionDenied, SkillUnusable
 from skillyard.library import Catalog
+from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
-from skillyard.server.callers import Asking, Caller
+from skillyard.server.callers import Caller
 from skillyard.server.changing import Changing
 from skillyard.server.chat_desk import ChatDesk
 from skillyard.server.desk import RunDesk
@@ -26,9 +27,11 @@ from skillyard.server.questions import Questions, nobody
 from skillyard.server.toolboxes import Toolboxes
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from skillyard.server.homes import Homes
 
-__all__ = ["Served", "Service"]
+__all__ = ["Housing", "Served", "Service"]
 
 _SETTLED_MS: Final = 150  # changes of files that come closer together are looked at once
 
@@ -45,11 +48,11 @@ class Service:
     registry: Registry
     changing: Changing = field(init=False)
     runs: RunDesk = field(default_factory=RunDesk)
-    questions: Questions = field(default_factory=Questions)
-    installs: InstallDesk = field(default_factory=InstallDesk)
+    questions: Questions = field(init=False)
+    installs: InstallDesk = field(init=False)
     chats: ChatDesk = field(default_factory=ChatDesk)
     pages: PreparedPages = field(default_factory=PreparedPages)
-    tools: Toolboxes = field(default_factory=Toolboxes)
+    tools: Toolboxes = field(init=False)
     noticed: Noticed = field(default_factory=Noticed)
 
     @property
@@ -59,6 +62,7 @@ class Service:
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
+        self.questions.close()
         await self.chats.close()
         await self.installs.close()
         await self.catalog.stop_waiting()
@@ -66,6 +70,12 @@ class Service:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changing", Changing(self.catalog.data_directory))
+        records = self.catalog.records()
+        questions = Questions(lambda: records.database, self.catalog.project_root)
+        object.__setattr__(self, "questions", questions)
+        object.__setattr__(self, "tools", Toolboxes(lambda: records.database))
+        object.__setattr__(self, "installs", InstallDesk(lambda: records.database))
+        self.catalog.approvals().share(SqlSessionApprovals(lambda: records.database))
 
     async def catch_up(self) -> None:
         """See what other processes that serve the same folder have changed."""
@@ -123,11 +133,29 @@ class Service:
             self.admit(self.catalog.get(f"installed:{skill.skill_id}"))
 
 
-async def _service(request: Request, caller: Asking) -> AsyncIterator[Service]:
+class Housing:
+    """Keeps the rooms that a request asks for open until it has been answered; those of the default one are always."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass it on."""
+        if scope["type"] != "http" or scope["state"]["caller"].organisation == DEFAULT:
+            await self._app(scope, receive, send)
+            return
+        async with contextlib.AsyncExitStack() as held:
+            scope["state"]["held"] = held
+            await self._app(scope, receive, send)
+
+
+async def _service(request: Request) -> Service:
     homes: Homes = request.app.state.homes
-    async with homes.of(caller.organisation) as service:
-        await service.catch_up()
-        yield service
+    caller: Caller = request.state.caller
+    at_home = caller.organisation == DEFAULT
+    service = homes.main if at_home else await request.state.held.enter_async_context(homes.of(caller.organisation))
+    await service.catch_up()
+    return service
 
 
 Served = Annotated[Service, Depends(_service)]

@@ -103,6 +103,7 @@ def serve_here(
             app.state.stopping.begin()
             if not self.force_exit:
                 await asyncio.sleep(how.drain_s)
+            app.state.stopping.last_call()
             await super().shutdown(sockets)
 
     server = Server(

@@ -48,7 +48,10 @@ class FileInventory(BaseModel):
 
 
 class Definition(BaseModel):
-    """An installed skill in the words of document 003; `id` is the `skillId`."""
+    """An installed skill in the words of document 003; `id` is the `skillId`.
+
+    The fields in `edited` say what a person said, and not what the SKILL.md says.
+    """
 
     id: str
     skillId: str  # noqa: N815
@@ -66,6 +69,7 @@ class Definition(BaseModel):
     homepageUrl: str | None = None  # noqa: N815
     documentationUrl: str | None = None  # noqa: N815
     iconUrl: str | None = None  # noqa: N815
+    edited: list[str] = []
     createdAt: str | None = None  # noqa: N815
     updatedAt: str | None = None  # noqa: N815
 

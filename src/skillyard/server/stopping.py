@@ -19,12 +19,13 @@ class Stopping:
     def __init__(self) -> None:
         self.begun = False
         self._then: list[Callable[[], object]] = []
+        self._last: list[Callable[[], object]] = []
         self._under_way = 0
         self._at = 0.0
 
-    def then(self, do: Callable[[], object]) -> None:
-        """Have something done when the server begins to stop."""
-        self._then.append(do)
+    def then(self, do: Callable[[], object], *, last: bool = False) -> None:
+        """Have something done when the server begins to stop, or with `last` when it takes no more requests."""
+        (self._last if last else self._then).append(do)
 
     def begin(self) -> None:
         """From now on the server takes leave; the second time nothing happens."""
@@ -32,6 +33,12 @@ class Stopping:
             self.begun, self._at = True, time.monotonic()
             for do in self._then:
                 do()
+
+    def last_call(self) -> None:
+        """From now on no request is taken, and the time counts that is given to what is under way."""
+        self._at = time.monotonic()
+        for do in self._last:
+            do()
 
     def left(self, seconds: float) -> float:
         """How much is left of so many seconds since it began."""

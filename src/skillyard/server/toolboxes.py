@@ -1,26 +1,32 @@
-"""The tools of each caller: they remember what a conversation has loaded, so they are kept from one request to the next."""
+"""The tools of each caller: they remember what a conversation has loaded, whichever process of the database is asked next."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.server.questions import nobody
 
 if TYPE_CHECKING:
+    from skillyard.database import Database
     from skillyard.library import Catalog
     from skillyard.tools import Language, SkillTools
 
 __all__ = ["Toolboxes"]
 
 _KEPT: Final = 64
+_LASTS: Final = timedelta(days=1)
 
 
 class Toolboxes:
-    """Gives the tools of a caller; of those that were not used for the longest time the sessions are forgotten."""
+    """Gives the tools of a caller; a session that was not used for a day is forgotten. The methods block."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self._database = database
         self._kept: OrderedDict[tuple[str, Language], SkillTools] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -44,3 +50,49 @@ class Toolboxes:
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return tools
+
+    def take_up(self, tools: SkillTools, owner: str, session: str) -> Mapping[str, Any]:
+        """Let the tools know what the session has loaded through other processes, and give that."""
+        from sqlalchemy import select
+
+        from skillyard.database import tool_sessions
+
+        table = tool_sessions.c
+        mine = select(table.state).where(table.owner == owner, table.name == session)
+        with self._database().read() as connection:
+            kept: Mapping[str, Any] = connection.execute(mine).scalar() or {}
+        if kept != _plain(tools.session_state(session)):
+            tools.end_session(session)
+            tools.restore_session(session, kept)
+        return kept
+
+    def keep(self, tools: SkillTools, owner: str, session: str, before: Mapping[str, Any]) -> None:
+        """Keep what the session has loaded now, when that is something else than `before`."""
+        from sqlalchemy import delete
+
+        from skillyard.database import insert_or_update, tool_sessions
+
+        state, now = _plain(tools.session_state(session)), datetime.now(UTC)
+        if state == before or not any(state.values()):
+            return
+        row = {"owner": owner, "name": session, "state": state, "at": now}
+        with self._database().write() as connection:
+            connection.execute(delete(tool_sessions).where(tool_sessions.c.at < now - _LASTS))
+            connection.execute(insert_or_update(connection, tool_sessions, row))
+
+    def end(self, tools: SkillTools, owner: str, session: str) -> None:
+        """Forget what the session loaded, and what was approved for it."""
+        from sqlalchemy import delete
+
+        from skillyard.database import tool_sessions
+
+        tools.end_session(session)
+        mine = (tool_sessions.c.owner == owner, tool_sessions.c.name == session)
+        with self._database().write() as connection:
+            connection.execute(delete(tool_sessions).where(*mine))
+
+
+def _plain(state: Mapping[str, object]) -> dict[str, Any]:
+    """The state as the database gives it back."""
+    found: dict[str, Any] = json.loads(json.dumps(state))
+    return found

@@ -49,7 +49,10 @@ export function useTurnEvents(turn: Turn, take: (events: readonly ChatEvent[], t
     const hear = (event: Event) => {
       if (!(event instanceof MessageEvent)) return; // the browser's own `error`
       const told = JSON.parse(event.data as string) as ChatEvent;
-      if (told.event === "end") return over(told);
+      if (told.event === "end") {
+        over(told);
+        return;
+      }
       events = take(events, told);
       if (told.event === "result") void cache.invalidateQueries({ queryKey: ["chat", "trail", conversation_id] });
       drawing ??= window.setTimeout(draw, DRAW_MS);

@@ -3,8 +3,9 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 
 import { sessionQuery } from "@/api/keys";
+import { fetched } from "@/api/parts";
 
-const AccountMenu = lazy(() => import("./AccountMenu"));
+const AccountMenu = lazy(() => fetched(import("./AccountMenu")));
 
 export function Account() {
   const session = useQuery(sessionQuery()).data;

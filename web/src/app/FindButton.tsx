@@ -4,12 +4,13 @@ import { useHotkeys } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { lazy, Suspense, useEffect, useState } from "react";
 
+import { fetched } from "@/api/parts";
 import { useText } from "@/i18n";
 
 import classes from "./FindButton.module.css";
 import { shell } from "./words";
 
-const load = () => import("./Palette");
+const load = () => fetched(import("./Palette"));
 const Palette = lazy(load);
 const COMMAND = /mac|iphone|ipad/i.test(navigator.userAgent) ? "⌘" : "Ctrl";
 

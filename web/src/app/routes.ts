@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirec
 
 import { cache } from "@/api/cache";
 import { catalogQuery, facetsQuery, type Narrowing } from "@/api/catalog";
+import { fetched } from "@/api/parts";
 import { RUN_STATES, type RunState } from "@/api/runStates";
 
 import { Failed, Missing } from "./Failed";
@@ -53,7 +54,7 @@ const skills = createRoute({
     cache.query(facetsQuery()).catch(later);
     if (!deps.q) cache.infiniteQuery(catalogQuery(narrowing(deps))).catch(later);
   },
-  component: lazyRouteComponent(() => import("@/pages/catalog/CatalogPage"), "CatalogPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/catalog/CatalogPage")), "CatalogPage"),
 });
 
 /** Which part of a skill is looked at. */
@@ -71,13 +72,13 @@ const skill = createRoute({
     file: text(found.file),
     line: typeof found.line === "number" && found.line > 0 ? Math.trunc(found.line) : undefined,
   }),
-  component: lazyRouteComponent(() => import("@/pages/skill/SkillPage"), "SkillPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/skill/SkillPage")), "SkillPage"),
 });
 
 const install = createRoute({
   getParentRoute: () => root,
   path: "/install",
-  component: lazyRouteComponent(() => import("@/pages/install/InstallPage"), "InstallPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/install/InstallPage")), "InstallPage"),
 });
 
 /** What the list of runs is narrowed to. */
@@ -93,31 +94,31 @@ const runs = createRoute({
     skill: text(found.skill),
     state: RUN_STATES.find((state) => state === found.state),
   }),
-  component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/runs/RunsPage")), "RunsPage"),
 });
 
 const run = createRoute({
   getParentRoute: () => root,
   path: "/runs/$id",
-  component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/run/RunPage")), "RunPage"),
 });
 
 const approvals = createRoute({
   getParentRoute: () => root,
   path: "/approvals",
-  component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/approvals/ApprovalsPage")), "ApprovalsPage"),
 });
 
 const agents = createRoute({
   getParentRoute: () => root,
   path: "/agents",
-  component: lazyRouteComponent(() => import("@/pages/agents/AgentsPage"), "AgentsPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/agents/AgentsPage")), "AgentsPage"),
 });
 
 const agent = createRoute({
   getParentRoute: () => root,
   path: "/agents/$id",
-  component: lazyRouteComponent(() => import("@/pages/agent/AgentPage"), "AgentPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/agent/AgentPage")), "AgentPage"),
 });
 
 const chat = createRoute({
@@ -138,31 +139,31 @@ const report = createRoute({
 const memory = createRoute({
   getParentRoute: () => root,
   path: "/memory",
-  component: lazyRouteComponent(() => import("@/pages/memory/MemoryPage"), "MemoryPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/memory/MemoryPage")), "MemoryPage"),
 });
 
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/audit",
-  component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/audit/AuditPage")), "AuditPage"),
 });
 
 const keys = createRoute({
   getParentRoute: () => root,
   path: "/keys",
-  component: lazyRouteComponent(() => import("@/pages/keys/KeysPage"), "KeysPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/keys/KeysPage")), "KeysPage"),
 });
 
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
-  component: lazyRouteComponent(() => import("@/pages/machine/SettingsPage"), "SettingsPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/machine/SettingsPage")), "SettingsPage"),
 });
 
 const doctor = createRoute({
   getParentRoute: () => root,
   path: "/doctor",
-  component: lazyRouteComponent(() => import("@/pages/machine/DoctorPage"), "DoctorPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/machine/DoctorPage")), "DoctorPage"),
 });
 
 export const router = createRouter({

@@ -2,12 +2,14 @@
 import { Box } from "@mantine/core";
 import { lazy, type ReactNode, Suspense } from "react";
 
+import { fetched } from "@/api/parts";
+
 import classes from "./LongList.module.css";
 import type { Rows } from "./VirtualRows";
 
 const SHORT = 100; // rows that a browser draws at once without being felt
 
-const VirtualRows = lazy(() => import("./VirtualRows"));
+const VirtualRows = lazy(() => fetched(import("./VirtualRows")));
 
 interface Props<T> {
   label: string;

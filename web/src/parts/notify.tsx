@@ -2,9 +2,10 @@
 import type { NotificationData } from "@mantine/notifications";
 import { lazy, Suspense, useSyncExternalStore } from "react";
 
+import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
 
-const Notices = lazy(() => import("./Notices"));
+const Notices = lazy(() => fetched(import("./Notices")));
 const listeners = new Set<() => void>();
 let wanted = false;
 
@@ -12,7 +13,10 @@ let wanted = false;
 export function notify(notice: NotificationData): void {
   wanted = true;
   for (const listener of listeners) listener();
-  void import("@mantine/notifications").then(({ notifications }) => notifications.show(notice));
+  fetched(import("@mantine/notifications")).then(
+    ({ notifications }) => notifications.show(notice),
+    () => undefined, // what draws it fails as well, and says so
+  );
 }
 
 /** Say why something was not done, and the way out when there is one. */

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.opening import open_approvals
+from skillyard.cli.recording import leave_trail
 from skillyard.errors import AmbiguousSkill, RecordNotFound
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _revoke(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None
     known = [item.skill_id for item in store.approved()]
     chosen = known if wanted is None else [_one(known, wanted)]
     revoked = [skill_id for skill_id in chosen if store.remove(skill_id)]
+    leave_trail(screen, store.database, "approvals.revoke", *revoked)
     if screen.as_json:
         screen.data({"revoked": revoked})
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.questions import confirm
+from skillyard.cli.recording import leave_trail
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -35,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
             screen.note("nothing was deleted")
             return FAILURE
     catalog.delete(skill.id)
+    leave_trail(screen, lambda: catalog.records().database, "catalog.delete", skill.id)
     if screen.as_json:
         screen.data({"deleted": {"id": skill.id, "directory": skill.directory}})
     else:

@@ -22,7 +22,7 @@ _HINTS: Final = {
     "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
 }
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "json_object", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     from skillyard.engine import flush_spans
 
     screen: Screen = arguments.screen
-    parameters = _json_object("--input", arguments.input)
-    context = _json_object("--context", arguments.context)
+    parameters = json_object("--input", arguments.input)
+    context = json_object("--context", arguments.context)
     catalog = open_catalog(arguments)
     skill = catalog.get(arguments.name)
     digest = require_consent(catalog, skill, screen)
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if outcome.error is None else FAILURE
 
 
-def _json_object(option: str, given: str) -> dict[str, Any]:
+def json_object(option: str, given: str) -> dict[str, Any]:
     """The JSON object in the text itself, in a file (`@path`) or on standard input (`-`)."""
     if given == "-":
         text = sys.stdin.read()

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STATUS",
         help=f"only runs in this state ({', '.join(_STATES)}); may be given several times",
     )
+    parser.add_argument("--schedule", metavar="NAME", help="only runs that this schedule asked for")
     parser.add_argument("--limit", type=positive, default=20, metavar="N", help="at most this many runs (default: %(default)s)")
 
 
@@ -48,13 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             draw_record(screen, record)
         return OK
-    found = journal.list(skill=arguments.skill, states=arguments.status or (), limit=arguments.limit)
+    found = journal.list(
+        skill=arguments.skill, states=arguments.status or (), schedule=arguments.schedule, limit=arguments.limit
+    )
     if screen.as_json:
         screen.data({"runs": [record.summary() for record in found]})
     elif found:
         _draw(screen, found)
     else:
-        screen.note("no runs" if not (arguments.skill or arguments.status) else "no such runs")
+        screen.note("no runs" if not (arguments.skill or arguments.status or arguments.schedule) else "no such runs")
     return OK
 
 

@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         if given := getattr(arguments, option):
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
-    catalog = open_catalog(arguments)
+    catalog = open_catalog(arguments, installed=True)
     many, processes = len(catalog), arguments.workers
 
     def ready(address: str) -> None:
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _open(roots: list[str] | None, project: str | None, *, cache: bool) -> tuple[Catalog, Registry]:
     from skillyard.library import Catalog
 
-    return _with_registry(Catalog.discover(roots=roots, cwd=project, cache=cache))
+    return _with_registry(Catalog.discover(roots=roots, cwd=project, cache=cache, installed=True))
 
 
 def _with_registry(catalog: Catalog) -> tuple[Catalog, Registry]:

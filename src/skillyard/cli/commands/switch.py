@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import OK
 from skillyard.cli.opening import open_catalog
+from skillyard.cli.recording import leave_trail
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -29,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         catalog.disable(skill.id)
     changed = catalog.get(skill.id)
     screen: Screen = arguments.screen
+    leave_trail(screen, lambda: catalog.records().database, f"catalog.{arguments.command}", skill.id)
     if screen.as_json:
         screen.data({"skill": changed.to_dict()})
     else:

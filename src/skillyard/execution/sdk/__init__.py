@@ -51,6 +51,7 @@ _writes: list[dict[str, Any]] = []
 context: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_CONTEXT", {})
 """Who asks: `userId`, `sessionId` and what else the caller told; filled before `execute` is called."""
 _settings: Mapping[str, Any] = getattr(sys.modules.get("__main__"), "SKILL_SETTINGS", {})
+_note: Callable[[dict[str, Any]], None] | None = getattr(sys.modules.get("__main__"), "skill_note", None)
 
 
 class SkillFailed(Exception):
@@ -130,6 +131,8 @@ class Step:
         )
         if error is not None:
             self._record["error"] = {"name": type(error).__name__, "message": str(error)}
+        if _note is not None:
+            _note(self._record)
 
     async def __aenter__(self) -> Step:  # noqa: PYI034 # the same
         """As `with`."""

@@ -55,6 +55,11 @@ function step(name, work, { input = null, id } = {}) {
   run.steps.push(record);
   const began = performance.now();
   const current = { name, input, output: undefined };
+  const ended = (value) => {
+    end(value);
+    run.note?.(record);
+    return value;
+  };
   const end = (value) => {
     record.input = current.input;
     record.output = current.output ?? value ?? null;
@@ -64,6 +69,7 @@ function step(name, work, { input = null, id } = {}) {
   const broken = (error) => {
     end(undefined);
     record.error = { name: error?.name ?? 'Error', message: String(error?.message ?? error) };
+    run.note?.(record);
     throw error;
   };
   let value;
@@ -72,7 +78,7 @@ function step(name, work, { input = null, id } = {}) {
   } catch (error) {
     return broken(error);
   }
-  return typeof value?.then === 'function' ? value.then(end, broken) : end(value);
+  return typeof value?.then === 'function' ? value.then(ended, broken) : ended(value);
 }
 
 function doneBefore(name, input) {

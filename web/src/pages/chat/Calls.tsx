@@ -164,14 +164,14 @@ function Inside({ call, now }: { call: Call; now: CallState }) {
     <Box className={classes.inside}>
       <Part title={t.given}>
         <Suspense>
-          <Value value={call.arguments ?? null} />
+          <Value value={call.arguments} />
         </Suspense>
       </Part>
       {now === "runs" && call.log && <Log text={call.log} />}
       {result?.run && <OfRun run={result.run} />}
       {result && (
         <Part title={t.gave}>
-          <Lines text={result.text ?? ""} label={t.gave} />
+          <Lines text={result.text} label={t.gave} />
         </Part>
       )}
       <Group gap="md">

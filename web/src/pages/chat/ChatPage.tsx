@@ -39,6 +39,12 @@ export function ChatPage() {
   const [kept, keep] = useLocalStorage({ key: "skillyard-chat-panel", defaultValue: true, getInitialValueInEffect: false });
   const [tab, setTab] = useState<PanelTab>("trail");
   const [last, setLast] = useState(TURNS);
+  const [at, setAt] = useState(id);
+  if (at !== id) {
+    setAt(id);
+    setListed(false);
+    setLast(TURNS);
+  }
   const query = useQuery({ ...conversationQuery(id ?? "", last), enabled: id !== undefined });
   const conversation = query.data?.id === id ? query.data : undefined;
   const [choice, choose] = useChoice();
@@ -47,10 +53,6 @@ export function ChatPage() {
   useEffect(() => {
     document.title = `${title} · Skillyard`;
   }, [title]);
-  useEffect(() => {
-    setListed(false);
-    setLast(TURNS);
-  }, [id]);
   const beside = id !== undefined && kept && !medium;
   const openPanel = (wanted: PanelTab) => {
     setTab(wanted);

@@ -38,7 +38,6 @@ export function Dropping({ take, disabled, className, children }: Props) {
     take(files.map((file) => (file.name === "image.png" ? new File([file], `pasted-${stamp}.png`, { type: file.type }) : file)));
   };
   return (
-    // eslint-disable-next-line jsx-a11y/no-static-element-interactions -- the button beside the message does the same
     <div
       className={className}
       onDragEnter={(event) => {

@@ -103,7 +103,12 @@ function Shown({ name, isText, data }: { name: string; isText: boolean; data: Bl
     if (isText) void data.slice(0, LONGEST).text().then(setText);
   }, [isText, data]);
   const address = useMemo(() => (kind && !isText ? URL.createObjectURL(new Blob([data], { type: kind })) : undefined), [kind, isText, data]);
-  useEffect(() => () => void (address && URL.revokeObjectURL(address)), [address]);
+  useEffect(
+    () => () => {
+      if (address) URL.revokeObjectURL(address);
+    },
+    [address],
+  );
   if (address) return <img src={address} alt={visible(name)} className={classes.picture} />;
   if (!isText) return <Empty>{t.noPreview}</Empty>;
   return (

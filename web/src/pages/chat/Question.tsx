@@ -50,7 +50,7 @@ export function Question({ turn, asked: { question, calls } }: { turn: Turn; ask
           </Box>
         </Group>
         <Text size="sm" lineClamp={5} style={{ overflowWrap: "anywhere" }}>
-          <bdi>{visible(question.description ?? "")}</bdi>
+          <bdi>{visible(question.description)}</bdi>
         </Text>
         <About asked={question} />
         {answering.error && <ErrorState error={answering.error} />}
@@ -102,8 +102,7 @@ const typeOf = (name: string) => (/\.(md|markdown|txt)$/i.test(name) ? "markdown
 function About({ asked }: { asked: Asked["question"] }) {
   const t = useText(chat);
   const [chosen, setChosen] = useState("");
-  const files = asked.files ?? [];
-  const may = asked.may ?? [];
+  const { files, may } = asked;
   return (
     <>
       {may.length > 0 && (

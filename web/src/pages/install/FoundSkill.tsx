@@ -4,6 +4,7 @@ import { IconAlertTriangle, IconBan, IconInfoCircle, IconShieldPlus } from "@tab
 import { lazy, type ReactNode, Suspense } from "react";
 
 import type { Inspected } from "@/api/installing";
+import { fetched } from "@/api/parts";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { body } from "@/pages/skill/frontMatter";
@@ -17,7 +18,7 @@ import { PowerList } from "@/parts/PowerList";
 import classes from "./Review.module.css";
 import { install } from "./words";
 
-const Markdown = lazy(() => import("@/parts/Markdown"));
+const Markdown = lazy(() => fetched(import("@/parts/Markdown")));
 const SHOWN = 300; // files that are listed
 
 interface Props {

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
 import { fileAddress, fileQuery } from "@/api/files";
-import type { Portrait } from "@/api/skills";
+import { installedId, type Portrait } from "@/api/skills";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { FactList } from "@/parts/FactList";
@@ -15,6 +15,7 @@ import { visible } from "@/parts/foreign";
 
 import { body } from "./frontMatter";
 import classes from "./SkillPage.module.css";
+import { Shown } from "./Shown";
 import { skill as table } from "./words";
 
 const route = getRouteApi("/skills/$id");
@@ -73,6 +74,7 @@ function Findings({ skill }: { skill: Portrait }) {
 function Side({ skill }: { skill: Portrait }) {
   const t = useText(table);
   const format = useFormat();
+  const known = installedId(skill.id);
   const size = skill.inventory.totalSizeBytes;
   const license = skill.front_matter.license;
   return (
@@ -120,6 +122,7 @@ function Side({ skill }: { skill: Portrait }) {
           [t.facts.digest, <Code key="digest">{skill.digest}</Code>],
         ]}
       />
+      {known && <Shown id={known} />}
       <Header skill={skill} />
     </Stack>
   );

@@ -6,6 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 
 import { fileAddress, fileQuery } from "@/api/files";
+import { fetched } from "@/api/parts";
 import type { Portrait } from "@/api/skills";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
@@ -19,8 +20,8 @@ import classes from "./Files.module.css";
 import { body } from "./frontMatter";
 import { skill as table } from "./words";
 
-const Source = lazy(() => import("@/parts/Source"));
-const Markdown = lazy(() => import("@/parts/Markdown"));
+const Source = lazy(() => fetched(import("@/parts/Source")));
+const Markdown = lazy(() => fetched(import("@/parts/Markdown")));
 const route = getRouteApi("/skills/$id");
 
 const PICTURE = /\.(png|jpe?g|gif|webp|avif|bmp|ico)$/i;

@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
 
+import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
 import { installedId, type Portrait, portraitQuery } from "@/api/skills";
 import { versionsQuery } from "@/api/versions";
@@ -20,12 +21,12 @@ import { Actions } from "./Actions";
 import classes from "./SkillPage.module.css";
 import { skill as table } from "./words";
 
-const About = lazy(() => import("./About"));
-const Files = lazy(() => import("./Files"));
-const Run = lazy(() => import("./Run"));
-const Versions = lazy(() => import("./Versions"));
-const Safety = lazy(() => import("./Safety"));
-const Clients = lazy(() => import("./Clients"));
+const About = lazy(() => fetched(import("./About")));
+const Files = lazy(() => fetched(import("./Files")));
+const Run = lazy(() => fetched(import("./Run")));
+const Versions = lazy(() => fetched(import("./Versions")));
+const Safety = lazy(() => fetched(import("./Safety")));
+const Clients = lazy(() => fetched(import("./Clients")));
 
 const route = getRouteApi("/skills/$id");
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "r0011"
-down_revision = "r0007"
+revision = "r0010"
+down_revision = "r0009"
 branch_labels = None
 depends_on = None
 

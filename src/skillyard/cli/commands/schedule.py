@@ -1,0 +1,156 @@
+"""`skillyard schedule`: skills that run at a time, or again and again."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.opening import open_organisation
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skillyard.cli.screen import Screen
+    from skillyard.engine import Schedule
+    from skillyard.library import Catalog
+
+__all__ = ["add_arguments", "run"]
+
+_NAMED: Final = ("show", "remove", "pause", "resume")
+_HINT: Final = "`skillyard schedule add NAME SKILL --cron '0 8 * * mon-fri'`, or `list`, `show NAME`, `remove NAME`"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `schedule` takes."""
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "add", "show", "remove", "pause", "resume", "due"),
+        default="list",
+        help="list (the default), add, show, remove, pause, resume; due runs what has come due where no server does",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the schedule: lower-case letters, digits, dashes")
+    parser.add_argument("skill", nargs="?", metavar="SKILL", help="for add: the skill's name or id")
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--cron", metavar="FIELDS", help="for add: minute, hour, day, month, weekday, as '0 8 * * mon-fri'")
+    when.add_argument("--at", metavar="TIME", help="for add: once, as 2027-01-31T08:00")
+    parser.add_argument("--zone", default="UTC", metavar="NAME", help="the time zone that is meant (default: %(default)s)")
+    parser.add_argument(
+        "--missed",
+        choices=("skip", "once", "all"),
+        default="once",
+        help="what becomes of the times at which no server was there (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--input", default="{}", metavar="JSON", help="the parameters: a JSON object, @FILE, or - for standard input"
+    )
+    parser.add_argument("--context", default="{}", metavar="JSON", help='for whom, for example {"userId": "u1"}')
+    parser.add_argument("--priority", type=int, default=0, metavar="N", help="as of `skillyard run` (default: %(default)s)")
+    parser.add_argument("--organisation", metavar="NAME", help="of this one (default: the server's own)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List, add, change, or run what is due."""
+    action, name = arguments.action, arguments.name
+    wanted = (action in (*_NAMED, "add")) == (name is not None) and (action == "add") == (arguments.skill is not None)
+    if not wanted or (action == "add") != bool(arguments.cron or arguments.at):
+        raise UsageProblem("which schedule, and when?", hint=_HINT)
+    catalog = open_organisation(arguments)
+    if action == "due":
+        return _run_due(catalog, arguments.screen)
+    if action == "list":
+        return _list(catalog.schedules().all(), arguments.screen)
+    if action == "add":
+        return _tell(_added(catalog, arguments), arguments.screen, "added")
+    book = catalog.schedules()
+    if action == "show":
+        return _tell(book.get(name), arguments.screen, "")
+    if action == "remove":
+        return _tell(book.remove(name), arguments.screen, "removed")
+    return _tell(book.pause(name, paused=action == "pause"), arguments.screen, f"{action}d")
+
+
+def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
+    from skillyard.cli.commands.run import json_object
+    from skillyard.cli.consent import require_consent
+    from skillyard.engine import Schedule
+
+    skill = catalog.get(arguments.skill)
+    wanted = Schedule(
+        name=arguments.name,
+        skill=skill.id,
+        parameters=json_object("--input", arguments.input),
+        context=json_object("--context", arguments.context),
+        cron=arguments.cron,
+        time_zone=arguments.zone,
+        missed=arguments.missed,
+        priority=arguments.priority,
+        digest=require_consent(catalog, skill, arguments.screen),
+    )
+    return catalog.schedules().add(wanted, at=_moment(arguments.at))
+
+
+def _moment(text: str | None) -> datetime | None:
+    from datetime import datetime
+
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageProblem(f"--at {text} is no time", hint="write it as 2027-01-31T08:00, or with Z or +01:00 behind") from None
+
+
+def _run_due(catalog: Catalog, screen: Screen) -> int:
+    """Begin what has come due and wait for it; 1 when one did not succeed."""
+    import asyncio
+
+    async def all_of_it() -> list[Any]:
+        begun = await catalog.scheduler().begin_due()
+        return await asyncio.gather(*(one.ended for one in begun), return_exceptions=True)
+
+    done = asyncio.run(all_of_it())
+    good = [outcome for outcome in done if getattr(outcome, "ok", False)]
+    if screen.as_json:
+        screen.data({"begun": len(done), "succeeded": len(good)})
+    else:
+        screen.line(f"{len(done)} came due, {len(good)} succeeded" if done else "nothing has come due")
+    return OK if len(good) == len(done) else FAILURE
+
+
+def _tell(schedule: Schedule, screen: Screen, what: str) -> int:
+    if screen.as_json:
+        screen.data(schedule.to_dict())
+    elif what:
+        screen.line(f"{schedule.name} {what}; next {_next(schedule)}")
+    else:
+        screen.table([(name.replace("_", " "), _text(value)) for name, value in schedule.to_dict().items()])
+    return OK
+
+
+def _list(found: tuple[Schedule, ...], screen: Screen) -> int:
+    if screen.as_json:
+        screen.data({"schedules": [schedule.to_dict() for schedule in found]})
+    elif found:
+        rows = [(one.name, one.skill, one.cron or "once", one.time_zone, _next(one), one.last_run or "") for one in found]
+        screen.table(rows, header=("SCHEDULE", "SKILL", "WHEN", "ZONE", "NEXT", "LAST RUN"))
+    else:
+        screen.note("no schedules")
+        screen.hint(_HINT)
+    return OK
+
+
+def _next(schedule: Schedule) -> str:
+    """When it comes due, in its own time zone."""
+    if schedule.paused:
+        return "paused"
+    if schedule.next_at is None:
+        return "never"
+    from zoneinfo import ZoneInfo
+
+    return f"{schedule.next_at.astimezone(ZoneInfo(schedule.time_zone)):%Y-%m-%d %H:%M %Z}"
+
+
+def _text(value: object) -> str:
+    import json
+
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

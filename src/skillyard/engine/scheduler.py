@@ -1,0 +1,93 @@
+"""The one who looks at the clock: begins the runs of schedules that have come due, each once, however many look."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from skillyard.engine.record import RunRecord
+from skillyard.errors import DatabaseUnavailable, RecordExists, SkillyardError
+from skillyard.execution import RunError
+from skillyard.times import utc_now
+
+if TYPE_CHECKING:
+    from skillyard.engine.carrying import Begun
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.schedules import Schedule, Schedules
+
+__all__ = ["Scheduler"]
+
+_log = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """Begins what `schedules` say is due with `begin`, which is given the schedule and the id of the run.
+
+    What cannot be begun, because the skill is gone or denied, is noted in `journal` as a run that failed.
+    """
+
+    def __init__(
+        self, schedules: Schedules, journal: Callable[[], Journal], begin: Callable[[Schedule, str], Awaitable[Begun]]
+    ) -> None:
+        self._schedules, self._journal, self._begin = schedules, journal, begin
+
+    async def next_at(self) -> datetime | None:
+        """When the next one comes due.
+
+        Raises:
+            DatabaseUnavailable: the records cannot be read.
+        """
+        return await asyncio.to_thread(self._schedules.next_at)
+
+    async def begin_due(self, now: datetime | None = None) -> tuple[Begun, ...]:
+        """Begin every run that has come due and that nobody else has begun; gives those.
+
+        Raises:
+            DatabaseUnavailable: the records cannot be used; what was not begun comes due again.
+        """
+        now = now or utc_now()
+        begun: list[Begun] = []
+        for schedule in await asyncio.to_thread(self._schedules.due, now):
+            moments = schedule.due(now)
+            for moment in moments:
+                one = await self._once(schedule, schedule.run_id(moment))
+                begun.extend([one] if one is not None else [])
+            await asyncio.to_thread(self._schedules.move_on, schedule, now, ran=moments)
+        return tuple(begun)
+
+    async def _once(self, schedule: Schedule, run_id: str) -> Begun | None:
+        """The run, begun; None when somebody has, or when it cannot be."""
+        try:
+            return await self._begin(schedule, run_id)
+        except RecordExists:
+            return None
+        except DatabaseUnavailable:
+            raise
+        except SkillyardError as error:
+            _log.warning("the schedule %s: %s", schedule.name, error.message)
+            await asyncio.to_thread(self._failed, schedule, run_id, RunError(error.code, error.message))
+            return None
+
+    def _failed(self, schedule: Schedule, run_id: str, error: RunError) -> None:
+        """Note a run that could not be begun."""
+        record = RunRecord(
+            id=run_id,
+            skill_id=schedule.skill,
+            skill_name=schedule.skill,
+            kind="direct",
+            state="queued",
+            created_at=utc_now(),
+            parameters=schedule.parameters,
+            context=schedule.context,
+            priority=schedule.priority,
+            schedule=schedule.name,
+        )
+        journal = self._journal()
+        try:
+            journal.queue(record)
+        except RecordExists:
+            return
+        journal.stop(run_id, "failed", error)

@@ -1,0 +1,229 @@
+"""Schedules: which skill runs when, with what, and what becomes of the times that were missed.
+
+Each occurrence is one run whose id follows from the schedule and the moment: however many servers see it come due, the records
+take that id once. So an occurrence is neither lost nor doubled, whoever dies between writing the run down and moving the
+schedule on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from sqlalchemy import delete, func, insert, select, update
+
+from skillyard.database import schedules
+from skillyard.engine.call import check_priority
+from skillyard.engine.cron import check_cron, next_moment, zone_of
+from skillyard.engine.plain import plain
+from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordExists, RecordNotFound
+from skillyard.times import utc_now, utc_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
+
+    from skillyard.database import Database
+
+__all__ = ["Missed", "Schedule", "Schedules"]
+
+Missed = Literal["skip", "once", "all"]
+_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_LATE: Final = timedelta(seconds=60)  # what is not more than that behind was not missed
+_MOST: Final = 100  # of those that were missed, the newest
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One schedule: `skill` runs at every moment that `cron` means in `time_zone`, or once at `next_at`.
+
+    Of the moments that were `missed`, because no server was there, none (`skip`), the last one (`once`) or each of the last
+    hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it is over.
+    """
+
+    name: str
+    skill: str
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
+    context: Mapping[str, object] = field(default_factory=dict, hash=False)
+    cron: str | None = None
+    time_zone: str = "UTC"
+    missed: Missed = "once"
+    priority: int = 0
+    digest: str | None = None
+    paused: bool = False
+    created_at: datetime = field(default_factory=utc_now)
+    next_at: datetime | None = None
+    last_at: datetime | None = None
+    last_run: str | None = None
+
+    def run_id(self, moment: datetime) -> str:
+        """The id of the run of that moment."""
+        said = f"{self.name}\n{self.created_at.isoformat()}\n{moment.isoformat()}"
+        return f"run_{int(moment.timestamp() * 1e9):016x}{hashlib.sha256(said.encode()).hexdigest()[:10]}"
+
+    def due(self, now: datetime) -> tuple[datetime, ...]:
+        """The moments that have come and are to be made up for, the oldest first."""
+        moments = self._passed(now)
+        if self.missed == "skip":
+            return tuple(moment for moment in moments if now - moment <= _LATE)
+        return moments if self.missed == "all" else moments[-1:]
+
+    def after(self, now: datetime) -> datetime | None:
+        """When it comes due next, after `now`."""
+        return None if self.cron is None else next_moment(self.cron, zone_of(self.time_zone), now)
+
+    def _passed(self, now: datetime) -> tuple[datetime, ...]:
+        if self.next_at is None or self.next_at > now:
+            return ()
+        if self.cron is None:
+            return (self.next_at,)
+        zone, moments = zone_of(self.time_zone), [self.next_at]
+        if now - self.next_at > timedelta(days=366):  # nobody walks through years of minutes
+            moments = [next_moment(self.cron, zone, now - timedelta(days=366))]
+        while (later := next_moment(self.cron, zone, moments[-1])) <= now:
+            moments = [*moments[1 - _MOST :], later]
+        return tuple(moment for moment in moments if moment <= now)
+
+    def to_dict(self) -> dict[str, object]:
+        """The schedule as plain data."""
+        return {
+            "name": self.name,
+            "skill": self.skill,
+            "parameters": dict(self.parameters),
+            "cron": self.cron,
+            "time_zone": self.time_zone,
+            "missed": self.missed,
+            "priority": self.priority,
+            "digest": self.digest,
+            "paused": self.paused,
+            "created_at": utc_text(self.created_at),
+            "next_at": utc_text(self.next_at) if self.next_at else None,
+            "last_at": utc_text(self.last_at) if self.last_at else None,
+            "last_run": self.last_run,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """The schedules in one database, which `database` gives, opened; the methods block.
+
+    Raises, from every method:
+        DatabaseUnavailable: the database cannot be used.
+    """
+
+    database: Callable[[], Database]
+
+    def add(self, schedule: Schedule, *, at: datetime | None = None) -> Schedule:
+        """Keep a new schedule: a recurring one with its `cron`, or one that comes due once, `at` that moment.
+
+        Raises:
+            InvalidInput: its name, time, zone, priority or parameters cannot be meant, or the moment is over.
+            RecordExists: there is one of that name.
+        """
+        kept = _checked(schedule, at)
+        row = {name: getattr(kept, name) for name in Schedule.__dataclass_fields__}
+        row |= {"parameters": plain(dict(kept.parameters)), "context": plain(dict(kept.context))}
+        try:
+            with self.database().write() as connection:
+                connection.execute(insert(schedules).values(row))
+        except DatabaseUnavailable as error:
+            if any(known.name == kept.name for known in self.all()):
+                raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
+            raise
+        return kept
+
+    def all(self) -> tuple[Schedule, ...]:
+        """Every schedule, by name."""
+        with self.database().read() as connection:
+            return tuple(_schedule(row) for row in connection.execute(select(schedules).order_by(schedules.c.name)))
+
+    def get(self, name: str) -> Schedule:
+        """The schedule of that name.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        with self.database().read() as connection:
+            row = connection.execute(select(schedules).where(schedules.c.name == name)).first()
+        if row is None:
+            raise _missing(name)
+        return _schedule(row)
+
+    def remove(self, name: str) -> Schedule:
+        """Forget a schedule; its runs stay in the records.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        gone = self.get(name)
+        with self.database().write() as connection:
+            connection.execute(delete(schedules).where(schedules.c.name == name))
+        return gone
+
+    def pause(self, name: str, *, paused: bool) -> Schedule:
+        """Let a schedule rest, or go on from now: what would have come meanwhile is not made up for.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        known = self.get(name)
+        following = known.next_at if paused or known.cron is None else known.after(utc_now())
+        with self.database().write() as connection:
+            changed = update(schedules).where(schedules.c.name == name)
+            connection.execute(changed.values(paused=paused, next_at=following))
+        return replace(known, paused=paused, next_at=following)
+
+    def due(self, now: datetime) -> tuple[Schedule, ...]:
+        """Those that have come due, the one that waits for longest first."""
+        query = select(schedules).where(schedules.c.next_at <= now, schedules.c.paused.is_(False))
+        with self.database().read() as connection:
+            return tuple(_schedule(row) for row in connection.execute(query.order_by(schedules.c.next_at)))
+
+    def next_at(self) -> datetime | None:
+        """When the next one comes due."""
+        with self.database().read() as connection:
+            found: datetime | None = connection.execute(
+                select(func.min(schedules.c.next_at, type_=schedules.c.next_at.type)).where(schedules.c.paused.is_(False))
+            ).scalar()
+        return found
+
+    def move_on(self, schedule: Schedule, now: datetime, *, ran: tuple[datetime, ...]) -> bool:
+        """Note that the moments up to `now` are done; False when somebody else has noted it meanwhile."""
+        values: dict[str, Any] = {"next_at": schedule.after(now)}
+        if ran:
+            values |= {"last_at": ran[-1], "last_run": schedule.run_id(ran[-1])}
+        same = (schedules.c.created_at == schedule.created_at, schedules.c.next_at == schedule.next_at)
+        with self.database().write() as connection:
+            changed = update(schedules).where(schedules.c.name == schedule.name, *same).values(values)
+            return connection.execute(changed).rowcount == 1
+
+
+def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
+    if not _NAME.fullmatch(schedule.name):
+        hint = "lower-case letters, digits and single dashes inside, at most 63: nightly-report"
+        raise InvalidInput(f"{schedule.name[:60]!r} is no name for a schedule", hint=hint)
+    if (schedule.cron is None) == (at is None):
+        raise InvalidInput("when?", hint="give a cron expression for a recurring run, or one moment")
+    if schedule.missed not in get_args(Missed):
+        raise InvalidInput(f"{schedule.missed!r} says nothing about missed runs", hint="skip, once or all")
+    check_priority(schedule.priority)
+    zone, now = zone_of(schedule.time_zone), utc_now()
+    if schedule.cron is not None:
+        kept = replace(schedule, cron=check_cron(schedule.cron))
+        return replace(kept, next_at=kept.after(now))
+    assert at is not None  # noqa: S101 # one of the two
+    moment = (at if at.tzinfo is not None else at.replace(tzinfo=zone)).astimezone(UTC)
+    if moment <= now:
+        raise InvalidInput(f"{utc_text(moment)} is over", hint="give a moment to come")
+    return replace(schedule, next_at=moment)
+
+
+def _schedule(row: Row[Any]) -> Schedule:
+    return Schedule(**row._mapping)
+
+
+def _missing(name: str) -> RecordNotFound:
+    return RecordNotFound(f"there is no schedule {name[:60]!r}", hint="`skillyard schedule list` lists them")

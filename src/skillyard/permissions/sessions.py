@@ -1,0 +1,73 @@
+"""Approvals of sessions that several processes serve: what is agreed to through one of them holds in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from skillyard.times import utc_now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import ColumnElement
+
+    from skillyard.database import Database
+
+__all__ = ["SqlSessionApprovals"]
+
+_LASTS: Final = timedelta(hours=12)  # nobody says when the session of a program that asks over HTTP ends
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSessionApprovals:
+    """Approvals in the table `session_approvals`, each for twelve hours; `database` gives it, opened. The methods block.
+
+    Raises, from every method:
+        DatabaseUnavailable: the database cannot be used; nothing is approved by that.
+    """
+
+    database: Callable[[], Database]
+
+    def has(self, session: str, skill_id: str, digest: str) -> bool:
+        """Whether the skill with exactly this content is approved for the session."""
+        from sqlalchemy import select
+
+        from skillyard.database import session_approvals
+
+        table = session_approvals.c
+        mine = select(table.digest).where(table.session == session, table.skill_id == skill_id, table.expires_at > utc_now())
+        with self.database().read() as connection:
+            return bool(connection.execute(mine).scalar() == digest)
+
+    def add(self, session: str, skill_id: str, digest: str) -> None:
+        """Approve the skill with this content for the session; what is older than its time is forgotten."""
+        from sqlalchemy import delete
+
+        from skillyard.database import insert_or_update, session_approvals
+
+        row = {"session": session, "skill_id": skill_id, "digest": digest, "expires_at": utc_now() + _LASTS}
+        with self.database().write() as connection:
+            connection.execute(delete(session_approvals).where(session_approvals.c.expires_at < utc_now()))
+            connection.execute(insert_or_update(connection, session_approvals, row))
+
+    def end(self, session: str) -> None:
+        """Forget what was approved for the session."""
+        from skillyard.database import session_approvals
+
+        self._delete(session_approvals.c.session == session)
+
+    def remove(self, skill_id: str) -> bool:
+        """Take the approvals of a skill back in every session; False when there was none."""
+        from skillyard.database import session_approvals
+
+        return self._delete(session_approvals.c.skill_id == skill_id)
+
+    def _delete(self, which: ColumnElement[bool]) -> bool:
+        from sqlalchemy import delete
+
+        from skillyard.database import session_approvals
+
+        with self.database().write() as connection:
+            return connection.execute(delete(session_approvals).where(which)).rowcount > 0

@@ -1,0 +1,71 @@
+"""What a person says of an installed skill in place of its SKILL.md: category, tags, author, addresses and an icon.
+
+It is kept in the records and never written into the folder, so that content, digest and signature stay what they are; it
+outlives new versions. What models are told (name, description, instructions) can only be said by the SKILL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from skillyard.errors import InvalidInput
+from skillyard.text import single_line
+
+__all__ = ["EDITABLE", "Edited", "checked_edits"]
+
+Edited = str | tuple[str, ...] | None
+"""What a field is edited to; None takes the edit back, and the SKILL.md speaks again."""
+
+EDITABLE: Final = ("category", "tags", "author", "homepage_url", "documentation_url", "icon_url")
+_WORDS: Final = 200
+_TAGS: Final = 50
+_ADDRESS: Final = 2000
+
+
+def checked_edits(edits: Mapping[str, Edited]) -> dict[str, str | list[str] | None]:
+    """The edits as they are kept.
+
+    Raises:
+        InvalidInput: a field cannot be edited, or cannot be meant so.
+    """
+    return {name: _checked(name, value) for name, value in edits.items()}
+
+
+def _checked(name: str, value: Edited) -> str | list[str] | None:
+    if name not in EDITABLE:
+        raise InvalidInput(f"{name} cannot be edited", hint=f"only {', '.join(EDITABLE)}: all else its SKILL.md says")
+    if value is None:
+        return None
+    if name == "tags":
+        return _tags(value)
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} is no text", hint="give one line of text")
+    if name.endswith("_url") and value:
+        return _address(name, value)
+    return _line(name, value)
+
+
+def _tags(value: Collection[str]) -> list[str]:
+    if isinstance(value, str) or len(value) > _TAGS:
+        raise InvalidInput("tags are a list of at most fifty", hint="leave some out")
+    lines = (_line("tags", tag) for tag in value)
+    return list(dict.fromkeys(line for line in lines if line))
+
+
+def _line(name: str, value: str) -> str:
+    line = single_line(value).strip()
+    if len(line) > _WORDS:
+        raise InvalidInput(f"{name} is over {_WORDS} characters", hint="shorten it")
+    return line
+
+
+def _address(name: str, value: str) -> str:
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
+    if len(value) > _ADDRESS or not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput(f"{name} is no address of a page", hint="as in https://example.org/skill")
+    return value

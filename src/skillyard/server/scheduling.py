@@ -1,0 +1,76 @@
+"""The clock of a server: every organisation's schedules are looked at when their next run comes due.
+
+Every server process looks. That a run of a schedule is begun once is in its id, so none has to know of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from skillyard.access import DEFAULT
+from skillyard.errors import DatabaseUnavailable, SkillyardError
+from skillyard.times import utc_now
+
+if TYPE_CHECKING:
+    from skillyard.server.homes import Homes
+
+__all__ = ["Clock"]
+
+_TICK_S: Final = 1.0
+_LOOK: Final = timedelta(seconds=30)  # what others have changed is seen after that
+_log = logging.getLogger(__name__)
+
+
+class Clock:
+    """Begins the runs of all schedules of one server."""
+
+    def __init__(self, homes: Homes) -> None:
+        self._homes = homes
+        self._looks: dict[str, datetime] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Look at the clock as long as the block lasts."""
+        going = asyncio.create_task(self._go())
+        yield
+        going.cancel()
+        await asyncio.wait([going])
+
+    async def _go(self) -> None:
+        while True:
+            with suppress(DatabaseUnavailable):
+                for name in await asyncio.to_thread(self._names):
+                    if self._looks.get(name, utc_now()) <= utc_now():
+                        await self._look(name)
+            await asyncio.sleep(_TICK_S)
+
+    def look_again(self, organisation: str) -> None:
+        """Look at the schedules of an organisation at the next tick: they have been changed."""
+        self._looks.pop(organisation, None)
+
+    def _names(self) -> list[str]:
+        if all(due > utc_now() for due in self._looks.values()) and self._looks:
+            return []
+        return [organisation.name for organisation in self._homes.organisations.all()]
+
+    async def _look(self, name: str) -> None:
+        """Begin what has come due in one organisation."""
+        self._looks[name] = utc_now() + _LOOK
+        try:
+            async with self._homes.of(name) as service:
+                scheduler = service.catalog.scheduler(service.runs.begin)
+                await scheduler.begin_due()
+                following = await scheduler.next_at()
+        except DatabaseUnavailable:
+            raise
+        except SkillyardError as error:
+            if name == DEFAULT:
+                _log.warning("the schedules of %s: %s", name, error.message)
+            return
+        if following is not None:
+            self._looks[name] = min(self._looks[name], following)

@@ -1,0 +1,85 @@
+"""`skillyard schedule`: add, list, show, pause, remove, and run what is due where no server does."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from skillyard import Catalog
+from skillyard.cli import main
+from skillyard.database import schedules
+
+SCRIPT = "import json, sys\nprint(json.dumps({'output': json.load(sys.stdin)['input']}))\n"
+
+
+@pytest.fixture
+def root(skills_root: Path, make_skill: Any) -> str:
+    """A folder with one skill."""
+    make_skill(skills_root, "report", files={"scripts/execute.py": SCRIPT})
+    return str(skills_root)
+
+
+def call(*words: str) -> int:
+    return main(["schedule", *words])
+
+
+def test_a_schedule_from_its_making_to_its_end(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("add", "nightly", "report", "--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--root", root) == 0
+    assert "nightly added; next" in capsys.readouterr().out
+    assert call("list", "--root", root) == 0
+    assert "0 3 * * *" in capsys.readouterr().out
+    assert call("show", "nightly", "--root", root, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["time_zone"] == "Europe/Berlin"
+    assert call("pause", "nightly", "--root", root) == 0
+    assert "next paused" in capsys.readouterr().out
+    assert call("resume", "nightly", "--root", root) == call("remove", "nightly", "--root", root) == 0
+    capsys.readouterr()
+    assert call("--root", root, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"schedules": []}
+
+
+def test_what_is_due_is_run_where_no_server_does(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("due", "--root", root) == 0
+    assert "nothing has come due" in capsys.readouterr().out
+    call("add", "once", "report", "--at", "2040-01-01T08:00", "--input", '{"a": 1}', "--root", root)
+    catalog = Catalog.discover(roots=[root], cache=False)
+    with catalog.records().database.write() as connection:
+        connection.execute(update(schedules).values(next_at=datetime.now(UTC)))
+    capsys.readouterr()
+    assert call("due", "--root", root, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"begun": 1, "succeeded": 1}
+    (record,) = catalog.records().journal.list()
+    assert (record.schedule, catalog.records().journal.get(record.id).output) == ("once", {"a": 1})
+    assert main(["runs", "--schedule", "once", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 1
+    catalog.records().close()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["add", "a"], 2),
+        (["add", "a", "report"], 2),
+        (["add", "a", "report", "--at", "soon"], 2),
+        (["list", "a"], 2),
+        (["remove"], 2),
+        (["add", "a", "report", "--cron", "whenever"], 1),
+        (["add", "A b", "report", "--cron", "* * * * *"], 1),
+        (["add", "a", "report", "--cron", "* * * * *", "--zone", "Mars"], 1),
+        (["add", "a", "nothing", "--cron", "* * * * *"], 1),
+        (["show", "nothing"], 1),
+    ],
+)
+def test_what_cannot_be_meant_says_what_and_how_to_mend_it(
+    root: str, words: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*words, "--root", root) == code
+    told = capsys.readouterr().err
+    assert told.startswith("error:")
+    assert "hint:" in told
+    assert "Traceback" not in told

@@ -1,0 +1,108 @@
+"""What a run prints and does is written down while it goes on, in bounds, and the record goes on where that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillyard import Executor, Skill
+from skillyard.engine import LocalEngine, Records
+from skillyard.engine.live import LiveLog, as_recorded, told_in
+from skillyard.execution import StepTrace
+from skillyard.sandbox.listening import ears, notes_of
+
+Write = Callable[..., Skill]
+WAITS = """
+import sys, time
+import skillyard_sdk as sdk
+def execute(parameters):
+    print("x" * 70_000, flush=True)
+    print("to the other", file=sys.stderr, flush=True)
+    with sdk.step("outer", input={"apiKey": "hidden"}):
+        with sdk.step("inner"):
+            pass
+    for _ in range(1200):
+        time.sleep(0.05)
+"""
+
+
+async def _until(look: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 60
+    while not (found := await asyncio.to_thread(look)):
+        assert time.monotonic() < end, "it never happened"
+        await asyncio.sleep(0.05)
+    return found
+
+
+async def test_a_run_is_seen_from_elsewhere_while_it_goes_on_and_keeps_that_when_it_is_cut_off(
+    records: Records, write: Write
+) -> None:
+    begun = await LocalEngine(Executor(), records).begin(write(WAITS), {})
+    journal = records.journal
+
+    def all_told() -> Any:
+        told = told_in((item.body for item in journal.news(begun.run_id)[1]), 1)
+        return told if len(told.steps) == 2 and told.texts["stderr"] else None
+
+    told = await _until(all_told)
+    assert (told.ends["stdout"], len(told.texts["stdout"])) == (70_001, 65_536)
+    assert [step["stepName"] for step in told.steps] == ["inner", "outer"]
+    assert "hidden" not in json.dumps(told.steps)
+    begun.ended.cancel()
+    await asyncio.wait([begun.ended])
+    record = journal.get(begun.run_id)
+    assert (record.state, record.stderr, len(record.stdout)) == ("cancelled", "to the other\n", 65_536)
+    assert [step.step_name for step in record.steps] == ["inner", "outer"]
+    assert record.printed is not None
+    assert record.printed["stdout"] == 70_001
+    assert journal.news(begun.run_id)[1] == ()
+    assert "printed" not in record.to_dict()
+
+
+async def test_a_flood_leaves_its_end_and_no_more_rows_than_that_needs(records: Records, write: Write) -> None:
+    script = (
+        "import time\nfor n in range(300):\n    print('%09d' % n * 100, flush=True)\n    time.sleep(0.004)\ntime.sleep(60)\n"
+    )
+    begun = await LocalEngine(Executor(), records).begin(write(script), {})
+
+    def over() -> Any:
+        news = journal.news(begun.run_id)[1]
+        return news if news and news[-1].body["end"] == 300 * 901 else None
+
+    journal = records.journal
+    news = await _until(over)
+    assert sum(len(item.body["text"]) for item in news) < 3 * 65_536
+    begun.ended.cancel()
+    await asyncio.wait([begun.ended])
+
+
+async def test_another_attempt_goes_on_where_the_one_before_ended(records: Records, write: Write) -> None:
+    """The process of the first one was killed: what it told is there, and its end is not."""
+    begun = await LocalEngine(Executor(), records).begin(write("import time; time.sleep(60)"), {})
+    journal = records.journal
+    await _until(lambda: journal.state(begun.run_id) == "running")
+    for attempt, text in ((1, "first\n"), (2, "again\n")):
+        log = LiveLog(records.database, begun.run_id, attempt)
+        with log.hearing():
+            ear, _ = ears(())
+            assert ear is not None
+            ear.hear(text.encode())
+            notes_of(()).sift(b'\x1e{"stepId": "1", "stepName": "one", "timestamp": %d}\n\x1e[]\n\x1enothing\n' % attempt)
+        await log.close(write=True)
+    told = told_in((item.body for item in journal.news(begun.run_id)[1]), 2)
+    assert (told.texts["stdout"], told.ends["stdout"], told.before["stdout"]) == ("first\nagain\n", 12, 6)
+    kept = as_recorded(told, (StepTrace("1", "one", timestamp=2),), ("again\nand more\n", ""))
+    assert kept == {"printed": {"stdout": 21, "stderr": 0, "steps": [-1, 0]}}
+    begun.ended.cancel()
+    await asyncio.wait([begun.ended])
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_a_run_that_told_nothing_needs_no_more_than_its_record(stdout: str, stderr: str) -> None:
+    assert as_recorded(told_in((), 1), (), (stdout, stderr)) == {}

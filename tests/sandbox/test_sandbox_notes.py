@@ -1,0 +1,39 @@
+"""What a run notes while it goes on: told at once, and no part of its result."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillyard.sandbox.notes import Notes
+
+_NOTE = st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=3)
+
+
+@given(st.lists(_NOTE, max_size=6), st.one_of(st.none(), _NOTE), st.lists(st.integers(1, 40), max_size=40))
+def test_notes_are_taken_out_however_the_pieces_fall(notes: list[object], result: object, cuts: list[int]) -> None:
+    outcome = b"" if result is None else json.dumps(result).encode()
+    data = b"".join(b"\x1e" + json.dumps(note).encode() + b"\n" for note in notes) + outcome
+    told: list[str] = []
+    taking, rest, at = Notes(told.append, ()), b"", 0
+    for size in [*cuts, len(data)]:
+        rest += taking.sift(data[at : at + size])
+        at += size
+    assert (rest, [json.loads(one) for one in told]) == (outcome, notes)
+
+
+@given(st.binary(max_size=200))
+def test_a_result_that_begins_with_no_note_is_left_as_it_is(data: bytes) -> None:
+    taking = Notes(None, ())
+    if not data.startswith(b"\x1e"):
+        assert taking.sift(data) + taking.sift(b"\x1e{}\n") == data + (b"\x1e{}\n" if data else b"")
+
+
+def test_secrets_are_not_told_and_a_flood_is_no_note() -> None:
+    told: list[str] = []
+    taking = Notes(told.append, ("hunter2",))
+    assert taking.sift(b'\x1e{"password": "hunter2"}\n') == b""
+    assert "hunter2" not in told[0]
+    assert len(taking.sift(b"\x1e" + b"x" * 10_000)) > 8192

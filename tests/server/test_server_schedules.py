@@ -1,0 +1,81 @@
+"""Schedules over HTTP: made, listed, paused, removed; the server begins their runs, once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+SCHEDULES = "/api/v1/schedules"
+SCRIPT = "def execute(parameters):\n    return {'output': parameters['n']}\n"
+
+
+@pytest.fixture
+def reporter(client: TestClient, home: Path, make_skill: Any) -> str:
+    """A skill that gives back what it is given."""
+    make_skill(home / "project/.claude/skills", "reporter", files={"scripts/execute.py": SCRIPT})
+    client.post("/api/v1/catalog/refresh")
+    return "reporter"
+
+
+def _soon(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_a_schedule_is_made_listed_paused_and_removed(client: TestClient, reporter: str) -> None:
+    body = {"name": "nightly", "skill": reporter, "cron": "0 3 * * *", "time_zone": "Europe/Berlin", "missed": "skip"}
+    made = client.post(SCHEDULES, json=body)
+    assert made.status_code == 201, made.text
+    assert made.json()["data"]["next_at"]
+    assert client.post(SCHEDULES, json=body).status_code == 409
+    assert [found["name"] for found in client.get(SCHEDULES).json()["data"]] == ["nightly"]
+    assert client.post(f"{SCHEDULES}/nightly/pause").json()["data"]["paused"]
+    assert not client.post(f"{SCHEDULES}/nightly/resume").json()["data"]["paused"]
+    assert client.get(f"{SCHEDULES}/nightly").json()["data"]["missed"] == "skip"
+    assert client.delete(f"{SCHEDULES}/nightly").status_code == 200
+    assert client.get(f"{SCHEDULES}/nightly").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"cron": "whenever"}, 400),
+        ({"cron": None}, 400),
+        ({"skill": "nothing"}, 404),
+        ({"priority": 200}, 400),
+        ({"at": "now"}, 400),
+    ],
+)
+def test_a_schedule_that_cannot_be_meant_is_a_clear_problem(
+    client: TestClient, reporter: str, change: dict[str, Any], status: int
+) -> None:
+    answer = client.post(SCHEDULES, json={"name": "a", "skill": reporter, "cron": "* * * * *"} | change)
+    assert (answer.status_code, answer.json()["success"]) == (status, False)
+    assert client.get(SCHEDULES).json()["data"] == []
+
+
+def test_the_server_begins_what_has_come_due_once_and_the_run_says_whose_it_is(
+    client: TestClient, reporter: str, app: FastAPI
+) -> None:
+    client.post(SCHEDULES, json={"name": "soon", "skill": reporter, "parameters": {"n": 5}, "at": _soon(1)})
+    runs = _until(lambda: client.get("/api/v1/runs?schedule=soon&state=succeeded").json()["data"])
+    assert [(run["schedule"], run["skill_name"]) for run in runs] == [("soon", "reporter")]
+    run = client.get(f"/api/v1/runs/{runs[0]['run_id']}").json()["data"]
+    assert (run["output"], run["context"]) == (5, {"userId": "default/local user"})
+    kept = client.get(f"{SCHEDULES}/soon").json()["data"]
+    assert (kept["next_at"], kept["last_run"]) == (None, run["run_id"])
+    assert client.get("/api/v1/runs?schedule=other").json()["data"] == []
+
+
+def _until(look: Callable[[], list[Any]]) -> list[Any]:
+    for _ in range(600):
+        if found := look():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it never came")

@@ -1,0 +1,410 @@
+"""The chat page: a model that uses skills, approvals, files, what was said in other words, and a server that dies."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from scripted_models import Call, Fail, Hold, Say, ScriptedModels, Seen
+
+expect.set_options(timeout=20_000)  # the first message of a server loads what speaks to models
+Site = Any  # of conftest.py, which is no module to import from
+Open = Callable[..., Page]
+
+CHAT = "/api/v1/chat"
+MODEL = "openai-chat:gpt-5"
+FORM = b"%PDF-1.4 << /AcroForm << /Fields [ << /T (name) >> << /T (date) >> ] >> >>"
+CHECK = """\
+import sys
+print("looking at", sys.argv[1], flush=True)
+data = open(sys.argv[1], "rb").read().decode()
+names = ", ".join(part.split(")")[0] for part in data.split("/T (")[1:])
+open("fields.txt", "w").write(names)
+open("started.txt", "a").write("once ")
+print("fields:", names)
+"""
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModels]:
+    """A scripted model, where the servers of this test look for one."""
+    made = ScriptedModels()
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SKILLYARD_MODEL", raising=False)
+    yield made
+    made.close()
+    assert made.faults == []
+
+
+@pytest.fixture
+def talk(scripted: ScriptedModels, site: Site, pdf: Path) -> Site:
+    """A site with a scripted model and a skill for forms."""
+    return site
+
+
+@pytest.fixture
+def pdf(site: Site) -> Path:
+    """A skill of the structure that people publish: a guide for forms beside SKILL.md, and a script."""
+    folder: Path = site.project / "skills/pdf-forms"
+    (folder / "scripts").mkdir(parents=True)
+    header = "---\nname: pdf-forms\ndescription: Reads PDF forms and fills them in. Use when a PDF form is mentioned.\n---\n"
+    (folder / "SKILL.md").write_text(f"{header}# PDF forms\n\nTo fill in a form, read FORMS.md and do what it says.\n")
+    (folder / "FORMS.md").write_text("# Forms\n\nRun scripts/check.py <file.pdf> first.\n")
+    (folder / "scripts/check.py").write_text(CHECK)
+    site.ask("POST", "/api/v1/catalog/refresh")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _models_first(scripted: ScriptedModels) -> None:
+    """The model is there before the server that is to find it."""
+
+
+def begin(site: Site, **body: Any) -> str:
+    return str(site.ask("POST", f"{CHAT}/conversations", {"model": MODEL, **body})["data"]["id"])
+
+
+def ask_first(site: Site) -> str:
+    return begin(site, settings={"permissions": {"pdf-*": "ask"}})
+
+
+def write(page: Page, text: str) -> None:
+    field = page.get_by_label("Say something")
+    field.fill(text)
+    field.press("Enter")
+
+
+def turn(page: Page, number: int = 1) -> Locator:
+    return page.get_by_role("article", name=f"Turn {number}", exact=True)
+
+
+def call(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=re.compile(name))
+
+
+@pytest.mark.row("003-8", "003-9", "003-11", "003-18")
+def test_a_form_is_filled_in_after_an_approval(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.script(
+        Call("skill", {"skill": "pdf-forms"}),
+        Call("read_skill_file", {"skill_name": "pdf-forms", "file_path": "FORMS.md"}),
+        [Say("I check the form. "), Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]})],
+        Say("The form has **two** fields: name and date."),
+    )
+    page = visit(talk, "/chat", width=1440)
+    page.get_by_placeholder("openai:gpt-5").fill(MODEL)
+    page.get_by_role("button", name="More settings").click()
+    page.get_by_label("Ask me before a skill is used").check()
+    page.locator("input[type=file]").first.set_input_files({"name": "form.pdf", "mimeType": "application/pdf", "buffer": FORM})
+    expect(page.get_by_text("form.pdf")).to_be_visible()
+    write(page, "Fill in this PDF form with my name, Ada")
+    question = page.get_by_role("region", name="May the model use pdf-forms?")
+    expect(question).to_contain_text("Reads PDF forms and fills them in")
+    expect(question).to_contain_text("has the script scripts/check.py")
+    expect(question.get_by_role("treeitem", name="FORMS.md")).to_be_visible()
+    assert "pdf-forms" in scripted.seen[0].system
+    assert scripted.seen[0].user[-1].endswith("Given with this message:\n- form.pdf")
+    question.get_by_label("Allow for longer").click()
+    page.get_by_role("menuitem", name="Allow in this conversation").click()
+    expect(turn(page).get_by_text("The form has two fields")).to_be_visible()
+    expect(question).to_have_count(0)
+    assert "Run scripts/check.py" in scripted.seen[2].last
+    assert "fields: name, date" in scripted.seen[3].last
+    for name in ("Load pdf-forms", "Read FORMS.md of pdf-forms", "Run pdf-forms · form.pdf"):
+        expect(call(page, name)).to_contain_text("tokens")
+    expect(turn(page).get_by_text("Wrote fields.txt")).to_be_visible()
+    trail = page.get_by_role("tabpanel", name="Trail")
+    for step in ("Offered 10 skills", "Loaded pdf-forms", "Read pdf-forms", "Run pdf-forms", "Outcome pdf-forms"):
+        expect(trail).to_contain_text(step)
+    page.get_by_role("tab", name="Files (3)").click()
+    page.get_by_role("button", name="fields.txt", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_text("name, date")).to_be_visible()
+    page.keyboard.press("Escape")
+    call(page, "Run pdf-forms").click()
+    expect(page.get_by_role("region", name="What it prints")).to_contain_text("looking at form.pdf")
+    page.get_by_role("link", name="Open the run").last.click()
+    expect(page).to_have_url(re.compile("/runs/run_"))
+    expect(page.get_by_role("log")).to_contain_text("fields: name, date")
+
+
+@pytest.mark.row("003-18")
+def test_small_talk_reads_no_skill(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.script(Say("Hello Ada, how are you?"))
+    page = visit(talk, f"/chat/{begin(talk)}", width=1440)
+    write(page, "Hello!")
+    expect(turn(page).get_by_text("Hello Ada, how are you?")).to_be_visible()
+    expect(page.get_by_role("tabpanel", name="Trail")).to_contain_text("Offered 10 skills")
+    expect(page.get_by_role("tabpanel", name="Trail")).not_to_contain_text("Loaded")
+    assert scripted.seen[0].calls == ()
+    page.get_by_role("link", name="How skills are used").click()
+    row = page.get_by_role("row", name=re.compile("pdf-forms"))
+    expect(row).to_contain_text("never used")
+
+
+@pytest.mark.row("001-18")
+def test_calls_about_one_skill_are_refused_together_with_a_reason(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    both = [Call("skill", {"skill": "pdf-forms"}), Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]})]
+    scripted.script(both, Say("Then I do it by hand."))
+    page = visit(talk, f"/chat/{ask_first(talk)}")
+    write(page, "Fill in the form")
+    question = page.get_by_role("region", name="May the model use pdf-forms?")
+    expect(question).to_contain_text("2 calls wait for this answer")
+    question.get_by_label("Why not?").fill("not on a Friday")
+    question.get_by_role("button", name="Refuse").click()
+    expect(turn(page).get_by_text("Then I do it by hand.")).to_be_visible()
+    expect(turn(page).get_by_text("refused")).to_have_count(2)
+    assert [text.count("was not approved: not on a Friday") for _, text in scripted.seen[-1].results] == [1, 1]
+
+
+def test_an_answer_is_stopped_tried_again_and_asked_for_in_other_words(
+    talk: Site, scripted: ScriptedModels, visit: Open
+) -> None:
+    scripted.script(Hold("Once upon a time"), Say("The end."), Say("A short story."), Say("Another one."))
+    page = visit(talk, f"/chat/{begin(talk)}")
+    write(page, "A story")
+    expect(turn(page).get_by_text("Once upon a time")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(turn(page).get_by_text("You stopped this answer")).to_be_visible()
+    scripted.go_on.set()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("The end.")).to_be_visible()
+    expect(page.get_by_text("Once upon a time")).to_have_count(0)
+    page.get_by_role("button", name="Say it in other words").click()
+    page.get_by_role("textbox", name="Say it in other words").fill("A short story")
+    page.get_by_role("button", name="Send again").click()
+    expect(page.get_by_text("A short story.")).to_be_visible()
+    expect(page.get_by_text("The end.")).to_have_count(0)
+    assert scripted.seen[-1].user == ("A short story",)
+    write(page, "Another")
+    expect(page.get_by_text("Another one.")).to_be_visible()
+    assert scripted.seen[-1].user == ("A short story", "Another")
+
+
+def test_conversations_are_found_named_and_deleted(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.script(Say("Water at 75 degrees."), Say("Nine."))
+    page = visit(talk, f"/chat/{begin(talk)}", width=1440)
+    write(page, "How is green tea made?")
+    expect(page.get_by_text("Water at 75 degrees.")).to_be_visible()
+    page.get_by_role("link", name="New conversation").click()
+    page.get_by_placeholder("openai:gpt-5").fill(MODEL)
+    write(page, "How many planets?")
+    expect(page.get_by_text("Nine.")).to_be_visible()
+    listed = page.get_by_role("navigation", name="Conversations")
+    expect(listed.get_by_role("link")).to_have_text(["How many planets?", "How is green tea made?"])
+    page.get_by_label("Find a conversation").fill("75 DEGREES")
+    expect(listed.get_by_role("link")).to_have_text(["How is green tea made?"])
+    page.get_by_label("What can be done with How is green tea made?").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_label("A name for this conversation").fill("Tea")
+    page.get_by_role("button", name="Save").click()
+    expect(listed.get_by_role("link")).to_have_text(["Tea"])
+    page.get_by_label("Find a conversation").fill("")
+    expect(listed.get_by_role("link")).to_have_text(["How many planets?", "Tea"])
+    page.get_by_role("main").get_by_label("What can be done with How many planets?").last.click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(listed.get_by_role("link")).to_have_text(["Tea"])
+    expect(page).to_have_url(re.compile("/chat$"))
+
+
+def test_a_skill_is_started_by_its_name_with_the_keyboard(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.script(Say("Which form?"))
+    page = visit(talk, f"/chat/{begin(talk)}")
+    field = page.get_by_label("Say something")
+    field.fill("/form")
+    expect(page.get_by_role("option", name=re.compile("/pdf-forms"))).to_have_attribute("aria-selected", "true")
+    field.press("Enter")
+    expect(field).to_have_value("/pdf-forms ")
+    field.press_sequentially("the first page")
+    field.press("Shift+Enter")
+    field.press_sequentially("please")
+    field.press("Enter")
+    expect(page.get_by_text("Which form?")).to_be_visible()
+    assert "The user starts the skill /pdf-forms with: the first page\nplease" in scripted.seen[0].said
+    write(page, "/nothing-of-this-name now")
+    expect(page.get_by_role("alert")).to_contain_text("there is no skill /nothing-of-this-name")
+    expect(field).to_have_value("/nothing-of-this-name now")
+
+
+def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.script(Say("Two files."))
+    page = visit(talk, f"/chat/{begin(talk)}", width=1440)
+    give = """(field, [kind, name]) => {
+        const held = new DataTransfer();
+        held.items.add(new File(["some words"], name, { type: name.endsWith("png") ? "image/png" : "text/plain" }));
+        const event = kind === "paste"
+            ? new ClipboardEvent("paste", { clipboardData: held, bubbles: true, cancelable: true })
+            : new DragEvent(kind, { dataTransfer: held, bubbles: true, cancelable: true });
+        field.dispatchEvent(event);
+    }"""
+    field = page.get_by_label("Say something")
+    field.evaluate(give, ["dragenter", "a.txt"])
+    expect(page.get_by_text("Drop the files to give them to the conversation")).to_be_visible()
+    field.evaluate(give, ["drop", "notes.txt"])
+    field.evaluate(give, ["paste", "image.png"])
+    expect(page.get_by_text(re.compile(r"pasted-\d{14}\.png"))).to_be_visible()
+    write(page, "What did I give you?")
+    expect(page.get_by_text("Two files.")).to_be_visible()
+    assert "- notes.txt\n- pasted-" in scripted.seen[0].said
+    expect(turn(page).get_by_role("link", name="notes.txt")).to_be_visible()
+    page.get_by_role("tab", name="Files (2)").click()
+    page.get_by_label("Delete notes.txt").click()
+    expect(page.get_by_role("tab", name="Files (1)")).to_be_visible()
+
+
+def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.script(Fail(503, "overloaded"), Say("Better now."))
+    page = visit(talk, "/chat", width=1440)
+    page.watch.forgive(r"status of 400")  # type: ignore[attr-defined]
+    page.get_by_placeholder("openai:gpt-5").fill("deepseek:deepseek-chat")
+    write(page, "Hello")
+    expect(page.get_by_role("alert")).to_contain_text("needs DEEPSEEK_API_KEY, which is not set")
+    expect(page.get_by_role("alert")).to_contain_text("set DEEPSEEK_API_KEY in the environment")
+    expect(page.get_by_label("Say something")).to_have_value("Hello")
+    page.get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-5")
+    page.get_by_label("Say something").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("the model's service failed (503)", timeout=30_000)
+    page.get_by_role("button", name="Choose another model").click()
+    page.get_by_role("tabpanel", name="Settings").get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-6")
+    page.get_by_role("button", name="Use this model").click()
+    expect(page.get_by_text("The next turn uses this model")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("Better now.")).to_be_visible()
+    assert scripted.seen[-1].model == "gpt-6"
+
+
+def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
+    talk: Site, scripted: ScriptedModels, visit: Open
+) -> None:
+    scripted.script(
+        Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]}), Hold("It has"), Say("It has two fields.")
+    )
+    made = begin(talk)
+    talk_file = f"{CHAT}/conversations/{made}/files"
+    talk.ask("PUT", f"{talk_file}/form.pdf", raw=FORM, media="application/octet-stream")
+    page = visit(talk, f"/chat/{made}")
+    page.watch.forgive(r"ERR_|Failed to load resource|dynamically imported|preload CSS")  # type: ignore[attr-defined]
+    write(page, "Which fields are in form.pdf?")
+    expect(turn(page).get_by_text("It has")).to_be_visible()
+    talk.stop(signal.SIGKILL)
+    expect(page.get_by_text("The server does not answer")).to_be_visible(timeout=15_000)
+    scripted.go_on.set()
+    talk.start()
+    expect(page.get_by_text("The server ended in the middle of this turn")).to_be_visible(timeout=30_000)
+    expect(call(page, "Run pdf-forms")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("The server ended in the middle of this turn")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("It has two fields.")).to_be_visible()
+    assert len(talk.ask("GET", "/api/v1/runs?skill=pdf-forms")["data"]) == 1
+
+
+@pytest.mark.row("001-18")
+def test_what_was_allowed_for_a_conversation_holds_after_the_server_was_started_anew(
+    talk: Site, scripted: ScriptedModels, visit: Open, pdf: Path
+) -> None:
+    read = Call("read_skill_file", {"skill_name": "pdf-forms", "file_path": "FORMS.md"})
+    scripted.script(read, Say("First."), read, Say("Second."), read, Say("Third."))
+    page = visit(talk, f"/chat/{ask_first(talk)}")
+    page.watch.forgive(r"ERR_|Failed to load resource")  # type: ignore[attr-defined]
+    write(page, "Read it")
+    page.get_by_label("Allow for longer").click()
+    page.get_by_role("menuitem", name="Allow in this conversation").click()
+    expect(page.get_by_text("First.")).to_be_visible()
+    talk.stop()
+    talk.start()
+    page.reload()
+    write(page, "Read it again")
+    expect(page.get_by_text("Second.")).to_be_visible()
+    (pdf / "FORMS.md").write_text("# Forms\n\nAnother text.\n")
+    write(page, "And once more")
+    expect(page.get_by_role("region", name="May the model use pdf-forms?")).to_be_visible()
+    expect(turn(page, 3).get_by_text("the skill 'pdf-forms' has changed")).to_be_visible()
+    page.get_by_role("button", name="Allow once").click()
+    expect(page.get_by_text("Third.")).to_be_visible()
+
+
+_HARM = (
+    '<script>alert(1)</script><img src=x onerror="alert(2)"><iframe src="https://evil.example/"></iframe> '
+    "[go](javascript:alert(3)) ![p](https://evil.example/p.png) \u202ereversed\u202c \x1b[31mred\x1b[0m \u200bhidden "
+)
+
+
+def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    def answer(seen: Seen) -> list[Any]:
+        if len(seen.calls) >= 100:
+            return [Say(f"# {_HARM}\n\n{_HARM}\n\n```html\n{_HARM}\n```\n" + "x" * 60_000)]
+        wild: list[Any] = [Call(f"tool_{number}", {"skill": _HARM, _HARM: [_HARM]}) for number in range(48)]
+        return [Say(_HARM), Call("skill", {"skill": _HARM}), Call("skill", "{broken"), *wild]
+
+    scripted.answer_with(answer)
+    page = visit(talk, f"/chat/{begin(talk, title=_HARM)}", width=1440)
+    write(page, _HARM)
+    expect(page.get_by_role("button", name=re.compile("Show 2.,... more characters"))).to_be_visible(timeout=60_000)
+    main = page.get_by_role("main")
+    assert main.locator("script, iframe, img, svg[onload], [onerror]").count() == 0
+    assert page.evaluate("getComputedStyle(document.body).display") != "none"
+    folded = page.get_by_role("button", name="46 more calls")
+    assert folded.count() == 2
+    folded.first.click()
+    page.get_by_role("button", name=re.compile("Load <script>")).first.click()
+    expect(main.get_by_text("not done").first).to_be_visible()
+    text = main.inner_text()
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert "<script>alert(1)</script>" in text
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+
+
+def test_what_the_history_was_put_into_is_told(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.answer_with(lambda seen: Say("They spoke of tea." if "Summarise" in seen.said else "A long answer. " * 300))
+    page = visit(talk, f"/chat/{begin(talk, settings={'history_tokens': 1000})}")
+    for number in range(1, 5):
+        write(page, f"Question {number}")
+        expect(turn(page, number).get_by_role("button", name="Copy the answer")).to_be_visible()
+    told = page.get_by_text("the beginning of the conversation was put in short").first
+    expect(told).to_be_visible()
+    page.get_by_text("The summary").first.click()
+    expect(page.get_by_text("They spoke of tea.").first).to_be_visible()
+
+
+def test_a_long_conversation_shows_its_end_first(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    scripted.answer_with(lambda seen: Say(f"Answer to {seen.said}."))
+    made = begin(talk)
+    for number in range(1, 44):
+        said = talk.ask("POST", f"{CHAT}/conversations/{made}/messages", {"text": f"number {number}"})["data"]["id"]
+        talk.ask("POST", f"{CHAT}/conversations/{made}/turns/{said}/stop") if _over(talk, made, said) else None
+    page = visit(talk, f"/chat/{made}")
+    expect(page.get_by_text("Answer to number 43.")).to_be_in_viewport()
+    expect(turn(page, 3)).to_have_count(0)
+    page.get_by_role("button", name="Show 3 earlier").click()
+    expect(turn(page, 1)).to_be_attached()
+    assert page.evaluate("window.__shift") < 0.05
+
+
+def _over(site: Site, conversation: str, turn_id: str) -> bool:
+    """Wait until a turn has ended, by listening to it."""
+    from urllib.request import urlopen
+
+    with urlopen(f"{site.address}{CHAT}/conversations/{conversation}/turns/{turn_id}/events", timeout=60) as told:
+        return b'"end"' in told.read()
+
+
+def test_an_agent_is_chosen_for_a_conversation(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+    agent = {"name": "Clerk", "system_prompt": "You fill in forms.", "model": MODEL, "skills": [{"skill": "pdf-forms"}]}
+    talk.ask("POST", "/api/v1/agents", agent)
+    scripted.script(Say("Which one?"))
+    page = visit(talk, "/chat", width=1440)
+    page.get_by_text("An agent", exact=True).click()
+    page.get_by_label("Agent", exact=True).select_option("Clerk")
+    write(page, "A form, please")
+    expect(page.get_by_text("Which one?")).to_be_visible()
+    assert "You fill in forms." in scripted.seen[0].system
+    assert "text-statistics" not in json.dumps(scripted.seen[0].body)
+    expect(page.get_by_text(f"Clerk · {MODEL}")).to_be_visible()

@@ -1,0 +1,44 @@
+import { words } from "@/i18n";
+
+export const shown = words(
+  {
+    title: "Shown in lists",
+    hint: "What its SKILL.md says, unless you say something else. The skill's folder is not changed.",
+    fields: {
+      category: "Category",
+      tags: "Tags",
+      author: "Author",
+      homepageUrl: "Homepage",
+      documentationUrl: "Documentation",
+      iconUrl: "Address of an icon",
+    },
+    tagsHint: "Enter after each",
+    addressHint: "https://…",
+    edited: "edited",
+    edit: "Edit",
+    ask: (name: string) => `What is shown of ${name}`,
+    back: "As SKILL.md says",
+    saved: "Saved",
+    nothing: "nothing",
+  },
+  {
+    title: "列表中的显示",
+    hint: "默认显示 SKILL.md 的内容，除非您另行指定。技能文件夹不会被修改。",
+    fields: {
+      category: "分类",
+      tags: "标签",
+      author: "作者",
+      homepageUrl: "主页",
+      documentationUrl: "文档",
+      iconUrl: "图标地址",
+    },
+    tagsHint: "每个标签后按回车",
+    addressHint: "https://…",
+    edited: "已修改",
+    edit: "编辑",
+    ask: (name: string) => `${name} 的显示信息`,
+    back: "恢复 SKILL.md 的内容",
+    saved: "已保存",
+    nothing: "无",
+  },
+);
