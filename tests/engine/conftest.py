@@ -64,11 +64,16 @@ def database_address(request: pytest.FixtureRequest, address_of: Callable[[str],
 
 
 @pytest.fixture
+def seen(skills_root: Path) -> Catalog:
+    """What a worker of the test sees."""
+    return Catalog.discover(roots=[skills_root], cache=False)
+
+
+@pytest.fixture
 def engine(
     request: pytest.FixtureRequest,
     records: Records,
     database_address: str,
-    skills_root: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[LocalEngine | PoolEngine]:
     """Each engine over the records, with two turns: what it promises is the same in all of them."""
@@ -77,7 +82,8 @@ def engine(
         yield local if request.param == "local" else PoolEngine(local, records)
         return
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
-    with working(Catalog.discover(roots=[skills_root], cache=False).worker(concurrency=2), records):
+    seen: Catalog = request.getfixturevalue("seen")
+    with working(seen.worker(concurrency=2), records):
         yield PoolEngine(local, records, everything="default")
 
 

@@ -23,7 +23,7 @@ Open = Callable[..., Page]
 PAGES = (
     "/skills", "/skills/config:text-statistics", "/skills/config:text-statistics?tab=run", "/install", "/runs", "/runs/RUN",
     "/chat", "/chat/CHAT", "/chat/ASKS", "/chat/report",
-    "/agents", "/agents/new", "/agents/AGENT", "/memory", "/approvals", "/audit", "/keys", "/settings", "/doctor",
+    "/agents", "/agents/new", "/agents/AGENT", "/memory", "/approvals", "/audit", "/keys", "/workers", "/settings", "/doctor",
 )  # fmt: skip
 _BUDGET = 200 * 1000  # bytes of script, compressed, until the first page stands
 _STILL = 0.05  # of the layout shift that browsers measure; over 0.1 counts as bad

@@ -15,7 +15,7 @@ from skillyard.engine.pools import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
 from skillyard.engine.record import FINAL, Attempt, RunRecord, RunState
 from skillyard.engine.records import Records
-from skillyard.engine.settings import DEFAULT_POOL, EngineSettings
+from skillyard.engine.settings import DEFAULT_POOL, EngineKind, EngineSettings
 from skillyard.engine.tracing import flush_spans, hear_runs
 from skillyard.engine.turns import Slots
 
@@ -33,6 +33,7 @@ __all__ = [
     "Begun",
     "Crew",
     "Engine",
+    "EngineKind",
     "EngineSettings",
     "LocalEngine",
     "Missed",

@@ -52,6 +52,7 @@ from skillyard.server import (
     versions,
     wellknown,
     wellknown_files,
+    workers,
 )
 from skillyard.server.admission import Admission
 from skillyard.server.authentication import SCHEMES, Authentication, Identities
@@ -89,6 +90,7 @@ _PROTOCOLS: Final = (
     portraits,
     runs,
     schedules,
+    workers,
     approvals,
     agents,
     memories,

@@ -9,6 +9,7 @@ import {
   IconNotes,
   IconPackageImport,
   IconRobot,
+  IconServerCog,
   IconSettings,
   IconStethoscope,
   type Icon,
@@ -46,6 +47,7 @@ export const NAVIGATION: readonly { group: keyof (typeof shell)["en"]["groups"];
   {
     group: "server",
     places: [
+      { id: "workers", to: "/workers", icon: IconServerCog },
       { id: "settings", to: "/settings", icon: IconSettings },
       { id: "doctor", to: "/doctor", icon: IconStethoscope },
     ],

@@ -154,6 +154,12 @@ const keys = createRoute({
   component: lazyRouteComponent(() => fetched(import("@/pages/keys/KeysPage")), "KeysPage"),
 });
 
+const workers = createRoute({
+  getParentRoute: () => root,
+  path: "/workers",
+  component: lazyRouteComponent(() => fetched(import("@/pages/workers/WorkersPage")), "WorkersPage"),
+});
+
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
@@ -167,7 +173,7 @@ const doctor = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, chat.addChildren([conversation]), report, runs, run, agents, agent, memory, approvals, audit, keys, settings, doctor]),
+  routeTree: root.addChildren([home, skills, skill, install, chat.addChildren([conversation]), report, runs, run, agents, agent, memory, approvals, audit, keys, workers, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,
