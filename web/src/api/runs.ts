@@ -98,4 +98,4 @@ export function useRun(id: string) {
 
 /** Start a skill and let it go on. */
 export const startRun = (order: { skill: string; parameters: Record<string, unknown>; fresh: boolean }) =>
-  answer(api.POST("/api/v1/runs", { body: { ...order, wait: false } }));
+  answer(api.POST("/api/v1/runs", { body: { ...order, priority: 0, wait: false } }));
