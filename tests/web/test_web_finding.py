@@ -78,7 +78,7 @@ def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site
     body = b"--b\r\nContent-Disposition: form-data; name=file; filename=tidy.zip\r\n\r\n" + tidy() + b"\r\n--b--\r\n"
     site.ask("POST", "/api/v1/skill-definitions/upload-create", raw=body, media="multipart/form-data; boundary=b")
     page = visit(site, "/skills/installed:tidy")
-    shown = page.get_by_role("region", name="Shown in lists")
+    shown = page.get_by_role("region", name="In the registry")
     expect(shown.get_by_text("office").first).to_be_visible()
     shown.get_by_role("button", name="Edit").click()
     form = page.get_by_role("dialog")

@@ -13,7 +13,6 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import SkillNotFound
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
 from skillyard.server.dialects import ANTHROPIC
@@ -22,6 +21,7 @@ from skillyard.server.numbering import Numbered
 from skillyard.server.offered import (
     display_name,
     find_version,
+    installed_version,
     listed,
     metadata_of,
     offered,
@@ -33,6 +33,7 @@ from skillyard.server.packaged import bundle_of
 from skillyard.server.paging import pieced, read_token, token_for
 from skillyard.server.removing import remove_skill, remove_version
 from skillyard.server.service import Served, Service
+from skillyard.server.skill_ids import id_of, named, own_id
 from skillyard.server.uploads import FILES
 
 __all__ = ["routes"]
@@ -42,7 +43,6 @@ routes: Final = APIRouter(
 )
 
 _WRITE: Final = needs("skills:write")
-_PREFIX: Final = "skill_"
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Page = Annotated[str | None, Query(max_length=1000)]
 _Consent = Annotated[str | None, Query(max_length=100, description="agrees to the power that a refusal named")]
@@ -73,20 +73,20 @@ def list_skills(
 @routes.get("/{skill_id}")
 def retrieve(service: Served, skill_id: _SkillId) -> dict[str, Any]:
     """One skill."""
-    return _skill(service, _named(service, skill_id))
+    return _skill(service, named(service, skill_id))
 
 
 @routes.delete("/{skill_id}", dependencies=[_WRITE])
 def delete(service: Served, skill_id: _SkillId) -> dict[str, Any]:
     """Uninstall a skill; an operator can still roll back to its versions."""
-    remove_skill(service, _own_id(skill_id))
+    remove_skill(service, own_id(skill_id))
     return {"id": skill_id, "type": "skill_deleted"}
 
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(service: Served, request: Request, skill_id: _SkillId, consent: _Consent = None) -> dict[str, Any]:
     """Install another version of a skill, which serves from now on; the same files again are the same version."""
-    skill = await run_in_threadpool(_named, service, skill_id)
+    skill = await run_in_threadpool(named, service, skill_id)
     async with received(service, request, one_folder=True) as incoming:
         result = await run_in_threadpool(publish, service, incoming, into=skill.skill_id, consent=consent)
         return await run_in_threadpool(_installed, service, skill, str(result.version))
@@ -95,7 +95,7 @@ async def create_version(service: Served, request: Request, skill_id: _SkillId, 
 @routes.get("/{skill_id}/versions")
 def list_versions(service: Served, skill_id: _SkillId, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
     """The versions of a skill, the newest first."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     known = usable_versions(service, skill.skill_id)
     last = read_token(page) if page else ""
     found, more = pieced(known, (lambda one: f"{one.epoch:020}" < last) if last else None, limit)
@@ -106,14 +106,14 @@ def list_versions(service: Served, skill_id: _SkillId, limit: _Limit = 20, page:
 @routes.get("/{skill_id}/versions/{version}")
 def retrieve_version(service: Served, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
     """One version, by its id or time; `latest` is the one that serves."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     return _version(service, skill, _found(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
 def delete_version(service: Served, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
     """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     one = _found(service, skill, version)
     remove_version(service, one)
     return {"id": version, "type": "skill_version_deleted"}
@@ -122,20 +122,10 @@ def delete_version(service: Served, skill_id: _SkillId, version: _Version) -> di
 @routes.get("/{skill_id}/versions/{version}/content", responses=_ZIP, response_class=Response)
 def download(service: Served, skill_id: _SkillId, version: _Version) -> Response:
     """The files of a version as a zip archive, in one folder."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     one = _found(service, skill, version)
     headers = {"Content-Disposition": f'attachment; filename="{skill.skill_id}.zip"'}
     return Response(bundle_of(service, one.version), headers=headers, media_type="application/zip")
-
-
-def _own_id(skill_id: str) -> str:
-    if not skill_id.startswith(_PREFIX):
-        raise SkillNotFound(f"there is no skill {skill_id!r}", hint=f"ids begin with {_PREFIX}")
-    return skill_id.removeprefix(_PREFIX)
-
-
-def _named(service: Service, skill_id: str) -> InstalledSkill:
-    return one_offered(service, _own_id(skill_id))
 
 
 def _found(service: Service, skill: InstalledSkill, version: str) -> Numbered:
@@ -146,7 +136,7 @@ def _found(service: Service, skill: InstalledSkill, version: str) -> Numbered:
 
 
 def _installed(service: Service, skill: InstalledSkill, name: str) -> dict[str, Any]:
-    return _version(service, skill, find_version(service, skill.skill_id, lambda one: one.version.version == name, name))
+    return _version(service, skill, installed_version(service, skill.skill_id, name))
 
 
 def _version_id(one: Numbered) -> str:
@@ -157,7 +147,7 @@ def _skill(service: Service, skill: InstalledSkill) -> dict[str, Any]:
     newest = serving(service, skill.skill_id)
     label = display_name(skill)
     return {
-        "id": f"{_PREFIX}{skill.skill_id}",
+        "id": id_of(skill),
         "type": "skill",
         "source": "custom",
         "display_name": label,
@@ -173,7 +163,7 @@ def _version(service: Service, skill: InstalledSkill, one: Numbered) -> dict[str
     return {
         "id": _version_id(one),
         "type": "skill_version",
-        "skill_id": f"{_PREFIX}{skill.skill_id}",
+        "skill_id": id_of(skill),
         "version": str(one.epoch),
         "name": skill.skill_id,
         "description": metadata_of(service, one.version).description,

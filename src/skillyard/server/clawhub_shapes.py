@@ -12,7 +12,7 @@ from skillyard.paths import slug
 from skillyard.registry import LATEST, Counts, InstalledSkill
 from skillyard.server.callers import Caller
 from skillyard.server.numbering import Numbered
-from skillyard.server.offered import display_name, find_version, one_offered, serving, usable_versions
+from skillyard.server.offered import display_name, find_version, installed_version, one_offered, serving, usable_versions
 from skillyard.server.service import Service
 
 __all__ = ["Shapes", "fingerprint", "labelled", "milliseconds", "of_owner", "owner", "tagged", "version_shape"]
@@ -61,7 +61,7 @@ def tagged(service: Service, skill: InstalledSkill, label: str | None, tag: str 
     version = service.registry.tags.of(skill.skill_id).get(tag)
     if version is None:
         raise VersionNotFound(f"{skill.skill_id} has no tag {tag!r}", hint=f"the one that serves is {LATEST}")
-    return find_version(service, skill.skill_id, lambda one: one.version.version == version, tag)
+    return installed_version(service, skill.skill_id, version)
 
 
 class Shapes:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "display_name",
     "find_version",
+    "installed_version",
     "listed",
     "matching",
     "metadata_of",
@@ -90,6 +91,15 @@ def find_version(service: Service, skill_id: str, fits: Callable[[Numbered], boo
         if fits(one):
             return one
     raise VersionNotFound(f"{skill_id} has no version {name}", hint="the list of versions shows which there are")
+
+
+def installed_version(service: Service, skill_id: str, version: str) -> Numbered:
+    """The usable version with that install version.
+
+    Raises:
+        VersionNotFound: there is none.
+    """
+    return find_version(service, skill_id, lambda one: one.version.version == version, version)
 
 
 def matching(service: Service, text: str) -> Iterator[tuple[InstalledSkill, float]]:

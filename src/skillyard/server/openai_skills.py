@@ -13,17 +13,27 @@ from fastapi import Path as InPath
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import InvalidInput, SkillNotFound
+from skillyard.errors import InvalidInput
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
 from skillyard.server.dialects import OPENAI
 from skillyard.server.incoming import publish, received
 from skillyard.server.numbering import Numbered
-from skillyard.server.offered import find_version, listed, metadata_of, offered, one_offered, serving, usable_versions
+from skillyard.server.offered import (
+    find_version,
+    installed_version,
+    listed,
+    metadata_of,
+    offered,
+    one_offered,
+    serving,
+    usable_versions,
+)
 from skillyard.server.packaged import bundle_of
 from skillyard.server.paging import pieced
 from skillyard.server.removing import let_serve, remove_skill, remove_version
 from skillyard.server.service import Served, Service
+from skillyard.server.skill_ids import id_of, named, own_id
 from skillyard.server.uploads import FILES
 
 __all__ = ["routes"]
@@ -33,7 +43,6 @@ routes: Final = APIRouter(
 )
 
 _WRITE: Final = needs("skills:write")
-_PREFIX: Final = "skill_"
 _Limit = Annotated[int, Query(ge=1, le=100)]
 _Order = Literal["asc", "desc"]
 _After = Annotated[str | None, Query(max_length=400)]
@@ -61,7 +70,7 @@ async def create(service: Served, request: Request, consent: _Consent = None) ->
 def list_skills(service: Served, limit: _Limit = 20, after: _After = None, order: _Order = "desc") -> dict[str, Any]:
     """The installed skills, by when they first were."""
     known = sorted(offered(service), key=_age, reverse=order == "desc")
-    last = _age(service.registry.skill(_own_id(after), installed=False)) if after else None
+    last = _age(service.registry.skill(own_id(after), installed=False)) if after else None
     found, more = pieced(known, _behind(last, order, _age), limit)
     return _paged(listed(found, lambda skill: _skill(service, skill)), more=more)
 
@@ -69,37 +78,37 @@ def list_skills(service: Served, limit: _Limit = 20, after: _After = None, order
 @routes.get("/{skill_id}")
 def retrieve(service: Served, skill_id: _SkillId) -> dict[str, Any]:
     """One skill."""
-    return _skill(service, _named(service, skill_id))
+    return _skill(service, named(service, skill_id))
 
 
 @routes.post("/{skill_id}", dependencies=[_WRITE])
 def update(service: Served, skill_id: _SkillId, body: Update) -> dict[str, Any]:
     """Let another version serve."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     one = _found(service, skill, body.default_version)
     if not one.version.current:
         let_serve(service, one)
-    return _skill(service, _named(service, skill_id))
+    return _skill(service, named(service, skill_id))
 
 
 @routes.delete("/{skill_id}", dependencies=[_WRITE])
 def delete(service: Served, skill_id: _SkillId) -> dict[str, Any]:
     """Uninstall a skill; an operator can still roll back to its versions."""
-    remove_skill(service, _own_id(skill_id))
+    remove_skill(service, own_id(skill_id))
     return {"id": skill_id, "object": "skill.deleted", "deleted": True}
 
 
 @routes.get("/{skill_id}/content", responses=_ZIP, response_class=Response)
 def content(service: Served, skill_id: _SkillId) -> Response:
     """The files of the version that serves, as a zip archive with one folder."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     return _archive(service, serving(service, skill.skill_id))
 
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(service: Served, request: Request, skill_id: _SkillId, consent: _Consent = None) -> dict[str, Any]:
     """Add a version of a skill, which only serves when the field `default` says so; the files that serve are no new version."""
-    skill = await run_in_threadpool(_named, service, skill_id)
+    skill = await run_in_threadpool(named, service, skill_id)
     async with received(service, request) as incoming:
         serves = incoming.fields.get("default", "false").lower()
         if serves not in ("true", "false"):
@@ -115,7 +124,7 @@ def list_versions(
     service: Served, skill_id: _SkillId, limit: _Limit = 20, after: _After = None, order: _Order = "desc"
 ) -> dict[str, Any]:
     """The versions of a skill, by number."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     known = sorted(usable_versions(service, skill.skill_id), key=_number, reverse=order == "desc")
     found, more = pieced(known, _behind(_number_in(after) if after else None, order, _number), limit)
     return _paged([_version(service, skill, one) for one in found], more=more)
@@ -124,14 +133,14 @@ def list_versions(
 @routes.get("/{skill_id}/versions/{version}")
 def retrieve_version(service: Served, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
     """One version, by its number or id; `latest` is the newest."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     return _version(service, skill, _found(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
 def delete_version(service: Served, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
     """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     one = _found(service, skill, version)
     remove_version(service, one)
     return {"id": _version_id(one), "object": "skill.version.deleted", "deleted": True, "version": str(one.number)}
@@ -140,18 +149,8 @@ def delete_version(service: Served, skill_id: _SkillId, version: _Version) -> di
 @routes.get("/{skill_id}/versions/{version}/content", responses=_ZIP, response_class=Response)
 def version_content(service: Served, skill_id: _SkillId, version: _Version) -> Response:
     """The files of a version, as a zip archive with one folder."""
-    skill = _named(service, skill_id)
+    skill = named(service, skill_id)
     return _archive(service, _found(service, skill, version))
-
-
-def _own_id(skill_id: str) -> str:
-    if not skill_id.startswith(_PREFIX):
-        raise SkillNotFound(f"there is no skill {skill_id!r}", hint=f"ids begin with {_PREFIX}")
-    return skill_id.removeprefix(_PREFIX)
-
-
-def _named(service: Service, skill_id: str) -> InstalledSkill:
-    return one_offered(service, _own_id(skill_id))
 
 
 def _found(service: Service, skill: InstalledSkill, version: str) -> Numbered:
@@ -165,7 +164,7 @@ def _found(service: Service, skill: InstalledSkill, version: str) -> Numbered:
 
 
 def _installed(service: Service, skill: InstalledSkill, name: str) -> dict[str, Any]:
-    return _version(service, skill, find_version(service, skill.skill_id, lambda one: one.version.version == name, name))
+    return _version(service, skill, installed_version(service, skill.skill_id, name))
 
 
 def _age(skill: InstalledSkill) -> tuple[float, str]:
@@ -197,7 +196,7 @@ def _behind(last: Any, order: _Order, key_of: Any) -> Any:
 def _skill(service: Service, skill: InstalledSkill) -> dict[str, Any]:
     known = usable_versions(service, skill.skill_id)
     return {
-        "id": f"{_PREFIX}{skill.skill_id}",
+        "id": id_of(skill),
         "object": "skill",
         "name": skill.name,
         "description": skill.description,
@@ -212,7 +211,7 @@ def _version(service: Service, skill: InstalledSkill, one: Numbered) -> dict[str
     return {
         "id": _version_id(one),
         "object": "skill.version",
-        "skill_id": f"{_PREFIX}{skill.skill_id}",
+        "skill_id": id_of(skill),
         "version": str(one.number),
         "name": metadata.name,
         "description": metadata.description,

@@ -59,7 +59,7 @@ export function Value({ value, depth = 0 }: { value: unknown; depth?: number }) 
 export function Json({ value }: { value: unknown }) {
   return (
     <ScrollArea.Autosize mah={420} type="auto" viewportProps={{ tabIndex: 0 }}>
-      <pre className={classes.json}>{visible(JSON.stringify(value, null, 2))}</pre>
+      <pre className={classes.printed}>{visible(JSON.stringify(value, null, 2))}</pre>
     </ScrollArea.Autosize>
   );
 }
@@ -68,7 +68,7 @@ function Words({ text }: { text: string }) {
   const shown = visible(text);
   if (!shown) return <Code>&quot;&quot;</Code>;
   return shown.includes("\n") ? (
-    <pre className={classes.words}>{shown}</pre>
+    <pre className={classes.printed}>{shown}</pre>
   ) : (
     <bdi className={classes.line}>{shown}</bdi>
   );

@@ -1,20 +1,19 @@
 /** What waits for an answer, and what was agreed to. */
 import { Button, Code, Skeleton, Stack, Table, Text } from "@mantine/core";
 import { IconChecks } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { type Approval, approvalsQuery, questionsQuery, revokeApproval } from "@/api/approvals";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { Confirm } from "@/parts/Confirm";
 import { EmptyState } from "@/parts/EmptyState";
-import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
+import { TakeBack } from "@/parts/TakeBack";
 
 import { Question } from "./Question";
 import { approvals } from "./words";
@@ -54,13 +53,7 @@ export function ApprovalsPage() {
 function Kept({ agreed }: { agreed: readonly Approval[] }) {
   const t = useText(approvals);
   const format = useFormat();
-  const cache = useQueryClient();
   const [chosen, setChosen] = useState<Approval>();
-  const revoking = useMutation({
-    mutationFn: revokeApproval,
-    onSuccess: () => setChosen(undefined),
-    onSettled: () => cache.invalidateQueries(approvalsQuery()),
-  });
   return (
     <>
       <Table.ScrollContainer minWidth={560} type="native">
@@ -97,18 +90,16 @@ function Kept({ agreed }: { agreed: readonly Approval[] }) {
           </Table.Tbody>
         </Table>
       </Table.ScrollContainer>
-      <Confirm
-        opened={chosen !== undefined}
-        close={() => setChosen(undefined)}
+      <TakeBack
+        chosen={chosen}
+        leave={() => setChosen(undefined)}
+        act={({ skill_id }) => revokeApproval(skill_id)}
+        stale={approvalsQuery().queryKey}
         title={t.revokeTitle}
         action={t.revoke}
-        danger
-        busy={revoking.isPending}
-        act={() => chosen && revoking.mutate(chosen.skill_id)}
       >
-        {revoking.error && <ErrorState error={revoking.error} />}
-        <bdi>{t.revokeWhy(visible(chosen?.skill_id ?? ""))}</bdi>
-      </Confirm>
+        {({ skill_id }) => t.revokeWhy(visible(skill_id))}
+      </TakeBack>
     </>
   );
 }

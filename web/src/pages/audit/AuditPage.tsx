@@ -10,9 +10,8 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
 import { visible } from "@/parts/foreign";
-import { Loaded } from "@/parts/Loaded";
-import { LongList, LongListSkeleton } from "@/parts/LongList";
 import { Page } from "@/parts/Page";
+import { PagedList } from "@/parts/PagedList";
 
 import classes from "./AuditPage.module.css";
 import { audit } from "./words";
@@ -55,33 +54,21 @@ export function AuditPage() {
             w={170}
           />
         </Group>
-        <Loaded query={query} skeleton={<LongListSkeleton high={ROW} place={<Place />} />}>
-          {({ pages }) => {
-            const total = pages.at(-1)?.meta.total ?? 0;
-            if (!total)
-              return narrowed ? (
-                <EmptyState icon={IconMoodEmpty} title={t.noMatch} hint={t.noMatchHint} />
-              ) : (
-                <EmptyState icon={IconNotes} title={t.empty} hint={t.emptyHint} />
-              );
-            return (
-              <>
-                <Text size="sm" c="dimmed" role="status">
-                  {t.count(format.number(total))}
-                </Text>
-                <LongList
-                  label={t.list}
-                  items={pages.flatMap(({ data }) => data)}
-                  total={total}
-                  high={ROW}
-                  row={(event) => <Row event={event} />}
-                  place={<Place />}
-                  more={query.hasNextPage && !query.isFetching ? query.fetchNextPage : undefined}
-                />
-              </>
-            );
-          }}
-        </Loaded>
+        <PagedList
+          query={query}
+          label={t.list}
+          count={(total) => t.count(format.number(total))}
+          high={ROW}
+          row={(event) => <Row event={event} />}
+          place={<Place />}
+          none={
+            narrowed ? (
+              <EmptyState icon={IconMoodEmpty} title={t.noMatch} hint={t.noMatchHint} />
+            ) : (
+              <EmptyState icon={IconNotes} title={t.empty} hint={t.emptyHint} />
+            )
+          }
+        />
       </Stack>
     </Page>
   );

@@ -1,18 +1,17 @@
 /** The keys of this server: which there are, a new one, and one that shall hold no more. */
 import { Badge, Button, Checkbox, Code, Group, Skeleton, Stack, Table, Text } from "@mantine/core";
 import { IconKey, IconPlus } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { type Key, keysQuery, revokeKey } from "@/api/keys";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { Confirm } from "@/parts/Confirm";
 import { EmptyState } from "@/parts/EmptyState";
-import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
+import { TakeBack } from "@/parts/TakeBack";
 
 import { MakeKey } from "./MakeKey";
 import { keys as table } from "./words";
@@ -43,14 +42,8 @@ export function KeysPage() {
 
 function KeyTable({ keys }: { keys: readonly Key[] }) {
   const t = useText(table);
-  const cache = useQueryClient();
   const [all, setAll] = useState(false);
   const [chosen, setChosen] = useState<Key>();
-  const revoking = useMutation({
-    mutationFn: revokeKey,
-    onSuccess: () => setChosen(undefined),
-    onSettled: () => cache.invalidateQueries(keysQuery()),
-  });
   const shown = all ? keys : keys.filter(({ state }) => state === "usable");
   return (
     <Stack gap="sm">
@@ -78,18 +71,16 @@ function KeyTable({ keys }: { keys: readonly Key[] }) {
       {keys.some(({ state }) => state !== "usable") && (
         <Checkbox label={t.showAll} checked={all} onChange={({ currentTarget }) => setAll(currentTarget.checked)} />
       )}
-      <Confirm
-        opened={chosen !== undefined}
-        close={() => setChosen(undefined)}
+      <TakeBack
+        chosen={chosen}
+        leave={() => setChosen(undefined)}
+        act={({ id }) => revokeKey(id)}
+        stale={keysQuery().queryKey}
         title={t.revokeTitle}
         action={t.revoke}
-        danger
-        busy={revoking.isPending}
-        act={() => chosen && revoking.mutate(chosen.id)}
       >
-        {revoking.error && <ErrorState error={revoking.error} />}
-        <bdi>{t.revokeWhy(visible(chosen?.name ?? ""))}</bdi>
-      </Confirm>
+        {({ name }) => t.revokeWhy(visible(name))}
+      </TakeBack>
     </Stack>
   );
 }

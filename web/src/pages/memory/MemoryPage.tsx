@@ -2,36 +2,29 @@
 import { ActionIcon, Badge, Button, Group, Paper, Skeleton, Stack, Text, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconBrain, IconMoodEmpty, IconPlus, IconSearch, IconTrash } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { forget, memoriesQuery, type Memory } from "@/api/memories";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { Confirm } from "@/parts/Confirm";
 import { EmptyState } from "@/parts/EmptyState";
-import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
+import { TakeBack } from "@/parts/TakeBack";
 
 import { Remember } from "./Remember";
 import { memory as table } from "./words";
 
 export function MemoryPage() {
   const t = useText(table);
-  const cache = useQueryClient();
   const [typed, setTyped] = useState("");
   const [question] = useDebouncedValue(typed.trim(), 250);
   const query = useQuery(memoriesQuery(question));
   const [adding, setAdding] = useState(false);
   const [chosen, setChosen] = useState<Memory>();
-  const forgetting = useMutation({
-    mutationFn: forget,
-    onSuccess: () => setChosen(undefined),
-    onSettled: () => cache.invalidateQueries({ queryKey: ["memories"] }),
-  });
   return (
     <Page
       title={t.title}
@@ -68,18 +61,16 @@ export function MemoryPage() {
         </Loaded>
       </Stack>
       <Remember opened={adding} close={() => setAdding(false)} />
-      <Confirm
-        opened={chosen !== undefined}
-        close={() => setChosen(undefined)}
+      <TakeBack
+        chosen={chosen}
+        leave={() => setChosen(undefined)}
+        act={({ id }) => forget(id)}
+        stale={["memories"]}
         title={t.forgetAsk}
         action={t.forget}
-        danger
-        busy={forgetting.isPending}
-        act={() => chosen && forgetting.mutate(chosen.id)}
       >
-        {forgetting.error && <ErrorState error={forgetting.error} />}
-        <bdi>{visible(chosen?.content ?? "")}</bdi>
-      </Confirm>
+        {({ content }) => visible(content)}
+      </TakeBack>
     </Page>
   );
 }

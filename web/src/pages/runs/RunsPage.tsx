@@ -1,5 +1,5 @@
 /** Every run there was, and those that go on. */
-import { Group, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Group, Select, Stack, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconHistory, IconMoodEmpty, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
@@ -12,9 +12,8 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
 import { ButtonLink } from "@/parts/links";
-import { Loaded } from "@/parts/Loaded";
-import { LongList, LongListSkeleton } from "@/parts/LongList";
 import { Page } from "@/parts/Page";
+import { PagedList } from "@/parts/PagedList";
 
 import { ROW, RunPlace, RunRow } from "./RunRow";
 import { runs } from "./words";
@@ -31,29 +30,15 @@ export function RunsPage() {
     <Page title={t.title} lead={t.lead}>
       <Stack gap="sm">
         <Narrow />
-        <Loaded query={query} skeleton={<LongListSkeleton high={ROW} place={<RunPlace />} />}>
-          {({ pages }) => {
-            const items = pages.flatMap(({ data }) => data);
-            const total = pages.at(-1)?.meta.total ?? 0;
-            if (!total) return narrowed ? <NoMatch /> : <Nothing />;
-            return (
-              <>
-                <Text size="sm" c="dimmed" role="status">
-                  {t.count(format.number(total))}
-                </Text>
-                <LongList
-                  label={t.list}
-                  items={items}
-                  total={total}
-                  high={ROW}
-                  row={(run) => <RunRow run={run} />}
-                  place={<RunPlace />}
-                  more={query.hasNextPage && !query.isFetching ? query.fetchNextPage : undefined}
-                />
-              </>
-            );
-          }}
-        </Loaded>
+        <PagedList
+          query={query}
+          label={t.list}
+          count={(total) => t.count(format.number(total))}
+          high={ROW}
+          row={(run) => <RunRow run={run} />}
+          place={<RunPlace />}
+          none={narrowed ? <NoMatch /> : <Nothing />}
+        />
       </Stack>
     </Page>
   );

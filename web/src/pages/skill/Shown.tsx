@@ -1,4 +1,4 @@
-/** What lists and other clients show of an installed skill, and a form to say something else than its SKILL.md. */
+/** What programs and other clients are shown of an installed skill, and a form to say something else than its SKILL.md. */
 import { Anchor, Badge, Box, Button, Group, Modal, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
 import { IconPencil } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";

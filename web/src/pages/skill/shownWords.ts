@@ -2,8 +2,8 @@ import { words } from "@/i18n";
 
 export const shown = words(
   {
-    title: "Shown in lists",
-    hint: "What its SKILL.md says, unless you say something else. The skill's folder is not changed.",
+    title: "In the registry",
+    hint: "What programs and other clients are shown: what SKILL.md says, unless you say something else. The skill's folder is not changed.",
     fields: {
       category: "Category",
       tags: "Tags",
@@ -22,8 +22,8 @@ export const shown = words(
     nothing: "nothing",
   },
   {
-    title: "列表中的显示",
-    hint: "默认显示 SKILL.md 的内容，除非您另行指定。技能文件夹不会被修改。",
+    title: "在注册表中",
+    hint: "程序和其他客户端看到的内容：默认为 SKILL.md 的内容，除非您另行指定。技能文件夹不会被修改。",
     fields: {
       category: "分类",
       tags: "标签",

@@ -1,0 +1,53 @@
+/** A long list that comes in pages, under a line that counts it. */
+import { Text } from "@mantine/core";
+import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+
+import { Loaded } from "./Loaded";
+import { LongList, LongListSkeleton } from "./LongList";
+
+interface Paged<Item> {
+  data: readonly Item[];
+  meta: { total: number };
+}
+
+interface Props<Item> {
+  query: UseInfiniteQueryResult<InfiniteData<Paged<Item>>>;
+  label: string;
+  /** How many there are, in words. */
+  count: (total: number) => string;
+  /** How high one row is, in pixels. */
+  high: number;
+  row: (item: Item) => ReactNode;
+  /** A row that has not come. */
+  place: ReactNode;
+  /** What stands there when there is none. */
+  none: ReactNode;
+}
+
+export function PagedList<Item>({ query, label, count, high, row, place, none }: Props<Item>) {
+  return (
+    <Loaded query={query} skeleton={<LongListSkeleton high={high} place={place} />}>
+      {({ pages }) => {
+        const total = pages.at(-1)?.meta.total ?? 0;
+        if (!total) return none;
+        return (
+          <>
+            <Text size="sm" c="dimmed" role="status">
+              {count(total)}
+            </Text>
+            <LongList
+              label={label}
+              items={pages.flatMap(({ data }) => data)}
+              total={total}
+              high={high}
+              row={row}
+              place={place}
+              more={query.hasNextPage && !query.isFetching ? query.fetchNextPage : undefined}
+            />
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
