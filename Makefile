@@ -65,6 +65,7 @@ rows: setup ## which requirement rows have a test
 
 bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
 	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
+	$(BIN)/python benchmarks/server.py
 
 soak: setup system ## servers, workers and a database are killed, paused and cut off; nothing may be lost. SECONDS=60 RUNS= SEED=
 	@$(BIN)/python -m benchmarks.soak --seconds=$(or $(filter-out 0,$(SECONDS)),60) --runs=$(or $(RUNS),0) $(if $(SEED),--seed=$(SEED)) --report=soak.json

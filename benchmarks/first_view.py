@@ -1,8 +1,7 @@
 """How long the page takes until somebody sees skills, and how many bytes that is: in Chromium, with nothing kept from before.
 
 `python benchmarks/first_view.py [--skills 200] [--rounds 9]`. Each round opens, in turns and each time as a browser that was
-never here, the list of skills and a document of the same server that is nothing but text: what is above that is the page's
-own.
+never here, the list of skills and a document of the same server that is nothing but text: what is above that is the page's own.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from skillyard.server.problems import problem
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["ANTHROPIC", "CLAWHUB", "OPENAI", "Dialects"]
+__all__ = ["ANTHROPIC", "CLAWHUB", "GIT", "OPENAI", "Dialects"]
 
 _PROBLEM: Final = b"application/problem+json"
 _TYPES: Final[Mapping[int, str]] = {
@@ -155,3 +155,4 @@ _ALL: Final = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503)
 ANTHROPIC: Final = _documented("application/json", *_ALL)
 OPENAI: Final = ANTHROPIC
 CLAWHUB: Final = _documented("text/plain", *_ALL)
+GIT: Final = CLAWHUB

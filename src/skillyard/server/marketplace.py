@@ -21,6 +21,7 @@ from skillyard.errors import ArchiveTooLarge, InvalidInput, VersionNotFound
 from skillyard.files import replace_file
 from skillyard.registry import InstalledSkill
 from skillyard.server.callers import needs
+from skillyard.server.dialects import GIT
 from skillyard.server.git_objects import Commit, commit_of
 from skillyard.server.git_protocol import ADVERTISED, RESULT, advertisement, answer, unpacked, wanted
 from skillyard.server.numbering import Numbered
@@ -37,7 +38,7 @@ _NAME: Final = "skillyard"
 _LARGEST: Final = 64 * 1024
 _FRESH: Final = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 _Skill = Annotated[str, InPath(max_length=200)]
-_GIT: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "for git", "content": {"*/*": {}}}}
+_GIT: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "for git", "content": {"*/*": {}}}, **GIT}
 
 
 @routes.get("/.claude-plugin/marketplace.json", responses=READING)
@@ -49,7 +50,7 @@ def marketplace(service: Served, request: Request) -> dict[str, Any]:
     return {"name": _NAME, "owner": {"name": "Skillyard"}, "plugins": plugins}
 
 
-@routes.get("/plugins/{skill}.git/info/refs", responses=READING | _GIT, response_class=Response)
+@routes.get("/plugins/{skill}.git/info/refs", responses=_GIT, response_class=Response)
 def references(service: Served, skill: _Skill, asked: Annotated[str, Query(alias="service", max_length=40)] = "") -> Response:
     """What git asks first of the repository of a plugin."""
     if asked != "git-upload-pack":
@@ -58,7 +59,7 @@ def references(service: Served, skill: _Skill, asked: Annotated[str, Query(alias
     return Response(advertisement(_commit_id(service, newest)), headers=_FRESH, media_type=ADVERTISED)
 
 
-@routes.post("/plugins/{skill}.git/git-upload-pack", responses=READING | _GIT, response_class=Response)
+@routes.post("/plugins/{skill}.git/git-upload-pack", responses=_GIT, response_class=Response)
 async def fetch(service: Served, request: Request, skill: _Skill) -> Response:
     """The content of the repository of a plugin."""
     body = bytearray()
