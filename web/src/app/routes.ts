@@ -124,7 +124,7 @@ const agent = createRoute({
 const chat = createRoute({
   getParentRoute: () => root,
   path: "/chat",
-  component: lazyRouteComponent(() => import("@/pages/chat/ChatPage"), "ChatPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/chat/ChatPage")), "ChatPage"),
 });
 
 /** One page draws both: what is written does not go away when a conversation gets its address. */
@@ -133,7 +133,7 @@ const conversation = createRoute({ getParentRoute: () => chat, path: "$id" });
 const report = createRoute({
   getParentRoute: () => root,
   path: "/chat/report",
-  component: lazyRouteComponent(() => import("@/pages/chat/ReportPage"), "ReportPage"),
+  component: lazyRouteComponent(() => fetched(import("@/pages/chat/ReportPage")), "ReportPage"),
 });
 
 const memory = createRoute({

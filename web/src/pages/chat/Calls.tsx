@@ -17,6 +17,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
 
 import type { Turn } from "@/api/chat";
+import { fetched } from "@/api/parts";
 import { runQuery } from "@/api/runs";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -27,8 +28,8 @@ import classes from "./Calls.module.css";
 import type { Call } from "./story";
 import { chat } from "./words";
 
-const Value = lazy(() => import("@/parts/Value").then(({ Value }) => ({ default: Value })));
-const Waterfall = lazy(() => import("@/pages/run/Waterfall").then(({ Waterfall }) => ({ default: Waterfall })));
+const Value = lazy(() => fetched(import("@/parts/Value")).then(({ Value }) => ({ default: Value })));
+const Waterfall = lazy(() => fetched(import("@/pages/run/Waterfall")).then(({ Waterfall }) => ({ default: Waterfall })));
 
 const FOLDED = 6; // from more calls in a row on only the last are shown at first
 const SHOWN = 4;

@@ -3,6 +3,7 @@ import { Box, Skeleton, Tabs } from "@mantine/core";
 import { lazy, Suspense } from "react";
 
 import type { ConversationDetail } from "@/api/chat";
+import { fetched } from "@/api/parts";
 import { useText } from "@/i18n";
 
 import { About } from "./About";
@@ -10,7 +11,7 @@ import { Files } from "./Files";
 import classes from "./Panel.module.css";
 import { chat } from "./words";
 
-const Trail = lazy(() => import("./Trail").then(({ Trail }) => ({ default: Trail })));
+const Trail = lazy(() => fetched(import("./Trail")).then(({ Trail }) => ({ default: Trail })));
 
 export type PanelTab = "trail" | "files" | "about";
 

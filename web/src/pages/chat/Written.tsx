@@ -2,6 +2,7 @@
 import { Button, Text } from "@mantine/core";
 import { lazy, memo, Suspense, useState } from "react";
 
+import { fetched } from "@/api/parts";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
@@ -9,7 +10,7 @@ import { visible } from "@/parts/foreign";
 import classes from "./Written.module.css";
 import { chat } from "./words";
 
-const Markdown = lazy(() => import("@/parts/Markdown"));
+const Markdown = lazy(() => fetched(import("@/parts/Markdown")));
 const DRAWN = 40_000; // characters; more would keep the browser busy
 
 export const Written = memo(function Written({ text, live }: { text: string; live: boolean }) {
