@@ -178,7 +178,7 @@ def main() -> None:
                         base_url=address,
                         color_scheme=scheme,
                         locale=language,
-                        viewport={"width": 1280, "height": 800},  # type: ignore[arg-type]
+                        viewport={"width": 1440 if name.startswith("chat") else 1280, "height": 800},  # type: ignore[arg-type]
                     )
                     page.goto(path.format(**known))
                     page.get_by_role("heading", level=1).wait_for()
