@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 import run  # noqa: E402 # scripts/run.py, which starts a server
 
@@ -37,6 +38,27 @@ RUNS = (
     ("data-processor", {"data": "no list"}),
     ("data-processor", {"data": RECORDS}),
 )
+TABLE = b"city,days\nOslo,3\nLima,5\nLima,5\nTurin,\n"
+ANSWER = (
+    "The table has **4 rows** and two columns:\n\n"
+    "| column | kind | filled | |\n|---|---|---|---|\n"
+    "| `city` | text | 4 | Lima twice |\n| `days` | number | 3 | 3 to 5, one blank |\n\n"
+    "It is nearly clean: *Turin* has no number of days. To leave it out:\n\n"
+    '```python\nrows = [row for row in table if row["days"]]\n```\n'
+)
+
+
+def scripted(seen: Any) -> Any:
+    """What the model of the pictures says: it reads the skill, runs its script, and answers."""
+    from scripted_models import Call, Say
+
+    if len(seen.calls) == 0:
+        return [Say("I look at the table with the skill for tables."), Call("skill", {"skill": "csv-summary"})]
+    if len(seen.calls) == 1:
+        return [Call("run_skill", {"name": "csv-summary", "arguments": ["visits.csv"]})]
+    return Say(ANSWER)
+
+
 SHOTS = (
     # name, address, colours, language
     ("skills", "/skills", "light", "en-GB"),
@@ -46,6 +68,10 @@ SHOTS = (
     ("versions", "/skills/installed:tea-timer?tab=versions", "light", "en-GB"),
     ("skill-run", "/skills/config:text-statistics?tab=run", "dark", "en-GB"),
     ("install", "/install", "light", "en-GB"),
+    ("chat", "/chat/{chat}", "light", "en-GB"),
+    ("chat-dark", "/chat/{chat}", "dark", "en-GB"),
+    ("chat-asks", "/chat/{asks}", "light", "en-GB"),
+    ("chat-zh", "/chat", "light", "zh-CN"),
     ("runs", "/runs", "light", "en-GB"),
     ("run", "/runs/{run}", "light", "en-GB"),
     ("run-dark", "/runs/{run}", "dark", "en-GB"),
@@ -87,7 +113,24 @@ class Server:
         self.ask("POST", "/api/v1/memories", {"content": "The release is every second Tuesday.", "importance": 0.8})
         for name, scopes in (("build server", ["skills:read", "skills:write"]), ("Ada's laptop", ["admin"])):
             self.ask("POST", "/api/v1/keys", {"name": name, "scopes": scopes, "expires_in_days": 90})
-        return known
+        return known | {"chat": self.talk({}), "asks": self.talk({"csv-*": "ask"})}
+
+    def talk(self, rules: dict[str, str]) -> str:
+        """Ask a scripted model about a table, as far as it comes by itself."""
+        body = {"model": "openai-chat:gpt-5", "settings": {"permissions": rules}}
+        made = self.ask("POST", "/api/v1/chat/conversations", body)["id"]
+        at = f"/api/v1/chat/conversations/{made}"
+        self.put(f"{at}/files/visits.csv", TABLE)
+        said = {"text": "What is in this table, and is it clean?", "files": ["visits.csv"]}
+        turn = self.ask("POST", f"{at}/messages", said)["id"]
+        with urlopen(f"{self.address}{at}/turns/{turn}/events", timeout=60) as told:  # noqa: S310 # our own, on loopback
+            told.read()
+        return str(made)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Give a conversation a file."""
+        request = Request(f"{self.address}{path}", data, {"Content-Type": "application/octet-stream"}, method="PUT")  # noqa: S310
+        urlopen(request, timeout=60).close()  # noqa: S310
 
 
 def _tea_timer(version: str) -> bytes:
@@ -115,8 +158,12 @@ def _form(archive: bytes) -> tuple[str, bytes]:
 def main() -> None:
     """Every picture anew."""
     from playwright.sync_api import sync_playwright
+    from scripted_models import ScriptedModels
 
     IMAGES.mkdir(exist_ok=True)
+    models = ScriptedModels()
+    models.answer_with(scripted)
+    os.environ.update(models.environment)
     with tempfile.TemporaryDirectory() as place:
         skills = Path(place, "skills")
         shutil.copytree(ROOT / "examples/skills", skills)
@@ -131,7 +178,7 @@ def main() -> None:
                         base_url=address,
                         color_scheme=scheme,
                         locale=language,
-                        viewport={"width": 1280, "height": 800},  # type: ignore[arg-type]
+                        viewport={"width": 1440 if name.startswith("chat") else 1280, "height": 800},  # type: ignore[arg-type]
                     )
                     page.goto(path.format(**known))
                     page.get_by_role("heading", level=1).wait_for()
@@ -141,6 +188,7 @@ def main() -> None:
                 browser.close()
             finally:
                 server.terminate()
+                models.close()
 
 
 if __name__ == "__main__":
