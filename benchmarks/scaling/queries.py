@@ -1,0 +1,47 @@
+"""What is asked of the records again and again, as the rooms ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from skillyard.access import Keys, Trail
+from skillyard.database import Database
+from skillyard.engine.journal import Journal
+from skillyard.registry.ledger import Ledger
+from skillyard.registry.lookups import find_skill, page_of_skills, skills_called
+
+__all__ = ["HOT", "READING_ALL"]
+
+_SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+HOT: Mapping[str, Callable[[Database], object]] = {
+    "a skill by its id": lambda database: find_skill(database, "skill-777"),
+    "a skill by its name": lambda database: find_skill(database, "skill 777"),
+    "skills that another requires": lambda database: skills_called(database, ["skill-1", "skill 2", "nothing"]),
+    "the versions of a skill": lambda database: Ledger(database).versions("skill-777"),
+    "the names of its versions": lambda database: Ledger(database).version_names("skill-777"),
+    "the package of a content": lambda database: Ledger(database).package_of("skill-777", "sha256:777"),
+    "what was done to a skill": lambda database: Ledger(database).history("skill-777"),
+    "what was done last": lambda database: Ledger(database).history(limit=50),
+    "the logs of an operation": lambda database: Ledger(database).history(operation_id="op_777", limit=1000),
+    "a run": lambda database: Journal(database).get("run_00000000000003090123456789"),
+    "a run by how its id begins": lambda database: Journal(database).beginning_with("run_0000000000000309"),
+    "the newest runs": lambda database: Journal(database).list(),
+    "the newest runs of a skill": lambda database: Journal(database).list(skill="installed:skill-77"),
+    "the newest runs that failed": lambda database: Journal(database).list(states=["failed"]),
+    "how many runs wait or work": lambda database: Journal(database).count(states=["queued", "running"]),
+    "how many runs failed": lambda database: Journal(database).count(states=["failed"]),
+    "how many runs ended badly": lambda database: Journal(database).count(statuses=["error"]),
+    "how many runs a skill had": lambda database: Journal(database).count(skill="installed:skill-77"),
+    "a kept result": lambda database: Journal(database).kept("key-777"),
+    "what a caller did last": lambda database: Trail(lambda: database).events(actor="key 7"),
+    "the keys of a server": lambda database: Keys(lambda: database).all(),
+}
+READING_ALL: Mapping[str, Callable[[Database], object]] = {
+    "the first page of skills, and how many": lambda database: page_of_skills(database, active=True),
+    "page 1,000 of skills": lambda database: page_of_skills(database, active=True, offset=20_000),
+    "skills with a word in them": lambda database: page_of_skills(database, text="number 4242 "),
+    "what was done to a subject": lambda database: Trail(lambda: database).events(subject="skill-777"),
+    "how many runs there are": lambda database: Journal(database).count(),
+}
+"""What has to count or to look at every row: its cost grows with the records, and docs/scaling.md says from when that hurts."""
