@@ -71,7 +71,7 @@ async def test_an_ear_whose_connection_is_cut_listens_again(database: Database, 
         if database.conninfo is not None:
             with database.write() as connection:
                 others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE 'LISTEN%'"
-                connection.execute(text(f"SELECT pg_terminate_backend(pid) {others}"))  # noqa: S608 # a constant
+                connection.execute(text(f"SELECT pg_terminate_backend(pid) {others}"))  # a constant
             await _listening(rung)
         with database.write() as connection:
             announce(connection, NEWS, "run_1")
