@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import update
 
 from skillyard.agent import Attachment, ChatRecords, ChatSettings, Conversation, Step, Trail, Turn
+from skillyard.agent.events import Event, EventKind
+from skillyard.agent.live import Place, Placing, condensed, read_event
 from skillyard.database import Database, turns
+from skillyard.engine import Owner
 from skillyard.errors import ConversationBusy, RecordNotFound
 
 SETTINGS = ChatSettings("Be brief.", ("pdf",), {"*": "ask"}, ("pdf",), tools=False, temperature=0.5)
@@ -72,10 +78,48 @@ def test_of_many_who_begin_a_turn_at_once_one_does(records: ChatRecords) -> None
 def test_a_waiting_turn_is_taken_up_by_one_only(records: ChatRecords) -> None:
     turn = records.start(_turn(1))
     assert not records.resume(turn.id)
-    records.note(turn.id, state="waiting", pending={"questions": {"c": {}}})
-    assert records.answer(turn.id, {"questions": {"c": {}}, "decided": {"c": {}}})
+    asked = {call: {"digest": digest} for call, digest in (("a", "1"), ("b", "2"), ("c", "1"))}
+    records.note(turn.id, state="waiting", pending={"questions": asked, "decided": {}})
+    assert records.decide(turn.id, "nosuch", {"decision": "once"}) is None
+    pending = records.decide(turn.id, "a", {"decision": "once"})
+    assert pending is not None
+    assert sorted(pending["decided"]) == ["a", "c"]  # the same content
+    with ThreadPoolExecutor(4) as pool:  # answers through several processes: none is lost
+        pool.map(lambda call: records.decide(turn.id, call, {"decision": "reject"}), ("a", "b", "a", "b"))
+    pending = records.turn(turn.id).pending
+    assert pending is not None
+    assert {call: it["decision"] for call, it in pending["decided"].items()} == dict.fromkeys("abc", "reject")
     assert [records.resume(turn.id), records.resume(turn.id)] == [True, False]
-    assert not records.answer(turn.id, {})
+    assert records.decide(turn.id, "a", {"decision": "once"}) is None
+
+
+def test_what_a_turn_tells_elsewhere_stays_when_its_process_is_killed(records: ChatRecords, database: Database) -> None:
+    turn = records.start(_turn(1))
+    records.tell(turn.id, [{"event": "begin", "turn": turn.id}, {"event": "text", "delta": "Once "}])
+    records.tell(turn.id, [{"event": "text", "delta": "upon"}])
+    state, news = records.news(turn.id, 1)
+    assert (state, [item.body for item in news]) == ("running", [[{"event": "text", "delta": "upon"}]])
+    gone = replace(Owner.current(), pid=2**22 + 1)
+    with database.write() as connection:
+        connection.execute(update(turns).values(process=str(gone)))
+    (found,) = records.turns(turn.conversation_id)
+    assert (found.state, found.events) == ("interrupted", [{"event": "text", "delta": "Once upon"}])
+    assert records.news(turn.id, 0) == ("interrupted", ())
+
+
+@given(st.lists(st.sampled_from(["text", "usage", "call", "notice"]), max_size=12), st.integers(0, 13))
+def test_a_place_means_the_same_while_a_turn_goes_on_and_when_it_is_over(kinds: list[EventKind], at: int) -> None:
+    """Who was told the first events as they came is told the rest from what is kept, with no word missing or twice."""
+    events = [Event(kind, {"delta": f"{n} "} if kind == "text" else {"n": n}) for n, kind in enumerate(kinds)]
+    first, told = Placing(), []
+    for event in events[:at]:
+        found = first.take(event)
+        assert found is not None
+        told.append(found[1])
+    kept, later = condensed(events), Placing(first.place)
+    told += [found[1] for shape in kept if (found := later.take(read_event(shape))) is not None]
+    assert condensed(told) == kept
+    assert Place.read(str(first.place)) == first.place
 
 
 def test_stopping_asks_who_works_and_ends_what_waits(records: ChatRecords) -> None:

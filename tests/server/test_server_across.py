@@ -229,6 +229,20 @@ def test_an_install_that_goes_on_in_one_server_is_followed_through_the_other(bot
     assert end["operation"]["error"]["code"]
 
 
+def test_a_session_of_tools_remembers_what_it_loaded_through_the_other_server(both: Pair) -> None:
+    _skill(both, "remembered", ADD)
+
+    def load(client: httpx.Client) -> bool:
+        call = {"name": "skill", "arguments": {"skill": "remembered"}, "session": "s1"}
+        answer = client.post("/api/v1/tools/call", json=call).json()["data"]
+        assert answer["ok"], answer["text"]
+        return bool(answer["data"].get("repeated"))
+
+    assert [load(both.one), load(both.other), load(both.one)] == [False, True, True]
+    assert both.other.delete("/api/v1/tools/sessions/s1").status_code == 200
+    assert [load(both.one), load(both.other)] == [False, True]
+
+
 def test_a_server_that_stops_does_not_wait_for_answers(tmp_path: Path) -> None:
     """Were the question waited for, it would take the five minutes of grace."""
     with _pair(tmp_path, f"sqlite:///{tmp_path}/records.db", grace=300) as both:
