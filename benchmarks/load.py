@@ -1,8 +1,8 @@
 """A minute of mixed load on a server: reads, nineteen of twenty, and uploads, without one error or lost write.
 
-`python benchmarks/load.py [--seconds 60] [--connections 16] [--workers 2] [--database-url URL]` drives `wrk`, the Debian package
-of that name. Its connections ask as fast as they are answered: that is the highest rate the server sustains beside it. At the
-end every version whose upload was acknowledged must be there, with the digest that was told.
+`python benchmarks/load.py [--seconds 60] [--connections 16] [--workers 2] [--database-url URL]` drives `wrk`, the Debian
+package of that name. Its connections ask as fast as they are answered: that is the highest rate the server sustains beside
+it. At the end every version whose upload was acknowledged must be there, with the digest that was told.
 """
 
 from __future__ import annotations
@@ -81,19 +81,30 @@ def load(address: str, folder: Path, seconds: int, connections: int) -> dict[str
 
 
 def lost(address: str, told: list[list[str]]) -> list[str]:
-    """The acknowledged versions that are not there as they were told, and skills that do not serve."""
-    versions: dict[str, str] = {}
+    """The acknowledged versions that are not recorded as they were told, or that cannot be read though they are still kept.
+
+    Of each skill the newest versions are kept; an older one that is gone must be older than all of those.
+    """
     missing = []
     with httpx2.Client(base_url=address, trust_env=False, timeout=60) as client:
         for skill in sorted({skill for skill, _, _ in told}):
-            page, pages = 1, 1
-            while page <= pages:
-                answer = client.get(f"{API}/{skill}/versions", params={"limit": 200, "page": page}).json()
-                versions |= {f"{skill} {one['version']}": one["digest"] for one in answer["data"] if not one["removed"]}
-                page, pages = page + 1, answer["meta"]["totalPages"]
-            if client.get(f"{API}/{skill}/files/SKILL.md").status_code != 200:
-                missing.append(skill)
-    return missing + [f"{skill} {version}" for skill, version, digest in told if versions.get(f"{skill} {version}") != digest]
+            versions = {one["version"]: one for one in all_versions(client, skill)}
+            kept = [version for version, one in versions.items() if not one["removed"]]
+            for version, digest in [(version, digest) for of, version, digest in told if of == skill]:
+                there = version in kept and client.get(f"{API}/{skill}/versions/{version}/files/SKILL.md").status_code == 200
+                gone = version not in kept and version < min(kept, default="")
+                if version not in versions or versions[version]["digest"] != digest or not (there or gone):
+                    missing.append(f"{skill} {version}")
+    return missing
+
+
+def all_versions(client: httpx2.Client, skill: str) -> Iterator[dict[str, Any]]:
+    """Every version that is recorded."""
+    page, pages = 1, 1
+    while page <= pages:
+        answer = client.get(f"{API}/{skill}/versions", params={"limit": 200, "page": page}).json()
+        yield from answer["data"]
+        page, pages = page + 1, answer["meta"]["totalPages"]
 
 
 def main() -> int:

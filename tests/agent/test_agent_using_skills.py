@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from skillyard.agent.commands import filled
 from skillyard.agent.history import ONE_SKILL
 from skillyard.agents import AgentBook, AgentDraft, AgentSkill
 from skillyard.errors import InvalidInput, PermissionDenied, RecordNotFound, SkillUnusable, VersionNotFound
+from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens
 from skillyard.registry import Registry
 
@@ -294,3 +296,44 @@ async def test_a_model_at_an_address_of_ones_own_is_asked_there(open_chat: Any, 
     assert turn.answer == "From here."
     assert models.seen[0].model == "llama3"
     assert "sk-test" not in str(models.seen[0].body)
+
+
+async def test_what_a_summary_cost_counts_and_so_does_what_was_before_a_question(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat(settings=ChatSettings(history_tokens=1000, permissions={"pdf": "ask"}))
+    desk.models.answer_with(lambda seen: Say("In short." if "Summarise" in seen.said else "Words and words. " * 300))
+    for number in range(3):
+        turn, _ = await desk.say(f"Question {number}")
+    assert turn.usage["requests"] == 1
+    before = len(desk.models.seen)
+    desk.models.answer_with(
+        lambda seen: (
+            Say("In short.") if "Summarise" in seen.said else Say("Yes.") if seen.results else Call("skill", {"skill": "pdf"})
+        )
+    )
+    turn, events = await desk.say("Load it")
+    assert any(event.kind == "notice" and "In short." in event.data["detail"] for event in events)
+    assert (turn.state, turn.usage["requests"]) == ("waiting", 2)
+    (asked,) = [event.data["id"] for event in events if event.kind == "ask"]
+    turn, _ = await desk.watch(await desk.chat.answer(turn, asked, ApprovalAnswer("once")))
+    assert (turn.answer, turn.usage["requests"]) == ("Yes.", 3)
+    asked_for = [len(json.dumps(seen.body)) // 4 for seen in desk.models.seen[before:]]
+    assert turn.usage["input_tokens"] == sum(asked_for)
+
+
+async def test_what_was_approved_for_a_conversation_holds_in_another_process_and_only_for_that_content(
+    open_chat: Any, pdf: Path
+) -> None:
+    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    load = Call("skill", {"skill": "pdf", "force": True})
+    desk.models.script(load, Say("First."), load, Say("Second."), load)
+    turn, events = await desk.say("Load it")
+    (asked,) = [event.data["id"] for event in events if event.kind == "ask"]
+    await desk.watch(await desk.chat.answer(turn, asked, ApprovalAnswer("session")))
+    await desk.chat.close()
+    other = await open_chat()
+    other.conversation = desk.conversation
+    turn, _ = await other.watch(await other.chat.edit(desk.conversation, turn, "Load it once more"))
+    assert turn.answer == "Second."
+    (pdf / "FORMS.md").write_text("# Other forms\n")
+    turn, _ = await other.say("And again")
+    assert turn.state == "waiting"

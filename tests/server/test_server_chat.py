@@ -220,3 +220,143 @@ def test_a_conversation_is_there_after_the_server_came_back(client: TestClient, 
     with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://127.0.0.1:8787") as again:
         listed = again.get(f"{CHAT}/conversations").json()["data"]
         assert [(item["id"], item["title"]) for item in listed] == [(conversation, "Mine")]
+
+
+def test_a_conversation_is_named_found_and_given_another_model(web: httpx.Client, models: Any) -> None:
+    models.script(Say("Water at 75 degrees."), Say("Nine."))
+    tea, stars = begin(web), begin(web)
+    events(web, tea, say(web, tea, "How is green tea made?"))
+    events(web, stars, say(web, stars, "How many 100% real planets?"))
+
+    def found(text: str) -> list[str]:
+        return [item["id"] for item in web.get("/conversations", params={"text": text}).json()["data"]]
+
+    assert found("") == [stars, tea]
+    assert found("75 DEGREES") == found("green tea") == [tea]
+    assert found("100%") == [stars]
+    assert found("100_") == []
+    changed = web.patch(
+        f"/conversations/{tea}", json={"title": "  Tea\u202e\nand water ", "model": "openai-chat:gpt-6"}
+    ).json()["data"]
+    assert (changed["title"], changed["model"]) == ("Tea and water", "openai-chat:gpt-6")
+    assert found("") == [stars, tea]  # a name is no use
+    assert web.patch(f"/conversations/{tea}", json={"title": " \n "}).json()["code"] == "invalid_input"
+    assert web.patch(f"/conversations/{tea}", json={"model": "nosuch:model"}).status_code == 400
+    assert web.patch(f"/conversations/{tea}", json={"owner": "eve"}).status_code == 400
+    assert web.patch("/conversations/chat_nosuch", json={"title": "x"}).status_code == 404
+
+
+def test_a_conversation_gives_its_newest_turns_and_says_how_many_are_before(web: httpx.Client, models: Any) -> None:
+    models.answer_with(lambda seen: Say(f"{seen.said}!"))
+    conversation = begin(web)
+    for number in range(3):
+        events(web, conversation, say(web, conversation, f"{number}"))
+    shown = web.get(f"/conversations/{conversation}", params={"last": 2}).json()["data"]
+    assert ([turn["request"] for turn in shown["turns"]], shown["earlier"]) == (["1", "2"], 1)
+    assert web.get(f"/conversations/{conversation}").json()["data"]["earlier"] == 0
+
+
+def test_files_come_with_a_message_also_when_it_is_said_again(web: httpx.Client, models: Any) -> None:
+    models.script(Say("One file."), Say("One."), Say("None."))
+    conversation = begin(web)
+    at = f"/conversations/{conversation}"
+    missing = web.post(f"{at}/messages", json={"text": "What is it?", "files": ["form.pdf"]})
+    assert (missing.status_code, missing.json()["code"]) == (404, "file_not_found")
+    web.put(f"{at}/files/form.pdf", content=FORM)
+    turn = say(web, conversation, "What is it?", files=["form.pdf", "form.pdf"])
+    told = [data for _, data in events(web, conversation, turn)]
+    given = [(data["name"], data["origin"]) for data in told if data["event"] == "file"]
+    assert given == [("form.pdf", "user")]
+    assert models.seen[-1].said == "What is it?\n\nGiven with this message:\n- form.pdf"
+    again = web.post(f"{at}/retry").json()["data"]
+    events(web, conversation, again["id"])
+    assert "- form.pdf" in models.seen[-1].said
+    assert web.delete(f"{at}/files/form.pdf").status_code == 204
+    assert web.delete(f"{at}/files/form.pdf").status_code == 404
+    assert web.delete(f"{at}/files/..%2Fup").status_code in (400, 403, 404)
+    again = web.post(f"{at}/retry").json()["data"]
+    events(web, conversation, again["id"])
+    assert models.seen[-1].said == "What is it?"
+
+
+def test_what_a_script_prints_is_told_while_it_runs_and_not_kept(web: httpx.Client, models: Any) -> None:
+    conversation = begin(web)
+    web.put(f"/conversations/{conversation}/files/form.pdf", content=FORM)
+    models.script(Call("run_skill", {"name": "pdf", "arguments": ["form.pdf"]}), Say("Done."))
+    told = [data for _, data in events(web, conversation, say(web, conversation, "Check it"))]
+    kinds = [data["event"] for data in told]
+    assert kinds.index("call") < kinds.index("log") < kinds.index("result")
+    (log,) = [data for data in told if data["event"] == "log"]
+    (called,) = [data for data in told if data["event"] == "call"]
+    assert (log["id"], log["stream"], log["text"]) == (called["id"], "stdout", "fields: name\n")
+    (result,) = [data for data in told if data["event"] == "result"]
+    assert result["tokens"] > 10
+    assert result["duration_ms"] > 0
+    (turn,) = web.get(f"/conversations/{conversation}").json()["data"]["turns"]
+    assert "log" not in [event["event"] for event in turn["events"]]
+
+
+def test_open_questions_say_which_are_answered(
+    web: httpx.Client, models: Any, home: Path, make_skill: Callable[..., Path]
+) -> None:
+    make_skill(home / "project/.claude/skills", "other", description="Does other things.")
+    web.post(str(web.base_url.copy_with(path="/api/v1/catalog/refresh")))
+    conversation = begin(web, settings={"permissions": {"*": "ask"}})
+    models.script([Call("skill", {"skill": name}) for name in ("pdf", "other", "pdf")], Say("Loaded."))
+    turn = say(web, conversation, "Load both")
+    events(web, conversation, turn)
+
+    def questions() -> list[tuple[str, str | None]]:
+        (shown,) = web.get(f"/conversations/{conversation}").json()["data"]["turns"]
+        return [(question["skillName"], question["decision"]) for question in shown["questions"]]
+
+    assert questions() == [("pdf", None), ("other", None), ("pdf", None)]
+    (shown,) = web.get(f"/conversations/{conversation}").json()["data"]["turns"]
+    answers = f"/conversations/{conversation}/turns/{turn}/answers"
+    web.post(answers, json={"call": shown["questions"][0]["call"], "decision": "once"})
+    assert questions() == [("pdf", "once"), ("other", None), ("pdf", "once")]
+    web.post(answers, json={"call": shown["questions"][1]["call"], "decision": "reject"})
+    assert events(web, conversation, turn)[-1][1]["answer"] == "Loaded."
+
+
+def test_models_that_can_be_chosen_and_skills_that_can_be_started_are_listed(
+    web: httpx.Client, models: Any, home: Path, make_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = home / "project/.claude/skills"
+    make_skill(root, "inner", front_matter="name: inner\ndescription: For models.\nuser-invocable: false")
+    make_skill(root, "pdf-secret", description="Secret.")
+    make_skill(root, "release", front_matter="name: release\ndescription: Releases.\nargument-hint: '[version]'")
+    web.post(str(web.base_url.copy_with(path="/api/v1/catalog/refresh")))
+    monkeypatch.setenv("SKILLYARD_MODEL", "openai-chat:gpt-5")
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    told = web.get("/models").json()["data"]
+    ready = {provider["name"]: (provider["ready"], provider["variable"]) for provider in told["providers"]}
+    assert told["usual"] == "openai-chat:gpt-5"
+    assert (ready["openai"], ready["deepseek"]) == ((True, "OPENAI_API_KEY"), (False, "DEEPSEEK_API_KEY"))
+    assert all(
+        name.startswith("anthropic:") for name in next(p["models"] for p in told["providers"] if p["name"] == "anthropic")
+    )
+    refused = web.post("/conversations", json={"model": "deepseek:deepseek-chat"}).json()
+    assert "DEEPSEEK_API_KEY" in refused["detail"]
+    assert "start it again" in refused["hint"]
+    commands = web.get("/commands").json()["data"]
+    assert [(item["name"], item["arguments"]) for item in commands] == [
+        ("pdf", None),
+        ("pdf-secret", None),
+        ("release", "[version]"),
+    ]
+    conversation = begin(web, settings={"permissions": {"*-secret": "deny"}})
+    narrowed = web.get("/commands", params={"text": "PD", "conversation": conversation}).json()["data"]
+    assert [item["name"] for item in narrowed] == ["pdf"]
+    assert web.get("/commands", params={"conversation": "chat_nosuch"}).status_code == 404
+
+
+def test_a_model_at_an_address_is_used_when_whoever_runs_the_server_chose_it(
+    web: httpx.Client, models: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLYARD_MODEL", f"llama3@{models.address}/v1")
+    models.script(Say("Hello."))
+    made = web.post("/conversations", json={}).json()["data"]["id"]
+    assert events(web, made, say(web, made, "Hi"))[-1][1]["answer"] == "Hello."
+    assert models.seen[0].model == "llama3"
+    assert web.post("/conversations", json={"model": "llama3@http://127.0.0.1:1/v1"}).status_code == 400

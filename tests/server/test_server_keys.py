@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +91,17 @@ def test_a_revoked_key_is_refused_at_once_by_the_server_that_revoked_it(keyed: A
     bot = {"Authorization": f"Bearer {made['secret']}"}
     assert keyed.nobody.get(LIST, headers=bot).status_code == 200
     assert admin.delete(f"/api/v1/keys/{made['key']['id']}").json()["data"]["state"] == "revoked"
+    assert keyed.nobody.get(LIST, headers=bot).status_code == 401
+
+
+def test_a_key_that_is_revoked_elsewhere_holds_a_second_at_most(keyed: Any) -> None:
+    """Another process revoked it: this one learns of it when it looks again."""
+    secret = keyed.key("skills:read")
+    bot = {"Authorization": f"Bearer {secret}"}
+    assert keyed.nobody.get(LIST, headers=bot).status_code == 200
+    (known,) = [key for key in keyed.keys.all() if key.scopes == ("skills:read",)]
+    keyed.keys.revoke(known.id)
+    time.sleep(1)
     assert keyed.nobody.get(LIST, headers=bot).status_code == 401
 
 

@@ -32,21 +32,10 @@ print("fields:", names)
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModels]:
-    """A scripted model, where the servers of this test look for one."""
-    made = ScriptedModels()
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("SKILLYARD_MODEL", raising=False)
-    yield made
-    made.close()
-    assert made.faults == []
-
-
-@pytest.fixture
-def talk(scripted: ScriptedModels, site: Site, pdf: Path) -> Site:
-    """A site with a scripted model and a skill for forms."""
-    return site
+def talk(models: ScriptedModels, site: Site, pdf: Path) -> Iterator[Site]:
+    """A site with a scripted model, which was there before it, and a skill for forms."""
+    yield site
+    assert models.faults == []
 
 
 @pytest.fixture
@@ -60,11 +49,6 @@ def pdf(site: Site) -> Path:
     (folder / "scripts/check.py").write_text(CHECK)
     site.ask("POST", "/api/v1/catalog/refresh")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _models_first(scripted: ScriptedModels) -> None:
-    """The model is there before the server that is to find it."""
 
 
 def begin(site: Site, **body: Any) -> str:
@@ -90,8 +74,8 @@ def call(page: Page, name: str) -> Locator:
 
 
 @pytest.mark.row("003-8", "003-9", "003-11", "003-18")
-def test_a_form_is_filled_in_after_an_approval(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.script(
+def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(
         Call("skill", {"skill": "pdf-forms"}),
         Call("read_skill_file", {"skill_name": "pdf-forms", "file_path": "FORMS.md"}),
         [Say("I check the form. "), Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]})],
@@ -108,14 +92,14 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, scripted: ScriptedMod
     expect(question).to_contain_text("Reads PDF forms and fills them in")
     expect(question).to_contain_text("has the script scripts/check.py")
     expect(question.get_by_role("treeitem", name="FORMS.md")).to_be_visible()
-    assert "pdf-forms" in scripted.seen[0].system
-    assert scripted.seen[0].user[-1].endswith("Given with this message:\n- form.pdf")
+    assert "pdf-forms" in models.seen[0].system
+    assert models.seen[0].user[-1].endswith("Given with this message:\n- form.pdf")
     question.get_by_label("Allow for longer").click()
     page.get_by_role("menuitem", name="Allow in this conversation").click()
     expect(turn(page).get_by_text("The form has two fields")).to_be_visible()
     expect(question).to_have_count(0)
-    assert "Run scripts/check.py" in scripted.seen[2].last
-    assert "fields: name, date" in scripted.seen[3].last
+    assert "Run scripts/check.py" in models.seen[2].last
+    assert "fields: name, date" in models.seen[3].last
     for name in ("Load pdf-forms", "Read FORMS.md of pdf-forms", "Run pdf-forms · form.pdf"):
         expect(call(page, name)).to_contain_text("tokens")
     expect(turn(page).get_by_text("Wrote fields.txt")).to_be_visible()
@@ -134,23 +118,23 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, scripted: ScriptedMod
 
 
 @pytest.mark.row("003-18")
-def test_small_talk_reads_no_skill(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.script(Say("Hello Ada, how are you?"))
+def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Say("Hello Ada, how are you?"))
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     write(page, "Hello!")
     expect(turn(page).get_by_text("Hello Ada, how are you?")).to_be_visible()
     expect(page.get_by_role("tabpanel", name="Trail")).to_contain_text("Offered 10 skills")
     expect(page.get_by_role("tabpanel", name="Trail")).not_to_contain_text("Loaded")
-    assert scripted.seen[0].calls == ()
+    assert models.seen[0].calls == ()
     page.get_by_role("link", name="How skills are used").click()
     row = page.get_by_role("row", name=re.compile("pdf-forms"))
     expect(row).to_contain_text("never used")
 
 
 @pytest.mark.row("001-18")
-def test_calls_about_one_skill_are_refused_together_with_a_reason(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+def test_calls_about_one_skill_are_refused_together_with_a_reason(talk: Site, models: ScriptedModels, visit: Open) -> None:
     both = [Call("skill", {"skill": "pdf-forms"}), Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]})]
-    scripted.script(both, Say("Then I do it by hand."))
+    models.script(both, Say("Then I do it by hand."))
     page = visit(talk, f"/chat/{ask_first(talk)}")
     write(page, "Fill in the form")
     question = page.get_by_role("region", name="May the model use pdf-forms?")
@@ -159,19 +143,17 @@ def test_calls_about_one_skill_are_refused_together_with_a_reason(talk: Site, sc
     question.get_by_role("button", name="Refuse").click()
     expect(turn(page).get_by_text("Then I do it by hand.")).to_be_visible()
     expect(turn(page).get_by_text("refused")).to_have_count(2)
-    assert [text.count("was not approved: not on a Friday") for _, text in scripted.seen[-1].results] == [1, 1]
+    assert [text.count("was not approved: not on a Friday") for _, text in models.seen[-1].results] == [1, 1]
 
 
-def test_an_answer_is_stopped_tried_again_and_asked_for_in_other_words(
-    talk: Site, scripted: ScriptedModels, visit: Open
-) -> None:
-    scripted.script(Hold("Once upon a time"), Say("The end."), Say("A short story."), Say("Another one."))
+def test_an_answer_is_stopped_tried_again_and_asked_for_in_other_words(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Hold("Once upon a time"), Say("The end."), Say("A short story."), Say("Another one."))
     page = visit(talk, f"/chat/{begin(talk)}")
     write(page, "A story")
     expect(turn(page).get_by_text("Once upon a time")).to_be_visible()
     page.get_by_role("button", name="Stop").click()
     expect(turn(page).get_by_text("You stopped this answer")).to_be_visible()
-    scripted.go_on.set()
+    models.go_on.set()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_text("The end.")).to_be_visible()
     expect(page.get_by_text("Once upon a time")).to_have_count(0)
@@ -180,14 +162,14 @@ def test_an_answer_is_stopped_tried_again_and_asked_for_in_other_words(
     page.get_by_role("button", name="Send again").click()
     expect(page.get_by_text("A short story.")).to_be_visible()
     expect(page.get_by_text("The end.")).to_have_count(0)
-    assert scripted.seen[-1].user == ("A short story",)
+    assert models.seen[-1].user == ("A short story",)
     write(page, "Another")
     expect(page.get_by_text("Another one.")).to_be_visible()
-    assert scripted.seen[-1].user == ("A short story", "Another")
+    assert models.seen[-1].user == ("A short story", "Another")
 
 
-def test_conversations_are_found_named_and_deleted(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.script(Say("Water at 75 degrees."), Say("Nine."))
+def test_conversations_are_found_named_and_deleted(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Say("Water at 75 degrees."), Say("Nine."))
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     write(page, "How is green tea made?")
     expect(page.get_by_text("Water at 75 degrees.")).to_be_visible()
@@ -213,12 +195,13 @@ def test_conversations_are_found_named_and_deleted(talk: Site, scripted: Scripte
     expect(page).to_have_url(re.compile("/chat$"))
 
 
-def test_a_skill_is_started_by_its_name_with_the_keyboard(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.script(Say("Which form?"))
+def test_a_skill_is_started_by_its_name_with_the_keyboard(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Say("Which form?"))
     page = visit(talk, f"/chat/{begin(talk)}")
+    page.watch.forgive(r"status of 404")  # type: ignore[attr-defined]
     field = page.get_by_label("Say something")
     field.fill("/form")
-    expect(page.get_by_role("option", name=re.compile("/pdf-forms"))).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("option", name=re.compile("pdf-forms"))).to_have_attribute("aria-selected", "true")
     field.press("Enter")
     expect(field).to_have_value("/pdf-forms ")
     field.press_sequentially("the first page")
@@ -226,14 +209,14 @@ def test_a_skill_is_started_by_its_name_with_the_keyboard(talk: Site, scripted: 
     field.press_sequentially("please")
     field.press("Enter")
     expect(page.get_by_text("Which form?")).to_be_visible()
-    assert "The user starts the skill /pdf-forms with: the first page\nplease" in scripted.seen[0].said
+    assert "The user starts the skill /pdf-forms with: the first page\nplease" in models.seen[0].said
     write(page, "/nothing-of-this-name now")
     expect(page.get_by_role("alert")).to_contain_text("there is no skill /nothing-of-this-name")
     expect(field).to_have_value("/nothing-of-this-name now")
 
 
-def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.script(Say("Two files."))
+def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Say("Two files."))
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     give = """(field, [kind, name]) => {
         const held = new DataTransfer();
@@ -251,15 +234,15 @@ def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, scripted: 
     expect(page.get_by_text(re.compile(r"pasted-\d{14}\.png"))).to_be_visible()
     write(page, "What did I give you?")
     expect(page.get_by_text("Two files.")).to_be_visible()
-    assert "- notes.txt\n- pasted-" in scripted.seen[0].said
+    assert "- notes.txt\n- pasted-" in models.seen[0].said
     expect(turn(page).get_by_role("link", name="notes.txt")).to_be_visible()
     page.get_by_role("tab", name="Files (2)").click()
     page.get_by_label("Delete notes.txt").click()
     expect(page.get_by_role("tab", name="Files (1)")).to_be_visible()
 
 
-def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.script(Fail(503, "overloaded"), Say("Better now."))
+def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Fail(401, "no such key"), Say("Better now."))
     page = visit(talk, "/chat", width=1440)
     page.watch.forgive(r"status of 400")  # type: ignore[attr-defined]
     page.get_by_placeholder("openai:gpt-5").fill("deepseek:deepseek-chat")
@@ -269,20 +252,20 @@ def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, scr
     expect(page.get_by_label("Say something")).to_have_value("Hello")
     page.get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-5")
     page.get_by_label("Say something").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("the model's service failed (503)", timeout=30_000)
+    expect(page.get_by_role("alert")).to_contain_text("the model's service failed (401)")
     page.get_by_role("button", name="Choose another model").click()
     page.get_by_role("tabpanel", name="Settings").get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-6")
     page.get_by_role("button", name="Use this model").click()
     expect(page.get_by_text("The next turn uses this model")).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_text("Better now.")).to_be_visible()
-    assert scripted.seen[-1].model == "gpt-6"
+    assert models.seen[-1].model == "gpt-6"
 
 
 def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
-    talk: Site, scripted: ScriptedModels, visit: Open
+    talk: Site, models: ScriptedModels, visit: Open
 ) -> None:
-    scripted.script(
+    models.script(
         Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]}), Hold("It has"), Say("It has two fields.")
     )
     made = begin(talk)
@@ -294,7 +277,7 @@ def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
     expect(turn(page).get_by_text("It has")).to_be_visible()
     talk.stop(signal.SIGKILL)
     expect(page.get_by_text("The server does not answer")).to_be_visible(timeout=15_000)
-    scripted.go_on.set()
+    models.go_on.set()
     talk.start()
     expect(page.get_by_text("The server ended in the middle of this turn")).to_be_visible(timeout=30_000)
     expect(call(page, "Run pdf-forms")).to_be_visible()
@@ -307,10 +290,10 @@ def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
 
 @pytest.mark.row("001-18")
 def test_what_was_allowed_for_a_conversation_holds_after_the_server_was_started_anew(
-    talk: Site, scripted: ScriptedModels, visit: Open, pdf: Path
+    talk: Site, models: ScriptedModels, visit: Open, pdf: Path
 ) -> None:
     read = Call("read_skill_file", {"skill_name": "pdf-forms", "file_path": "FORMS.md"})
-    scripted.script(read, Say("First."), read, Say("Second."), read, Say("Third."))
+    models.script(read, Say("First."), read, Say("Second."), read, Say("Third."))
     page = visit(talk, f"/chat/{ask_first(talk)}")
     page.watch.forgive(r"ERR_|Failed to load resource")  # type: ignore[attr-defined]
     write(page, "Read it")
@@ -336,14 +319,14 @@ _HARM = (
 )
 
 
-def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, models: ScriptedModels, visit: Open) -> None:
     def answer(seen: Seen) -> list[Any]:
         if len(seen.calls) >= 100:
             return [Say(f"# {_HARM}\n\n{_HARM}\n\n```html\n{_HARM}\n```\n" + "x" * 60_000)]
         wild: list[Any] = [Call(f"tool_{number}", {"skill": _HARM, _HARM: [_HARM]}) for number in range(48)]
         return [Say(_HARM), Call("skill", {"skill": _HARM}), Call("skill", "{broken"), *wild]
 
-    scripted.answer_with(answer)
+    models.answer_with(answer)
     page = visit(talk, f"/chat/{begin(talk, title=_HARM)}", width=1440)
     write(page, _HARM)
     expect(page.get_by_role("button", name=re.compile("Show 2.,... more characters"))).to_be_visible(timeout=60_000)
@@ -362,8 +345,8 @@ def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, scripted: Scri
     assert page.evaluate("document.documentElement.scrollWidth") <= 1440
 
 
-def test_what_the_history_was_put_into_is_told(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.answer_with(lambda seen: Say("They spoke of tea." if "Summarise" in seen.said else "A long answer. " * 300))
+def test_what_the_history_was_put_into_is_told(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.answer_with(lambda seen: Say("They spoke of tea." if "Summarise" in seen.said else "A long answer. " * 300))
     page = visit(talk, f"/chat/{begin(talk, settings={'history_tokens': 1000})}")
     for number in range(1, 5):
         write(page, f"Question {number}")
@@ -374,8 +357,8 @@ def test_what_the_history_was_put_into_is_told(talk: Site, scripted: ScriptedMod
     expect(page.get_by_text("They spoke of tea.").first).to_be_visible()
 
 
-def test_a_long_conversation_shows_its_end_first(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
-    scripted.answer_with(lambda seen: Say(f"Answer to {seen.said}."))
+def test_a_long_conversation_shows_its_end_first(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.answer_with(lambda seen: Say(f"Answer to {seen.said}."))
     made = begin(talk)
     for number in range(1, 44):
         said = talk.ask("POST", f"{CHAT}/conversations/{made}/messages", {"text": f"number {number}"})["data"]["id"]
@@ -396,15 +379,15 @@ def _over(site: Site, conversation: str, turn_id: str) -> bool:
         return b'"end"' in told.read()
 
 
-def test_an_agent_is_chosen_for_a_conversation(talk: Site, scripted: ScriptedModels, visit: Open) -> None:
+def test_an_agent_is_chosen_for_a_conversation(talk: Site, models: ScriptedModels, visit: Open) -> None:
     agent = {"name": "Clerk", "system_prompt": "You fill in forms.", "model": MODEL, "skills": [{"skill": "pdf-forms"}]}
     talk.ask("POST", "/api/v1/agents", agent)
-    scripted.script(Say("Which one?"))
+    models.script(Say("Which one?"))
     page = visit(talk, "/chat", width=1440)
     page.get_by_text("An agent", exact=True).click()
     page.get_by_label("Agent", exact=True).select_option("Clerk")
     write(page, "A form, please")
     expect(page.get_by_text("Which one?")).to_be_visible()
-    assert "You fill in forms." in scripted.seen[0].system
-    assert "text-statistics" not in json.dumps(scripted.seen[0].body)
+    assert "You fill in forms." in models.seen[0].system
+    assert "text-statistics" not in json.dumps(models.seen[0].body)
     expect(page.get_by_text(f"Clerk · {MODEL}")).to_be_visible()

@@ -6,10 +6,12 @@ import gzip
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Response, expect
+from scripted_models import Call, Say, ScriptedModels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,7 @@ Open = Callable[..., Page]
 
 PAGES = (
     "/skills", "/skills/config:text-statistics", "/skills/config:text-statistics?tab=run", "/install", "/runs", "/runs/RUN",
+    "/chat", "/chat/CHAT", "/chat/ASKS", "/chat/report",
     "/agents", "/agents/new", "/agents/AGENT", "/memory", "/approvals", "/audit", "/keys", "/settings", "/doctor",
 )  # fmt: skip
 _BUDGET = 200 * 1000  # bytes of script, compressed, until the first page stands
@@ -27,8 +30,24 @@ _STILL = 0.05  # of the layout shift that browsers measure; over 0.1 counts as b
 
 
 @pytest.fixture(scope="module")
-def lived_in(shared_site: Site) -> Iterator[Site]:
-    """A site where something has happened: a run with steps."""
+def models() -> Iterator[ScriptedModels]:
+    """A scripted model, where the server of this module looks for one."""
+    made = ScriptedModels()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment.items():
+            patch.setenv(name, value)
+        yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def lived_in(models: ScriptedModels, shared_site: Site) -> Iterator[Site]:
+    """A site where something has happened: a run with steps, a conversation that is over and one that waits."""
+    wanted = Call("run_skill", {"name": "text-statistics", "input": {"text": "One fish."}})
+    answer = "# Fish\n\nIt has *two* words:\n\n| word | times |\n|---|---|\n| fish | 1 |\n\n```python\nprint(2)  # words\n```\n"
+    models.script(wanted, Say(answer), wanted)
+    for name, rules in (("CHAT", {}), ("ASKS", {"*": "ask"})):
+        shared_site.known[name] = _talked(shared_site, rules)
     run = shared_site.ask("POST", "/api/v1/runs", {"skill": "data-processor", "parameters": {"data": [{"n": 1}, {"n": 2}]}})
     shared_site.known["RUN"] = run["data"]["run_id"]
     agent = {"name": "Editor", "system_prompt": "You edit.", "skills": [{"skill": "text-statistics"}]}
@@ -36,6 +55,17 @@ def lived_in(shared_site: Site) -> Iterator[Site]:
     shared_site.ask("POST", "/api/v1/memories", {"content": "Ada likes tea.", "tags": ["drinks"]})
     shared_site.ask("POST", "/api/v1/keys", {"name": "build server", "scopes": ["skills:read", "admin"]})
     yield shared_site
+
+
+def _talked(site: Site, rules: dict[str, str]) -> str:
+    """A conversation in which something was said, as far as it comes by itself."""
+    body = {"model": "openai-chat:gpt-5", "settings": {"permissions": rules}}
+    made = str(site.ask("POST", "/api/v1/chat/conversations", body)["data"]["id"])
+    at = f"/api/v1/chat/conversations/{made}"
+    turn = site.ask("POST", f"{at}/messages", {"text": "How many words has this: One fish."})["data"]["id"]
+    with urlopen(f"{site.address}{at}/turns/{turn}/events", timeout=60) as told:
+        assert b"event: end" in told.read()
+    return made
 
 
 def _at(site: Site, path: str) -> str:

@@ -130,17 +130,17 @@ class Carrier(ABC):
 
     async def leave(self) -> None:
         """Stop waiting for the runs that go on without this process; those that work here are not touched."""
-        going = [run_id for run_id in self._working if self._goes_on(run_id)]
+        going = self._going_on()
         self._left.update(going)
-        waiting = [self._working[run_id] for run_id in going]
+        waiting = [self._working[run_id] for run_id in going if run_id in self._working]
         for task in waiting:
             task.cancel()
         if waiting:
             await asyncio.wait(waiting)
 
-    def _goes_on(self, run_id: str) -> bool:
-        """Whether the run comes to its end without this process, from now on."""
-        return False
+    def _going_on(self) -> frozenset[str]:
+        """The runs of this engine that come to their end without this process, from now on."""
+        return frozenset()
 
     async def _agreed(
         self, call: RunCall, journal: Journal, *, fresh: bool, consent: Callable[[], Awaitable[str | None]]
@@ -183,6 +183,9 @@ class Carrier(ABC):
 
     async def _cancellable(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
         """The run as a task of its own, so that `cancel` ends it and not its caller."""
+        if call.run_id in self._left:  # before it was waited for
+            going.close()
+            return self._not_waited_for(call)
         task = self._working[call.run_id] = asyncio.create_task(going)
         heeded = journal is not None and call.pool is None
         if journal is not None and heeded:
@@ -198,12 +201,15 @@ class Carrier(ABC):
             if heeded:
                 self._heeding.remove(call.run_id)
         if task.cancelled() and call.run_id in self._left:
-            self._left.discard(call.run_id)
-            return Run(call.run_id, call.skill.id, status="killed", error=_LEFT)
+            return self._not_waited_for(call)
         if task.cancelled():
             await note_end(journal, "cancelled", call.run_id, CANCELLED)  # also one that had not come to its first step
             return Run(call.run_id, call.skill.id, status="killed", error=CANCELLED)
         return task.result()
+
+    def _not_waited_for(self, call: RunCall) -> Run:
+        self._left.discard(call.run_id)
+        return Run(call.run_id, call.skill.id, status="killed", error=_LEFT)
 
 
 async def _given(run: Run) -> Run:

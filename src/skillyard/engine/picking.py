@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, or_, select, text, update
 
-from skillyard.database import handovers, runs, steps, workers
+from skillyard.database import handovers, happenings_of, runs, steps, workers
 from skillyard.engine.attempts import reusable
 from skillyard.engine.journal import INTERRUPTED
+from skillyard.engine.live import steps_told, told_in
 from skillyard.engine.owner import Owner
 from skillyard.execution import StepTrace
 
@@ -97,12 +98,15 @@ def _held_back(connection: Connection, limits: Limits) -> list[str] | None:
 
 
 def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
-    """The steps that an attempt before has left in the record, whole and without an error."""
+    """The steps that an attempt before has left in the record, or told before it was cut off: whole and without an error."""
     if row.attempt == 1:
         return ()
     found = connection.execute(select(steps).where(steps.c.run_id == row.run_id).order_by(steps.c.position)).mappings()
     names = StepTrace.__dataclass_fields__
-    traced = (StepTrace(**{name: step[name] for name in names}) for step in found)
+    kept = [StepTrace(**{name: step[name] for name in names}) for step in found]
+    told = steps_told(told_in((item.body for item in happenings_of(connection, row.run_id)), row.attempt))
+    known = {(step.step_id, step.step_name) for step in kept}
+    traced = (*kept, *(step for step in told if (step.step_id, step.step_name) not in known))
     return tuple(step for step in traced if reusable(step))
 
 

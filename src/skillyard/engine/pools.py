@@ -120,8 +120,8 @@ class PoolEngine(Carrier):
             self._lasting.add(call.run_id)
         return call
 
-    def _goes_on(self, run_id: str) -> bool:
-        return run_id in self._lasting
+    def _going_on(self) -> frozenset[str]:
+        return frozenset(self._lasting)
 
     def _require_queues(self, journal: Journal) -> None:
         """Be ready to hand runs over.

@@ -41,7 +41,7 @@ def _checked(name: str, value: Edited) -> str | list[str] | None:
     if name == "tags":
         return _tags(value)
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} is no text", hint="give one line of text")
+        raise InvalidInput(f"the {_said(name)} is no text", hint="give one line of text")
     if name.endswith("_url") and value:
         return _address(name, value)
     return _line(name, value)
@@ -57,7 +57,7 @@ def _tags(value: Collection[str]) -> list[str]:
 def _line(name: str, value: str) -> str:
     line = single_line(value).strip()
     if len(line) > _WORDS:
-        raise InvalidInput(f"{name} is over {_WORDS} characters", hint="shorten it")
+        raise InvalidInput(f"{_said(name)}: over {_WORDS} characters", hint="shorten it")
     return line
 
 
@@ -67,5 +67,9 @@ def _address(name: str, value: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if len(value) > _ADDRESS or not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f"{name} is no address of a page", hint="as in https://example.org/skill")
+        raise InvalidInput(f"the {_said(name)} is no address of a page", hint="as in https://example.org/skill")
     return value
+
+
+def _said(name: str) -> str:
+    return name.removesuffix("_url").replace("_", " ")

@@ -148,6 +148,10 @@ class Holdings:
         skill = self.skill(name)
         return next(version for version in self.versions(skill.skill_id) if version.version == skill.current_version)
 
+    def serving(self) -> dict[str, SkillVersion]:
+        """The version that serves of every installed skill, by the skill's id: one look for all."""
+        return {version.skill_id: version for version in self.ledger.serving()}
+
     def history(self, name: str | None = None, *, limit: int = 50) -> tuple[InstallLog, ...]:
         """What was done to a skill, or to all, the newest first."""
         skill_id = None if name is None else self.skill(name, installed=False).skill_id

@@ -74,6 +74,16 @@ class Ledger:
         )
         return tuple(map(version_of, self._rows(query)))
 
+    def serving(self) -> tuple[SkillVersion, ...]:
+        """The version that serves of each skill that is installed."""
+        definitions = skill_definitions.c
+        query = (
+            select(skill_versions, definitions.current_version)
+            .join(skill_definitions, definitions.skill_id == skill_versions.c.skill_id)
+            .where(definitions.is_active, definitions.current_version == skill_versions.c.version)
+        )
+        return tuple(map(version_of, self._rows(query)))
+
     def package_of(self, skill_id: str, digest: str) -> str | None:
         """The package in the store that has this content of a skill."""
         table = skill_versions.c

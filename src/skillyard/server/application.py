@@ -76,17 +76,17 @@ from skillyard.server.streams import describe_streams
 __all__ = ["create_app"]
 
 GRACE_S: Final = 30  # for what is under way when the server is asked to stop
-# One module each, with its `routes`:
+# One module each, with its `routes`; what is asked most often stands first:
 _PROTOCOLS: Final = (
+    discovered,
+    definitions,
     health,
     metrics,
     sessions,
-    definitions,
     versions,
     operations,
     installing,
     portraits,
-    discovered,
     runs,
     schedules,
     approvals,

@@ -41,7 +41,7 @@ NOBODY: Final = Caller("nobody", DEFAULT, frozenset())
 
 
 async def _caller(request: Request) -> Caller:
-    found = request.state.caller
+    found = request.scope["state"]["caller"]
     assert isinstance(found, Caller)  # noqa: S101 # the guard puts it there
     return found
 

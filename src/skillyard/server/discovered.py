@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import about
-from skillyard.catalog import Source
+from skillyard.catalog import Skill, Source
 from skillyard.errors import InvalidInput
 from skillyard.packages import Limits
 from skillyard.server.callers import UNRECORDED, needs
@@ -18,6 +19,7 @@ from skillyard.server.definitions import FILE
 from skillyard.server.entries import Entry, Facets, Fit, Wanted, entry, facets, fit
 from skillyard.server.prepared import Prepared
 from skillyard.server.problems import READING, WRITING
+from skillyard.server.queries import query_of, read_query
 from skillyard.server.service import Served
 from skillyard.server.shapes import Answer, Listed, listed
 
@@ -55,22 +57,19 @@ class Named(BaseModel):
     skill: str = Field(min_length=1, max_length=300)
 
 
-@routes.get("", responses=READING, response_model=Listed[Entry])
-async def list_skills(
-    service: Served,
-    request: Request,
-    wanted: Annotated[Wanted, Query()],
-) -> Response:
+@routes.get("", responses=READING, response_model=Listed[Entry], openapi_extra=query_of(Wanted))
+async def list_skills(service: Served, request: Request) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
-
-    def make() -> Listed[Entry]:
-        found = listed(wanted.of(skills), wanted.page, wanted.limit)
-        return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
-
     if (kept := service.pages.get(skills, query)) is None:
-        kept = await run_in_threadpool(service.pages.put, skills, query, make)
+        wanted = read_query(Wanted, request)  # only now: what was asked before was understood before
+        kept = await run_in_threadpool(service.pages.put, skills, query, lambda: _page(skills, wanted))
     return kept.response(request)
+
+
+def _page(skills: Sequence[Skill], wanted: Wanted) -> Listed[Entry]:
+    found = listed(wanted.of(skills), wanted.page, wanted.limit)
+    return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
 
 
 @routes.get("/facets", responses=READING)

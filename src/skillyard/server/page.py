@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import secrets
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from skillyard.server.callers import OPEN
 
@@ -91,7 +92,10 @@ def picture(request: Request, name: str) -> Response:
 
 
 def _file(request: Request, path: str, name: str, keep: str) -> Response:
-    """The file as the browser would rather have it: compressed, when that was done and it understands it."""
+    """The file as the browser would rather have it: compressed, when that was done and it understands it.
+
+    It is read here, in the thread of the route: none of them is large, and piece by piece each would go to a thread of its own.
+    """
     file = _STATIC / path
     if not _NAME.fullmatch(name) or not file.is_file():
         raise HTTPException(404, "there is no such file of the page")
@@ -100,8 +104,8 @@ def _file(request: Request, path: str, name: str, keep: str) -> Response:
     for encoding, suffix in _ENCODINGS:
         packed = file.with_name(file.name + suffix)
         if encoding in known and packed.is_file():
-            return FileResponse(packed, headers=headers | {"Content-Encoding": encoding}, media_type=_media_type(file))
-    return FileResponse(file, headers=headers, media_type=_media_type(file))
+            return Response(packed.read_bytes(), headers=headers | {"Content-Encoding": encoding}, media_type=_media_type(file))
+    return Response(file.read_bytes(), headers=headers, media_type=_media_type(file))
 
 
 def _understood(header: str) -> frozenset[str]:
@@ -110,5 +114,6 @@ def _understood(header: str) -> frozenset[str]:
     return frozenset(name for name, _, quality in wanted if not re.fullmatch(r"q=0(\.0*)?", quality))
 
 
-def _media_type(file: Path) -> str | None:
-    return {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}.get(file.suffix)
+def _media_type(file: Path) -> str:
+    known = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}.get(file.suffix)
+    return known or guess_type(file.name)[0] or "application/octet-stream"

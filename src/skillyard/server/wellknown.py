@@ -30,10 +30,10 @@ def index(service: Served, response: Response) -> dict[str, Any]:
     """Every installed skill that the rules let anybody read, with the digest of its archive."""
     response.headers.update(_CACHED)
 
-    def entry(skill: InstalledSkill) -> dict[str, str]:
-        return _entry(skill, package_digest(service, service.registry.current(skill.skill_id)))
-
-    return {"$schema": _SCHEMA, "skills": listed(offered(service), entry)}
+    serving = service.registry.serving()
+    skills = (skill for skill in offered(service) if skill.skill_id in serving)
+    shapes = listed(skills, lambda skill: _entry(skill, package_digest(service, serving[skill.skill_id])))
+    return {"$schema": _SCHEMA, "skills": shapes}
 
 
 @routes.get("/@{name}/.well-known/agent-skills/index.json", responses=READING)

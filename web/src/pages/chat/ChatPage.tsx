@@ -48,7 +48,7 @@ export function ChatPage() {
   const query = useQuery({ ...conversationQuery(id ?? "", last), enabled: id !== undefined });
   const conversation = query.data?.id === id ? query.data : undefined;
   const [choice, choose] = useChoice();
-  const sending = useSending(conversation, choice);
+  const sending = useSending(id, conversation, choice);
   const title = conversation ? visible(conversation.title) || t.untitled : id ? t.title : t.fresh;
   useEffect(() => {
     document.title = `${title} · Skillyard`;
@@ -64,7 +64,7 @@ export function ChatPage() {
   return (
     <Box className={classes.frame} data-list={!narrow || undefined} data-panel={beside || undefined}>
       {!narrow && <aside className={classes.list} aria-label={t.list}>{list}</aside>}
-      <Dropping take={sending.attach} className={classes.middle ?? ""} disabled={query.isError}>
+      <Dropping take={sending.attach} className={classes.middle ?? ""} disabled={query.isError && id !== undefined}>
         <Group className={classes.head ?? ""} gap="xs" wrap="nowrap">
           {narrow && (
             <Tooltip label={t.showList}>
@@ -105,7 +105,7 @@ export function ChatPage() {
             <Box className={classes.column}>{sending.pending && <Pending pending={sending.pending} />}</Box>
           </Box>
         )}
-        <Composer key={id ?? "new"} conversation={conversation} sending={sending} waiting={id !== undefined && !conversation} />
+        <Composer key={id ?? "new"} place={id} conversation={conversation} sending={sending} unable={query.isError} />
       </Dropping>
       {beside && <aside className={classes.panel} aria-label={t.panel}>{panel}</aside>}
       <Drawer opened={narrow && listed} onClose={() => setListed(false)} title={t.list} size={300} closeButtonProps={{ "aria-label": c.close }} classNames={{ body: classes.drawer ?? "" }}>

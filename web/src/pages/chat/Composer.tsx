@@ -18,28 +18,30 @@ import type { Sending, Staged } from "./sending";
 import { chat } from "./words";
 
 interface Props {
+  /** The id of the conversation, when it has one. */
+  place: string | undefined;
   conversation: ConversationDetail | undefined;
   sending: Sending;
-  /** The conversation is not there yet. */
-  waiting: boolean;
+  /** It cannot be said anything: there is no such conversation, or no server. */
+  unable: boolean;
 }
 
-export function Composer({ conversation, sending, waiting }: Props) {
+export function Composer({ place, conversation, sending, unable }: Props) {
   const t = useText(chat);
-  const [text, setText] = useDraft(conversation?.id ?? "new");
+  const [text, setText] = useDraft(place ?? "new");
   const field = useRef<HTMLTextAreaElement>(null);
   const list = useId();
   const command = /^\/(\S*)$/.exec(text)?.[1];
   const [closed, setClosed] = useState<string>();
   const looking = command !== undefined && closed !== text;
-  const found = useQuery({ ...commandsQuery(command ?? "", conversation?.id), enabled: looking }).data;
+  const found = useQuery({ ...commandsQuery(command ?? "", place), enabled: looking }).data;
   const offered = looking ? (found ?? []) : [];
   const [at, setAt] = useState(0);
   const chosen = offered[Math.min(at, offered.length - 1)];
   const turn = conversation?.turns.at(-1);
   const going = turn && isOpen(turn) ? turn : undefined;
   const stopping = useMutation({ mutationFn: stopTurn, onError: notifyProblem });
-  const ready = !waiting && !going && !sending.pending && text.trim() !== "";
+  const ready = !(unable && place) && !going && !sending.pending && text.trim() !== "";
   useEffect(() => {
     if (window.matchMedia("(hover: hover)").matches) field.current?.focus({ preventScroll: true });
   }, []);

@@ -25,17 +25,18 @@ export interface Order {
 
 export type Sending = ReturnType<typeof useSending>;
 
-export function useSending(conversation: ConversationDetail | undefined, choice: Choice) {
+/** `known` is the id of the conversation, which comes later; without one it is begun. */
+export function useSending(known: string | undefined, conversation: ConversationDetail | undefined, choice: Choice) {
   const cache = useQueryClient();
   const navigate = useNavigate();
   const [staged, setStaged] = useState<readonly Staged[]>([]);
   const fresh = useRef<Conversation>(undefined);
-  const place = conversation?.id ?? "new";
+  const place = known ?? "new";
 
   const mutation = useMutation({
     mutationFn: async ({ text, files, replaces, again }: Order) => {
       fresh.current = undefined;
-      const { id } = conversation ?? (fresh.current = await beginConversation(begun(choice)));
+      const id = known ?? (fresh.current = await beginConversation(begun(choice))).id;
       for (const { name, data } of files) await putFile(id, name, data);
       const kept = replaces ? namesOf(replaces, conversation) : [];
       return again ? retryTurn(id) : say({ id, text, files: [...kept, ...files.map(({ name }) => name)], replaces: replaces?.id });
@@ -51,8 +52,8 @@ export function useSending(conversation: ConversationDetail | undefined, choice:
       const before: ConversationDetail | undefined = fresh.current && { ...fresh.current, turns: [], earlier: 0, files: [] };
       if (before) cache.setQueryData(conversationQuery(id).queryKey, { ...before, turns: [turn] });
       else
-        cache.setQueriesData<ConversationDetail>({ queryKey: ["chat", "one", id] }, (known) =>
-          known && { ...known, turns: [...known.turns.filter(({ number }) => number < from), turn] },
+        cache.setQueriesData<ConversationDetail>({ queryKey: ["chat", "one", id] }, (kept) =>
+          kept && { ...kept, turns: [...kept.turns.filter(({ number }) => number < from), turn] },
         );
       if (before) await navigate({ to: "/chat/$id", params: { id }, replace: true });
       void cache.invalidateQueries({ queryKey: ["chat"] });

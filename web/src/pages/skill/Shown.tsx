@@ -26,7 +26,7 @@ export function Shown({ id }: { id: string }) {
   const [editing, setEditing] = useState(false);
   if (!data) return null;
   return (
-    <Box>
+    <Box component="section" aria-label={t.title}>
       <Group justify="space-between" mb={2}>
         <Title order={2} size="h3">
           {t.title}
