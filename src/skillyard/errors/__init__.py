@@ -48,6 +48,7 @@
     ├── ConversationBusy                conversation_busy         409   a turn is open: it works, or waits for an answer
     ├── ModelFailed                     model_failed              502   the service of a model said no, or nothing
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
+    ├── DiskFull                        disk_full                 503   the disk, or a quota on it, is used up
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
     ├── RecordExists                    record_exists             409   one with that id or name is there already
     ├── NotOffered                      not_offered               404   others of the kind do it, this server does not
@@ -95,7 +96,7 @@ from skillyard.errors.parcels import (
     TooManyFiles,
     UnsafePath,
 )
-from skillyard.errors.records import ConversationBusy, DatabaseUnavailable, ModelFailed, RecordExists, RecordNotFound
+from skillyard.errors.records import ConversationBusy, DatabaseUnavailable, DiskFull, ModelFailed, RecordExists, RecordNotFound
 from skillyard.errors.runs import (
     DependenciesUnavailable,
     ExecutionProblem,
@@ -129,6 +130,7 @@ __all__ = [
     "DeleteRefused",
     "DependenciesUnavailable",
     "DigestMismatch",
+    "DiskFull",
     "ExecutionProblem",
     "FileMissing",
     "FileProblem",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Self
+
 from skillyard.errors.base import SkillyardError
 
-__all__ = [
-    "ConversationBusy",
-    "DatabaseUnavailable",
-    "ModelFailed",
-    "RecordExists",
-    "RecordNotFound",
-]
+__all__ = ["ConversationBusy", "DatabaseUnavailable", "DiskFull", "ModelFailed", "RecordExists", "RecordNotFound"]
 
 
 class ConversationBusy(SkillyardError):
@@ -32,6 +29,20 @@ class DatabaseUnavailable(SkillyardError):
 
     code = "database_unavailable"
     status = 503
+
+
+class DiskFull(SkillyardError):
+    """The disk takes nothing any more, or the quota on it is used up; nothing was kept of what was begun."""
+
+    code = "disk_full"
+    status = 503
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self | None:
+        """An error of the system as this one; None when it says something else."""
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return None
+        return cls("there is no room on the disk", hint="free some, or give the user more; nothing was changed")
 
 
 class RecordNotFound(SkillyardError):

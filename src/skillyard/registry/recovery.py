@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseUnavailable, DiskFull
 
 if TYPE_CHECKING:
     from skillyard.registry.ledger import Ledger
@@ -44,8 +44,11 @@ def settling(operation: Workplace, versions: Versions, ledger: Ledger) -> Iterat
     try:
         yield
     except BaseException as error:
+        full = DiskFull.of(error)
         with contextlib.suppress(DatabaseUnavailable):  # then the next start does it
-            settle(operation, versions, ledger, error)
+            settle(operation, versions, ledger, full or error)
+        if full is not None:
+            raise full from error
         raise
     operation.settled = True
 

@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
-from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.errors import DiskFull, InvalidInput, SkillyardError
 from skillyard.text import sanitize
 
 __all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
@@ -29,6 +29,8 @@ _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
 }
+_PASSING: Final[Mapping[str, int]] = {"database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60}
+"""What mends itself, or is mended by others: the seconds after which to ask again."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -73,10 +75,11 @@ def problem(error: SkillyardError) -> JSONResponse:
 
 
 def _standard_headers(error: SkillyardError) -> dict[str, str]:
-    """What the standards want beside the statuses 401 and 429."""
+    """What the standards want beside the statuses 401, 429 and 503."""
     if error.status == 401:
         return {"WWW-Authenticate": 'Bearer realm="skillyard"'}
-    return {"Retry-After": str(error.details["retry_after"])} if "retry_after" in error.details else {}
+    wait = error.details.get("retry_after", _PASSING.get(error.code))
+    return {} if wait is None else {"Retry-After": str(wait)}
 
 
 def _answer(
@@ -107,6 +110,7 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(SkillyardError, _house)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(OSError, _of_the_system)
     app.add_exception_handler(Exception, _unforeseen)
 
 
@@ -130,6 +134,12 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
         raise error
     code = _CODES.get(error.status_code, "invalid_input")
     return _answer(error.status_code, code, str(error.detail), "/openapi.json lists the routes", headers=error.headers)
+
+
+async def _of_the_system(request: Request, error: Exception) -> JSONResponse:
+    """A full disk, wherever it was found; all else nobody thought of."""
+    full = DiskFull.of(error)
+    return await _unforeseen(request, error) if full is None else problem(full)
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:

@@ -123,4 +123,3 @@ export const chatFileQuery = (id: string, file: ChatFile) =>
     },
     staleTime: Infinity,
   });
-
