@@ -93,7 +93,7 @@ def test_what_is_not_there_is_refused(address: str, install: Callable[[bytes], N
     other = b"0032want " + b"0" * 40 + b"\n00000009done\n"
     assert httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=other).status_code == 404
     bomb = httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=b"x" * 100_000)
-    assert (bomb.status_code, bomb.json()["code"]) == (413, "archive_too_large")
+    assert (bomb.status_code, bomb.text[:17]) == (413, "archive too large")
 
 
 @given(st.binary(max_size=200))

@@ -54,7 +54,7 @@ def _clawhub(status: int, told: Mapping[str, Any]) -> Response:
 def _git(status: int, told: Mapping[str, Any]) -> Response:
     """Git asks for name and password only when it is told that they are wanted."""
     headers = {"WWW-Authenticate": 'Basic realm="skillyard"'} if status == 401 else None
-    return PlainTextResponse(_sentence(told, ""), status, headers)
+    return PlainTextResponse(f"{str(told['code']).replace('_', ' ')}: {_sentence(told, '')}", status, headers)
 
 
 def _sentence(told: Mapping[str, Any], way: str) -> str:
