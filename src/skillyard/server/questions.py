@@ -1,7 +1,8 @@
 """Questions that a page answers: a run that a rule wants to be asked about waits, until an answer or for five minutes.
 
 They are rows of the database, so that they are listed and answered through whichever process serves it. Who waits says every
-few seconds that it still does; the question of a process that is gone is closed.
+few seconds that it still does; the question of a process that is gone is closed. Times are those of the database, because the
+clocks of two servers may differ.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.engine import Owner
@@ -104,12 +105,12 @@ class Questions:
 
     async def put(self, request: ApprovalRequest, name: str, run_id: str | None) -> ApprovalAnswer:
         """Put a question and wait for the answer; none in time is no."""
-        now = datetime.now(UTC)
+        database = await asyncio.to_thread(self._database)
+        now = await asyncio.to_thread(_now, database)
         question = Question(
             f"question_{os.urandom(12).hex()}", request, self._workspace, name, run_id, now,
             now + timedelta(seconds=self._patience_s),
         )  # fmt: skip
-        database = await asyncio.to_thread(self._database)
         writing = asyncio.ensure_future(asyncio.to_thread(_keep, database, question))
         try:
             await asyncio.shield(writing)
@@ -138,11 +139,12 @@ class Questions:
         """The open questions that fit; those whose process is gone are closed."""
         from sqlalchemy import select
 
-        from skillyard.database import questions
+        from skillyard.database import clock_of, questions
 
         table = questions.c
-        query = select(questions).where(table.decision.is_(None), table.expires_at > datetime.now(UTC), *wanted)
         with self._database().read() as connection:
+            now = clock_of(connection)
+            query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *wanted)
             found = connection.execute(query.order_by(table.asked_at, table.id)).all()
         gone = [row.id for row in found if not _waits(row)]
         if gone:
@@ -231,13 +233,22 @@ def _answer_to(database: Database, question_id: str) -> ApprovalAnswer | None:
     return None if row.decision is None else ApprovalAnswer.parse(row.decision, row.reason)
 
 
+def _now(database: Database) -> datetime:
+    from sqlalchemy import select
+
+    from skillyard.database import clock_of
+
+    with database.read() as connection:
+        return connection.execute(select(clock_of(connection))).scalar_one()
+
+
 def _sign(database: Database, question_id: str) -> None:
     from sqlalchemy import update
 
-    from skillyard.database import questions
+    from skillyard.database import clock_of, questions
 
     with database.write() as connection:
-        connection.execute(update(questions).where(questions.c.id == question_id).values(seen_at=datetime.now(UTC)))
+        connection.execute(update(questions).where(questions.c.id == question_id).values(seen_at=clock_of(connection)))
 
 
 def _tell(connection: Connection, ids: Collection[str]) -> None:
@@ -251,7 +262,7 @@ def _waits(row: Row[Any]) -> bool:
     """Whether the process that asked still is there; one of another machine says so itself."""
     process = Owner.read(row.owner)
     alive = process.alive() if process else None
-    return bool(row.seen_at > datetime.now(UTC) - _SILENT) if alive is None else alive
+    return bool(row.seen_at > row.now - _SILENT) if alive is None else alive
 
 
 def _question(row: Row[Any]) -> Question:
