@@ -150,7 +150,8 @@ async def test_a_service_that_falls_silent_does_not_hold_the_conversation(open_c
 
 
 @pytest.mark.parametrize(
-    "name", ["../up.txt", "/abs.txt", "a/../../b", ".hidden", "a/.git/config", "x\x00y", "\u202etxt.exe", "n" * 300, "\U0001f600" * 90]
+    "name",
+    ["../up.txt", "/abs.txt", "a/../../b", ".hidden", "a/.git/config", "x\x00y", "\u202etxt.exe", "n" * 300, "\U0001f600" * 90],
 )
 async def test_a_file_is_only_kept_under_a_sound_name(name: str, open_chat: Any, pdf: Path) -> None:
     folder = (desk := await open_chat()).chat.folder(desk.conversation)
