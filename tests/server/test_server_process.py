@@ -65,6 +65,13 @@ def test_an_address_that_others_reach_is_one_error_with_a_way_out(home: Path) ->
     assert done.stderr.splitlines()[1].startswith("hint: ")
 
 
+def test_a_queue_without_a_database_that_has_one_is_refused_before_anybody_is_served(home: Path) -> None:
+    command = [sys.executable, "-m", "skillyard", "serve", "--engine", "procrastinate"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60)
+    assert done.returncode == 2
+    assert "--database-url postgresql://" in done.stderr
+
+
 @pytest.mark.parametrize("options", [("--host", "0.0.0.0"), ("--require-keys",)], ids=["elsewhere", "here"])
 def test_with_a_key_to_manage_it_the_server_serves_others_and_asks_each_for_one(home: Path, options: tuple[str, ...]) -> None:
     refused = subprocess.run(

@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
     catalog = open_catalog(arguments, installed=True)
+    _require_queue(catalog)
     many, processes = len(catalog), arguments.workers
 
     def ready(address: str) -> None:
@@ -100,6 +101,15 @@ def run(arguments: argparse.Namespace) -> int:
         require_keys=arguments.require_keys,
     )
     return OK
+
+
+def _require_queue(catalog: Catalog) -> None:
+    """Refuse to serve where every run would be refused."""
+    from skillyard.engine import EngineSettings
+
+    if EngineSettings.of(catalog.configuration).kind == "procrastinate" and not catalog.records().may_have_workers:
+        message = "the engine procrastinate needs its records in PostgreSQL"
+        raise UsageProblem(message, hint="add --database-url postgresql://…, or serve with --engine local")
 
 
 def _open(roots: list[str] | None, project: str | None, *, cache: bool) -> tuple[Catalog, Registry]:
