@@ -20,7 +20,6 @@ from skillyard.agent.loop import LIMITS, Limits
 from skillyard.agent.models import open_model
 from skillyard.agent.trail import Trail
 from skillyard.agent.work import Work
-from skillyard.agents import AgentBook
 from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound
 from skillyard.text import shorten, single_line
 
@@ -79,7 +78,7 @@ class Chat:
         """
         memory: dict[str, Any] = {}
         if agent is not None:
-            found = await asyncio.to_thread(AgentBook(lambda: self._catalog.records().database).get, agent)
+            found = await asyncio.to_thread(self._catalog.agents().get, agent)
             agent, model, settings = found.name, model or found.model, settings or settings_of(found)
             memory = {"versions": await asyncio.to_thread(lambda: held_versions(found, self._catalog.registry()))}
         await self._model(model)

@@ -237,8 +237,7 @@ class ChatRecords:
         """Mark the running turns whose process is gone: nothing of them is done again."""
         running = (turns.c.conversation_id == conversation_id) & (turns.c.state == "running")
         for row in connection.execute(select(turns.c.id, turns.c.process, turns.c.created_at).where(running)).all():
-            process = Owner.read(row.process)
-            alive = process.alive() if process else None
+            alive = Owner.lives(row.process)
             if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
                 continue
             error = {"error_code": "interrupted", "error_message": "the process that worked on it is gone"}

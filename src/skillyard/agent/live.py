@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from skillyard.agent.events import Event
@@ -141,7 +141,7 @@ def read_event(shape: dict[str, Any]) -> Event:
     return Event(shape["event"], {key: value for key, value in shape.items() if key != "event"})
 
 
-def _joined(events: Sequence[Event]) -> list[dict[str, Any]]:
+def _joined(events: Iterable[Event]) -> list[dict[str, Any]]:
     """Events as plain data, pieces of text put together; the end is said by the record."""
     told: list[dict[str, Any]] = []
     for event in events:
@@ -154,15 +154,12 @@ def _joined(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def condensed(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Events as they are kept: pieces of text put together, long results cut."""
+    """Events as they are kept: pieces of text put together, only the last of several counts of usage, long results cut."""
     kept: list[dict[str, Any]] = []
-    for event in events:
-        shape = event.to_dict()
-        if event.kind == "text" and kept and kept[-1]["event"] == "text":
-            kept[-1] = kept[-1] | {"delta": kept[-1]["delta"] + shape["delta"]}
-        elif event.kind == "usage" and kept and kept[-1]["event"] == "usage":
+    for shape in _joined(event for event in events if event.kind not in ("begin", "log")):
+        if shape["event"] == "usage" and kept and kept[-1]["event"] == "usage":
             kept[-1] = shape
-        elif event.kind not in ("begin", "log", "end"):
+        else:
             kept.append(shape | ({"text": shape["text"][:_TEXT]} if isinstance(shape.get("text"), str) else {}))
     return kept
 

@@ -210,9 +210,7 @@ def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bo
 def _is_gone(row: Row[Any]) -> bool:
     if row.owner == QUEUE:
         return row.attempts is None
-    process = Owner.read(row.owner)
-    alive = process.alive() if process else None
-    if alive is not None:
+    if (alive := Owner.lives(row.owner)) is not None:
         return not alive
     return bool(row.created_at < row.now - _ABANDONED if row.seen_at is None else row.seen_at < row.now - _SILENT)
 

@@ -41,6 +41,12 @@ class Owner:
             return None
         return cls(parts[0], parts[1], parts[2], int(parts[3]), parts[4])
 
+    @classmethod
+    def lives(cls, text: str) -> bool | None:
+        """Whether the process that `str()` wrote still is there; None when nobody can say it here, or the text is none."""
+        owner = cls.read(text)
+        return None if owner is None else owner.alive()
+
     def __str__(self) -> str:
         return "|".join((self.host, self.boot, self.space, str(self.pid), self.started))
 

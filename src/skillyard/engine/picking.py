@@ -125,7 +125,6 @@ def abandoned(database: Database, queue: RunQueue, *, silent_s: float | None) ->
 
 
 def _is_gone(row: Row[Any], silent_s: float | None) -> bool:
-    process = Owner.read(row.owner)
-    if process is not None and process.alive() is False:
+    if Owner.lives(row.owner) is False:
         return True
     return silent_s is not None and row.silent is not None and row.silent > silent_s

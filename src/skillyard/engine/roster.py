@@ -142,10 +142,8 @@ class Roster:
 
     def owner_lives(self, owner: str) -> bool:
         """Whether the worker that is this process still is there."""
-        process = Owner.read(owner)
-        seen = None if process is None else process.alive()
-        if seen is not None:
-            return seen
+        if (alive := Owner.lives(owner)) is not None:
+            return alive
         query = select(workers.c.id).where(workers.c.owner == owner, workers.c.seen_at > func.now() - 3 * _LIVE)
         with self._database.read() as connection:
             return connection.execute(query).first() is not None

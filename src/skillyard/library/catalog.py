@@ -157,7 +157,7 @@ class Catalog(Rooms):
     ) -> list[Match]:
         """The skills whose declared triggers, keywords and description `intent` meets, the surest first (document 000).
 
-        Unlike `search` this reads nothing but front matter, and its scores are fixed sums: docs/choosing.md has them.
+        Unlike `search` this reads nothing but front matter, and its scores are fixed sums: docs/search.md has them.
 
         Raises:
             InvalidInput: a limit below 1, or a confidence outside 0 to 1.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.concurrency import run_in_threadpool
 
+from skillyard.database import forget_happenings, happenings_of, tell_happenings
 from skillyard.engine import Owner
 from skillyard.errors import SkillyardError
 
@@ -56,8 +57,6 @@ class InstallDesk:
 
     def known(self, operation_id: str) -> tuple[bool, Failure | None]:
         """Whether an operation goes on, in whatever process, and why it failed when it did. Blocks."""
-        from skillyard.database import happenings_of
-
         with self._database().read() as connection:
             told = happenings_of(connection, operation_id)
         last = told[-1].body if told else {}
@@ -90,8 +89,6 @@ class InstallDesk:
             _log.exception("how the operation %s ended could not be told", operation_id)
 
     def _end(self, operation_id: str, failed: Failure | None) -> None:
-        from skillyard.database import forget_happenings
-
         if failed is not None:
             self._tell(operation_id, {"failed": {"code": failed.code, "message": failed.message}})
             return
@@ -99,7 +96,5 @@ class InstallDesk:
             forget_happenings(connection, operation_id)
 
     def _tell(self, operation_id: str, body: object) -> None:
-        from skillyard.database import tell_happenings
-
         with self._database().write() as connection:
             tell_happenings(connection, operation_id, [body])

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from sqlalchemy import delete, insert, select, update
+
+from skillyard.database import NEWS, announce, clock_of, heard, questions
 from skillyard.engine import Owner
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Question", "Questions", "nobody"]
 
-PATIENCE_S: Final = 300.0
+_PATIENCE_S: Final = 300.0
 _LOOK_S: Final = 1.0  # how often who waits looks for itself, should nobody tell
 _SIGN_S: Final = 15.0  # how often it says that it waits
 _SILENT: Final = timedelta(seconds=60)
@@ -52,7 +55,7 @@ class Questions:
     `open`, `of_run` and `answer` block: asynchronous code calls them in a thread.
     """
 
-    def __init__(self, database: Callable[[], Database], workspace: str = "", *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, database: Callable[[], Database], workspace: str = "", *, patience_s: float = _PATIENCE_S) -> None:
         self._database = database
         self._workspace = workspace
         self._patience_s = patience_s
@@ -64,8 +67,6 @@ class Questions:
 
     def of_run(self, run_id: str) -> Question | None:
         """What a run waits for."""
-        from skillyard.database import questions
-
         return next(iter(self._find(questions.c.run_id == run_id)), None)
 
     def asker(self, name: str, run_id: str | None = None) -> _Asker:
@@ -80,15 +81,13 @@ class Questions:
         Raises:
             RecordNotFound: it is not open: answered, given up or too late.
         """
-        from sqlalchemy import update
-
-        from skillyard.database import questions
-
         table = questions.c
         asked = next(iter(self._find(table.id == question_id)), None)
         if asked is None:
             raise _not_open()
-        alike = table.workspace == asked.workspace if answer.decision == "workspace" else _of_session(asked)
+        alike = (
+            table.workspace == asked.workspace if answer.decision == "workspace" else table.session == asked.request.session_id
+        )
         same = (table.skill_id == asked.request.skill_id) & (table.digest == asked.request.digest) & alike
         values = {"decision": answer.decision, "reason": answer.reason}
         with self._database().write() as connection:
@@ -120,8 +119,6 @@ class Questions:
             await asyncio.shield(_forgotten(database, question, writing))
 
     async def _answered(self, database: Database, question: Question, rung: asyncio.Event) -> ApprovalAnswer:
-        from skillyard.database import heard
-
         until, sign = time.monotonic() + self._patience_s, time.monotonic() + _SIGN_S
         while (left := until - time.monotonic()) > 0:
             if self._refusing is not None:
@@ -137,10 +134,6 @@ class Questions:
 
     def _find(self, *wanted: ColumnElement[bool]) -> tuple[Question, ...]:
         """The open questions that fit; those whose process is gone are closed."""
-        from sqlalchemy import select
-
-        from skillyard.database import clock_of, questions
-
         table = questions.c
         with self._database().read() as connection:
             now = clock_of(connection)
@@ -175,17 +168,7 @@ def _not_open() -> RecordNotFound:
     )
 
 
-def _of_session(asked: Question) -> ColumnElement[bool]:
-    from skillyard.database import questions
-
-    return questions.c.session == asked.request.session_id
-
-
 def _keep(database: Database, question: Question) -> None:
-    from sqlalchemy import delete, insert
-
-    from skillyard.database import questions
-
     request = question.request
     row = {
         "id": question.id, "session": request.session_id, "workspace": question.workspace, "skill_id": request.skill_id,
@@ -212,19 +195,11 @@ def _close(database: Database, question_id: str) -> None:
 
 
 def _forget(connection: Connection, ids: Collection[str]) -> None:
-    from sqlalchemy import delete
-
-    from skillyard.database import questions
-
     connection.execute(delete(questions).where(questions.c.id.in_(ids)))
 
 
 def _answer_to(database: Database, question_id: str) -> ApprovalAnswer | None:
     """The answer when there is one; no, when somebody has closed the question."""
-    from sqlalchemy import select
-
-    from skillyard.database import questions
-
     with database.read() as connection:
         query = select(questions.c.decision, questions.c.reason).where(questions.c.id == question_id)
         row = connection.execute(query).first()
@@ -234,34 +209,23 @@ def _answer_to(database: Database, question_id: str) -> ApprovalAnswer | None:
 
 
 def _now(database: Database) -> datetime:
-    from sqlalchemy import select
-
-    from skillyard.database import clock_of
-
     with database.read() as connection:
         return connection.execute(select(clock_of(connection))).scalar_one()
 
 
 def _sign(database: Database, question_id: str) -> None:
-    from sqlalchemy import update
-
-    from skillyard.database import clock_of, questions
-
     with database.write() as connection:
         connection.execute(update(questions).where(questions.c.id == question_id).values(seen_at=clock_of(connection)))
 
 
 def _tell(connection: Connection, ids: Collection[str]) -> None:
-    from skillyard.database import NEWS, announce
-
     for one in ids:
         announce(connection, NEWS, one)
 
 
 def _waits(row: Row[Any]) -> bool:
     """Whether the process that asked still is there; one of another machine says so itself."""
-    process = Owner.read(row.owner)
-    alive = process.alive() if process else None
+    alive = Owner.lives(row.owner)
     return bool(row.seen_at > row.now - _SILENT) if alive is None else alive
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pydantic import BaseModel
 from sse_starlette import ServerSentEvent
 
+from skillyard.database import heard
 from skillyard.engine import FINAL, RunRecord
 from skillyard.engine.live import STREAMS
 from skillyard.engine.plain import LOG
@@ -57,8 +58,6 @@ async def run_events(
     run_id: str, position: Position, journal: Journal, questions: Questions
 ) -> AsyncGenerator[ServerSentEvent, None]:
     """Tell a run from a position on, until it has ended."""
-    from skillyard.database import heard
-
     asked: set[str] = set()
     steps = number = 0
     async with journal.database.bell.ring(run_id) as rung:

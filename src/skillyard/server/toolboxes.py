@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from sqlalchemy import delete, select
+
+from skillyard.database import insert_or_update, tool_sessions
 from skillyard.server.questions import nobody
 
 if TYPE_CHECKING:
@@ -53,10 +56,6 @@ class Toolboxes:
 
     def take_up(self, tools: SkillTools, owner: str, session: str) -> Mapping[str, Any]:
         """Let the tools know what the session has loaded through other processes, and give that."""
-        from sqlalchemy import select
-
-        from skillyard.database import tool_sessions
-
         table = tool_sessions.c
         mine = select(table.state).where(table.owner == owner, table.name == session)
         with self._database().read() as connection:
@@ -68,10 +67,6 @@ class Toolboxes:
 
     def keep(self, tools: SkillTools, owner: str, session: str, before: Mapping[str, Any]) -> None:
         """Keep what the session has loaded now, when that is something else than `before`."""
-        from sqlalchemy import delete
-
-        from skillyard.database import insert_or_update, tool_sessions
-
         state, now = _plain(tools.session_state(session)), datetime.now(UTC)
         if state == before or not any(state.values()):
             return
@@ -82,10 +77,6 @@ class Toolboxes:
 
     def end(self, tools: SkillTools, owner: str, session: str) -> None:
         """Forget what the session loaded, and what was approved for it."""
-        from sqlalchemy import delete
-
-        from skillyard.database import tool_sessions
-
         tools.end_session(session)
         mine = (tool_sessions.c.owner == owner, tool_sessions.c.name == session)
         with self._database().write() as connection:

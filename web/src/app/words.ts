@@ -38,7 +38,6 @@ export const shell = words(
     keyHint: "A key begins with sky_. Whoever runs the server makes one with: skillyard keys create",
     keyKept: "The key is exchanged for a cookie that scripts on the page cannot read; it is not kept here.",
     signOut: "Sign out",
-    notNow: "Not now",
   },
   {
     title: "Skillyard",
@@ -76,6 +75,5 @@ export const shell = words(
     keyHint: "密钥以 sky_ 开头。服务器管理员可用此命令创建：skillyard keys create",
     keyKept: "密钥会换成页面脚本无法读取的 cookie，不会保存在这里。",
     signOut: "退出登录",
-    notNow: "暂不",
   },
 );

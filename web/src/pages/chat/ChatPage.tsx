@@ -1,12 +1,12 @@
 /** Conversations at the left, the one that is open in the middle, what stands beside it at the right. */
-import { ActionIcon, Box, Drawer, Group, Menu, Text, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Box, Drawer, Group, Text, Title, Tooltip } from "@mantine/core";
 import { useLocalStorage, useMediaQuery } from "@mantine/hooks";
-import { IconDots, IconLayoutSidebarRight, IconMessages, IconPencil, IconTrash } from "@tabler/icons-react";
+import { IconLayoutSidebarRight, IconMessages } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 
-import { conversationQuery, type ConversationDetail, TURNS } from "@/api/chat";
+import { conversationQuery, TURNS } from "@/api/chat";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
 import { ErrorState } from "@/parts/ErrorState";
@@ -17,7 +17,7 @@ import { useChoice } from "./choice";
 import classes from "./ChatPage.module.css";
 import { Composer } from "./Composer";
 import { ConversationList } from "./ConversationList";
-import { Forget, Rename } from "./ConversationDialogs";
+import { ConversationMenu } from "./ConversationMenu";
 import { Panel, type PanelTab } from "./Panel";
 import { useSending } from "./sending";
 import { Dropping } from "./Dropping";
@@ -83,7 +83,7 @@ export function ChatPage() {
               </Text>
             )}
           </Box>
-          {conversation && <Doing conversation={conversation} title={title} />}
+          {conversation && <ConversationMenu conversation={conversation} title={title} size="lg" />}
           {conversation && (
             <Tooltip label={t.panel}>
               <ActionIcon size="lg" aria-label={t.panel} aria-pressed={medium ? looked : kept} onClick={() => (medium ? setLooked(true) : keep(!kept))}>
@@ -115,31 +115,5 @@ export function ChatPage() {
         {panel}
       </Drawer>
     </Box>
-  );
-}
-
-function Doing({ conversation, title }: { conversation: ConversationDetail; title: string }) {
-  const t = useText(chat);
-  const [asked, setAsked] = useState<"rename" | "forget">();
-  return (
-    <>
-      <Menu position="bottom-end">
-        <Menu.Target>
-          <ActionIcon size="lg" aria-label={t.doing(title)}>
-            <IconDots size={19} stroke={1.6} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked("rename")}>
-            {t.rename}
-          </Menu.Item>
-          <Menu.Item leftSection={<IconTrash size={16} />} color="red" onClick={() => setAsked("forget")}>
-            {t.remove}
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
-      <Rename key={conversation.id + conversation.title} conversation={conversation} opened={asked === "rename"} close={() => setAsked(undefined)} />
-      <Forget conversation={conversation} opened={asked === "forget"} close={() => setAsked(undefined)} />
-    </>
   );
 }

@@ -16,11 +16,10 @@ import { chat } from "./words";
 
 interface Props {
   conversation: Conversation;
-  opened: boolean;
   close: () => void;
 }
 
-export function Rename({ conversation, opened, close }: Props) {
+export function Rename({ conversation, close }: Props) {
   const t = useText(chat);
   const c = useText(common);
   const cache = useQueryClient();
@@ -33,7 +32,7 @@ export function Rename({ conversation, opened, close }: Props) {
     },
   });
   return (
-    <Modal opened={opened} onClose={close} title={t.rename} centered closeButtonProps={{ "aria-label": c.close }}>
+    <Modal opened onClose={close} title={t.rename} centered closeButtonProps={{ "aria-label": c.close }}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -57,7 +56,7 @@ export function Rename({ conversation, opened, close }: Props) {
   );
 }
 
-export function Forget({ conversation, opened, close }: Props) {
+export function Forget({ conversation, close }: Props) {
   const t = useText(chat);
   const cache = useQueryClient();
   const navigate = useNavigate();
@@ -73,7 +72,7 @@ export function Forget({ conversation, opened, close }: Props) {
     },
   });
   return (
-    <Confirm opened={opened} close={close} title={t.removeAsk} action={t.remove} danger busy={forgetting.isPending} act={() => forgetting.mutate(conversation.id)}>
+    <Confirm opened close={close} title={t.removeAsk} action={t.remove} danger busy={forgetting.isPending} act={() => forgetting.mutate(conversation.id)}>
       {forgetting.error && <ErrorState error={forgetting.error} />}
       <Text size="sm" fw={560} mb={4}>
         <bdi>{visible(conversation.title)}</bdi>

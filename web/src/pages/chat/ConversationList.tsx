@@ -1,7 +1,7 @@
 /** The conversations, the one used last first, found by their names and by what was said. */
-import { ActionIcon, Box, Menu, Skeleton, Stack, Text, TextInput } from "@mantine/core";
+import { Box, Skeleton, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { IconChartBar, IconDots, IconPencil, IconPlus, IconSearch, IconTrash } from "@tabler/icons-react";
+import { IconChartBar, IconPlus, IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -12,8 +12,8 @@ import { AnchorLink, ButtonLink } from "@/parts/links";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 
-import { Forget, Rename } from "./ConversationDialogs";
 import classes from "./ConversationList.module.css";
+import { ConversationMenu } from "./ConversationMenu";
 import { chat } from "./words";
 
 const DAY = 86_400_000;
@@ -100,30 +100,13 @@ function Groups({ found, chosen }: { found: readonly Conversation[]; chosen: str
 
 function Row({ conversation, chosen }: { conversation: Conversation; chosen: boolean }) {
   const t = useText(chat);
-  const [asked, setAsked] = useState<"rename" | "forget">();
   const title = visible(conversation.title) || t.untitled;
   return (
     <li className={classes.row} data-chosen={chosen || undefined}>
       <Link to="/chat/$id" params={{ id: conversation.id }} className={classes.link} aria-current={chosen ? "page" : undefined} title={title}>
         <bdi>{title}</bdi>
       </Link>
-      <Menu position="bottom-end">
-        <Menu.Target>
-          <ActionIcon size="sm" className={classes.more ?? ""} aria-label={t.doing(title)}>
-            <IconDots size={15} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked("rename")}>
-            {t.rename}
-          </Menu.Item>
-          <Menu.Item leftSection={<IconTrash size={16} />} color="red" onClick={() => setAsked("forget")}>
-            {t.remove}
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
-      {asked === "rename" && <Rename conversation={conversation} opened close={() => setAsked(undefined)} />}
-      {asked === "forget" && <Forget conversation={conversation} opened close={() => setAsked(undefined)} />}
+      <ConversationMenu conversation={conversation} title={title} size="sm" className={classes.more ?? ""} />
     </li>
   );
 }
