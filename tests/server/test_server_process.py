@@ -41,6 +41,21 @@ def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--database-url", "nonsense"), "the database URL cannot be understood"),
+        (("--engine", "procrastinate"), "a worker pool needs PostgreSQL"),
+        (("--engine", "procrastinate", "--database-url", "sqlite:////tmp/absent.db"), "a worker pool needs PostgreSQL"),
+    ],
+)
+def test_a_server_whose_records_can_never_work_does_not_start(home: Path, options: tuple[str, ...], told: str) -> None:
+    with _start(home, *options) as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert told in said
+
+
 def test_a_server_that_is_asked_to_stop_ends_its_streams_and_finishes_its_runs(home: Path, script: Callable[..., Path]) -> None:
     """The stream is open and the run at work: were either waited for without end, this would never return."""
     script("import time\nprint('begun', flush=True)\ntime.sleep(2)\nprint('done')\n")

@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
     catalog = open_catalog(arguments, installed=True)
+    _check_places(catalog)
     many, processes = len(catalog), arguments.workers
 
     def ready(address: str) -> None:
@@ -100,6 +101,20 @@ def run(arguments: argparse.Namespace) -> int:
         require_keys=arguments.require_keys,
     )
     return OK
+
+
+def _check_places(catalog: Catalog) -> None:
+    """Refuse what no waiting mends: an address that is none, and a queue where there can be none.
+
+    A database that is away may come back, so it is not asked.
+    """
+    from skillyard.database import database_url, shown_url
+    from skillyard.engine import EngineSettings
+    from skillyard.engine.queue import elsewhere
+
+    url = database_url(catalog.data_directory, catalog.configuration.database_url)
+    if EngineSettings.of(catalog.configuration).kind == "procrastinate" and not catalog.records().may_have_workers:
+        raise elsewhere(shown_url(url))
 
 
 def _open(roots: list[str] | None, project: str | None, *, cache: bool) -> tuple[Catalog, Registry]:
