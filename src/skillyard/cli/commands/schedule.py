@@ -123,7 +123,11 @@ def _tell(schedule: Schedule, screen: Screen, what: str) -> int:
     if screen.as_json:
         screen.data(schedule.to_dict())
     elif what:
-        screen.line(f"{schedule.name} {what}" if schedule.paused else f"{schedule.name} {what}; next {_next(schedule)}")
+        screen.line(
+            f"{schedule.name} {what}"
+            if schedule.paused or what == "removed"
+            else f"{schedule.name} {what}; next {_next(schedule)}"
+        )
     else:
         screen.table([(name.replace("_", " "), _text(value)) for name, value in schedule.to_dict().items()])
     return OK
