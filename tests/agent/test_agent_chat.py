@@ -13,7 +13,7 @@ from scripted_models import Call, Fail, Hold, Say
 from skillyard import Catalog
 from skillyard.agent import Chat, ChatSettings
 from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound, SkillNotFound
-from skillyard.permissions import ApprovalAnswer
+from skillyard.permissions import ApprovalAnswer, SqlSessionApprovals
 from skillyard.prompt import count_tokens
 
 FORM = b"%PDF-1.4\n1 0 obj << /AcroForm << /Fields [2 0 R] >> >> endobj\n2 0 obj << /T (name) /FT /Tx >> endobj\n"
@@ -155,6 +155,31 @@ async def test_a_rejected_call_is_a_text_for_the_model_and_a_session_answer_hold
     await desk.chat.answer(turn, question["id"], ApprovalAnswer("session"))
     turn, _ = await desk.watch(turn)
     assert turn.answer == "Ok."
+
+
+@pytest.mark.row("001-18")
+async def test_what_was_allowed_for_a_conversation_holds_after_a_restart_until_it_is_taken_back(
+    open_chat: Any, pdf: Path, skills_root: Path
+) -> None:
+    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    desk.models.script(Call("skill", {"skill": "pdf"}), Say("Ok."))
+    turn, events = await desk.say("Fill in the form")
+    (question,) = [event.data for event in events if event.kind == "ask"]
+    await desk.chat.answer(turn, question["id"], ApprovalAnswer("session"))
+    await desk.watch(turn)
+    catalog = Catalog.discover(roots=[skills_root])
+    desk.chat, first = Chat(catalog), desk.chat
+    desk.models.script(Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}), Say("Read."))
+    turn, _ = await desk.say("And the guide?")
+    assert turn.answer == "Read."
+    approved = SqlSessionApprovals(lambda: catalog.records().database)
+    (skill_id,) = approved.skills()
+    assert approved.remove(skill_id)
+    desk.models.script(Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}), Say("Read."))
+    turn, _ = await desk.say("Once more?")
+    assert turn.state == "waiting"
+    await first.close()
+    await desk.chat.close()
 
 
 async def test_a_skill_that_changes_after_it_was_shown_is_asked_for_again(open_chat: Any, pdf: Path) -> None:

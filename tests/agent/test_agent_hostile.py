@@ -150,7 +150,8 @@ async def test_a_service_that_falls_silent_does_not_hold_the_conversation(open_c
 
 
 @pytest.mark.parametrize(
-    "name", ["../up.txt", "/abs.txt", "a/../../b", ".hidden", "a/.git/config", "x\x00y", "\u202etxt.exe", "n" * 300]
+    "name",
+    ["../up.txt", "/abs.txt", "a/../../b", ".hidden", "a/.git/config", "x\x00y", "\u202etxt.exe", "n" * 300, "\U0001f600" * 90],
 )
 async def test_a_file_is_only_kept_under_a_sound_name(name: str, open_chat: Any, pdf: Path) -> None:
     folder = (desk := await open_chat()).chat.folder(desk.conversation)
@@ -168,6 +169,10 @@ async def test_a_link_in_the_work_folder_leads_nowhere(open_chat: Any, pdf: Path
         folder.read("link")
     with pytest.raises((PathRefused, InvalidInput)):
         folder.put("out/x", b"x")
+    folder.put("there/x", b"x")
+    with pytest.raises(InvalidInput, match="is a folder"):
+        folder.put("there", b"x")
+    assert [file.name for file in folder.list()] == ["there/x"]
     with pytest.raises(FileTooLarge):
         folder.put("big", bytes(50 * 1024 * 1024 + 1))
 

@@ -43,6 +43,20 @@ def test_copying_nowhere_or_onto_itself_is_a_mistake_of_use(
     assert "PostgreSQL" in capsys.readouterr().err
 
 
+def test_a_password_in_the_address_is_not_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = "postgresql://user:hunter2@127.0.0.1:1/skillyard"
+    monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address)
+    monkeypatch.chdir(tmp_path)
+    assert main(["db", "copy", "--to", address]) == 2
+    assert main(["db", "copy", "--to", address.replace("/skillyard", "/other")]) == 1
+    said = capsys.readouterr()
+    assert "127.0.0.1:1" in said.err
+    assert "hunter2" not in said.err + said.out
+
+
 def test_packages_move_into_another_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bucket: str
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,7 @@ def test_a_schedule_is_kept_paused_and_removed(book: Schedules) -> None:
         ({"cron": None}, None),
         ({}, datetime(2030, 1, 1, tzinfo=UTC)),
         ({"cron": None}, datetime(2020, 1, 1, tzinfo=UTC)),
+        ({"cron": None}, datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)))),
     ],
 )
 def test_a_schedule_that_cannot_be_meant_is_refused(book: Schedules, change: dict[str, Any], moment: datetime | None) -> None:
@@ -198,3 +199,44 @@ async def test_a_skill_that_is_gone_is_a_run_that_failed(
     (record,) = records.journal.list()
     assert (record.state, record.error_code, record.schedule) == ("failed", "skill_not_found", "once")
     catalog.records().close()
+
+
+async def test_a_schedule_that_never_comes_due_again_is_over_and_holds_up_no_other(records: Records) -> None:
+    book = Schedules(lambda: records.database)
+    for name in ("last", "lost", "next"):
+        book.add(Schedule(name, "gone", cron="* * * * *"))
+    changes: dict[str, dict[str, Any]] = {
+        "last": {"next_at": at("2026-11-21T13:09"), "cron": "9 13 21 11 sat#3"},  # the next such Saturday is in 2037
+        "lost": {"next_at": at("2026-11-21T13:10"), "time_zone": "Nowhere/Known"},
+        "next": {"next_at": at("2026-11-21T13:11")},
+    }
+    with records.database.write() as connection:
+        for name, values in changes.items():
+            connection.execute(update(table).where(table.c.name == name).values(values))
+    seen: list[str] = []
+
+    async def begin(schedule: Schedule, run_id: str) -> Any:
+        seen.append(schedule.name)
+        raise RecordExists("somebody has")
+
+    now = at("2026-11-21T13:11:30")
+    await Scheduler(book, lambda: records.journal, begin).begin_due(now)
+    assert seen == ["last", "next"]
+    assert book.get("last").next_at is None
+    assert book.get("next").next_at == at("2026-11-21T13:12")
+    assert book.get("lost").next_at == at("2026-11-21T13:10")
+
+
+def test_what_people_see_of_a_schedule_is_without_its_secrets(book: Schedules) -> None:
+    kept = book.add(Schedule("nightly", "user:x", {"password": "hunter2", "n": 1}, cron="0 3 * * *"))
+    assert kept.to_dict()["parameters"] == {"password": "[redacted]", "n": 1}
+    assert book.get("nightly").parameters == {"password": "hunter2", "n": 1}
+
+
+def test_there_are_at_most_a_thousand_schedules(book: Schedules, records: Records) -> None:
+    book.add(Schedule("first", "user:x", cron="0 3 * * *"))
+    with records.database.write() as connection:
+        row = dict(connection.execute(table.select()).mappings().one())
+        connection.execute(table.insert(), [row | {"name": f"n{number}"} for number in range(999)])
+    with pytest.raises(InvalidInput, match="1,000"):
+        book.add(Schedule("last", "user:x", cron="0 3 * * *"))

@@ -156,6 +156,23 @@ def test_nginx_hands_everything_to_each_server_of_the_compose_file() -> None:
 
 
 @pytest.mark.parametrize("file", ["nginx.conf", "compose/nginx.conf"])
+def test_nginx_says_itself_who_asks_and_the_servers_believe_it(file: str) -> None:
+    said = dict(re.findall(r"proxy_set_header (\S+) (\S+);", (DEPLOY / file).read_text()))
+    assert said["X-Forwarded-For"] == "$remote_addr"
+    assert said["X-Forwarded-Proto"] in ("$scheme", "$was_asked_by")
+    assert said["Forwarded"] == '""'
+
+
+def test_servers_behind_another_machine_believe_what_it_says_of_who_asks() -> None:
+    found = services()
+    for name in ("server-1", "server-2", "server-3"):
+        assert found[name]["environment"]["FORWARDED_ALLOW_IPS"] == "*"
+        assert "ports" not in found[name]
+    config = yaml.safe_load((KUBERNETES / "config.yaml").read_text())
+    assert config["data"]["FORWARDED_ALLOW_IPS"] == "*"
+
+
+@pytest.mark.parametrize("file", ["nginx.conf", "compose/nginx.conf"])
 def test_nginx_takes_its_configuration(file: str, tmp_path: Path) -> None:
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program, "nginx is not installed; `make system` installs it"

@@ -39,7 +39,7 @@ _LONGEST: Final = 400_000
 _TITLE: Final = 60
 _LONGEST_TITLE: Final = 200
 _LOOK_S: Final = 0.5
-_LASTING: Final = ("versions", "known", "announced", "approved")  # of what is remembered, when turns are replaced
+_LASTING: Final = ("versions", "known", "announced")  # of what is remembered, when turns are replaced
 
 
 class Chat:

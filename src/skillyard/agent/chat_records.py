@@ -19,6 +19,7 @@ from skillyard.database import (
     forget_happenings,
     happenings_of,
     insert_or_update,
+    session_approvals,
     tell_happenings,
     turns,
 )
@@ -105,6 +106,7 @@ class ChatRecords:
         """Forget a conversation with all that belongs to it."""
         with self._database().write() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
+            connection.execute(delete(session_approvals).where(session_approvals.c.session == conversation_id))
 
     def start(self, turn: Turn, *, replacing: int | None = None) -> Turn:
         """Keep a new turn at the end, in place of those from the number `replacing` on.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillyard.agent.agents import StricterRules, seen_by
 from skillyard.agent.asking import LaterApprover
 from skillyard.errors import SkillyardError
+from skillyard.permissions import SqlSessionApprovals
 from skillyard.text import single_line
 from skillyard.tools import SkillTools
 
@@ -29,13 +30,14 @@ class Desk:
     def __init__(self, catalog: Catalog, conversation: Conversation, folder: str) -> None:
         settings = conversation.settings
         seen = self._catalog = seen_by(catalog, settings)
+        records = catalog.records()
         self.tools: Final = SkillTools(
             seen,
             permissions=StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match),
             approver=LaterApprover(self.find),
             engine=catalog.engine(),
             context={"userId": conversation.owner},
-            opened=catalog.records(),
+            opened=records,
         )
         self._session = conversation.id
         memory = conversation.memory
@@ -46,14 +48,13 @@ class Desk:
             self.tools.access.hold(skill_id, version)
         self.tools.work_in(self._session, folder)
         self.tools.restore_session(self._session, memory.get("session") or {})
-        self.tools.access.agree(self._session, [(skill, digest) for skill, digest in memory.get("approved") or ()])
+        self.tools.access.share(SqlSessionApprovals(lambda: records.database))
 
     def memory(self) -> dict[str, Any]:
         """What has to be known again, as plain data."""
         state = self.tools.session_state(self._session)
-        approved = [list(one) for one in self.tools.access.agreed(self._session)]
         known = {"versions": self._versions, "known": self._known, "announced": self._announced}
-        return {"session": state, "approved": approved, **known}
+        return {"session": state, **known}
 
     def remembers(self, memory: Mapping[str, Any]) -> bool:
         """Whether it knows what the conversation's `memory` says: nobody else has written there since."""

@@ -57,6 +57,8 @@ class WorkFolder:
         self.make()
         target = Path(self.path, relative)
         self._no_links(target.parent)
+        if target.is_dir():
+            raise InvalidInput(f"{relative} is a folder", hint="choose another name")
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(target, data, durable=False)
         return self._note(relative, data, origin)
@@ -133,7 +135,8 @@ class WorkFolder:
 
 def _sound(name: str) -> str:
     relative = safe_relative(name)
-    if single_line(relative) != relative or len(relative) > _LONGEST_NAME:
+    longest = max(len(os.fsencode(part)) for part in relative.split("/"))  # what a file system counts
+    if single_line(relative) != relative or max(len(relative), longest) > _LONGEST_NAME:
         raise InvalidInput(f"a file cannot be called {single_line(name)[:80]!r}", hint="use a short name of visible characters")
     if any(part.startswith(".") for part in relative.split("/")):
         raise InvalidInput(f"{relative} is hidden", hint="choose a name without a dot at its beginning")

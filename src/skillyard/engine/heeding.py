@@ -64,6 +64,6 @@ class _Ear:
         ids = [run_id for run_id, (_, of) in self._runs.items() if of is journal]
         for begin in range(0, len(ids), _AT_ONCE):
             with suppress(DatabaseUnavailable):
-                for run_id in await asyncio.to_thread(journal.ended, ids[begin : begin + _AT_ONCE]):
+                for run_id in await asyncio.to_thread(journal.cancelled, ids[begin : begin + _AT_ONCE]):
                     if run_id in self._runs:
                         self._runs[run_id][0].cancel()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillyard.engine.record import RunRecord
     from skillyard.execution import RunError
 
-__all__ = ["Place", "RunQueue", "elsewhere", "name_problem", "queue_problem"]
+__all__ = ["Place", "RunQueue", "name_problem", "queue_problem"]
 
 _TASK: Final = "skillyard.run"
 _LONGEST_NAME: Final = 100
@@ -69,15 +69,10 @@ class Place:
     attempt: int = 1
 
 
-def elsewhere(name: str) -> DatabaseUnavailable:
-    """What is said about records, shown as `name`, that are not where queues can be."""
-    return DatabaseUnavailable(f"a worker pool needs PostgreSQL, and the records are in {name}", hint=_ADDRESS)
-
-
 def queue_problem(database: Database) -> DatabaseUnavailable | None:
     """Why this database has no queues, or None."""
     if database.conninfo is None:
-        return elsewhere(database.name)
+        return DatabaseUnavailable(f"a worker pool needs PostgreSQL, and the records are in {database.name}", hint=_ADDRESS)
     try:
         import procrastinate  # noqa: F401 # only whether it is there
     except ImportError:

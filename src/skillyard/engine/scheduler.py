@@ -51,12 +51,20 @@ class Scheduler:
         now = now or utc_now()
         begun: list[Begun] = []
         for schedule in await asyncio.to_thread(self._schedules.due, now):
-            moments = schedule.due(now)
-            for moment in moments:
-                one = await self._once(schedule, schedule.run_id(moment))
-                begun.extend([one] if one is not None else [])
-            await asyncio.to_thread(self._schedules.move_on, schedule, now, ran=moments)
+            try:
+                begun.extend(await self._moments(schedule, now))
+            except DatabaseUnavailable:
+                raise
+            except SkillyardError as error:  # its time zone is not known here: the others come due all the same
+                _log.warning("the schedule %s: %s", schedule.name, error.message)
         return tuple(begun)
+
+    async def _moments(self, schedule: Schedule, now: datetime) -> list[Begun]:
+        """The runs of one schedule that have come due, begun."""
+        moments = await asyncio.to_thread(schedule.due, now)  # a year of minutes takes seconds
+        ones = [await self._once(schedule, schedule.run_id(moment)) for moment in moments]
+        await asyncio.to_thread(self._schedules.move_on, schedule, now, ran=moments)
+        return [one for one in ones if one is not None]
 
     async def _once(self, schedule: Schedule, run_id: str) -> Begun | None:
         """The run, begun; None when somebody has, or when it cannot be."""

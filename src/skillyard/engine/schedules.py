@@ -19,7 +19,7 @@ from sqlalchemy import delete, func, insert, select, update
 from skillyard.database import schedules
 from skillyard.engine.call import check_priority
 from skillyard.engine.cron import check_cron, next_moment, zone_of
-from skillyard.engine.plain import plain
+from skillyard.engine.plain import plain, recordable
 from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordExists, RecordNotFound
 from skillyard.times import utc_now, utc_text
 
@@ -34,6 +34,7 @@ Missed = Literal["skip", "once", "all"]
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LATE: Final = timedelta(seconds=60)  # what is not more than that behind was not missed
 _MOST: Final = 100  # of those that were missed, the newest
+_FULL: Final = 1000  # schedules of one organisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +73,33 @@ class Schedule:
         return moments if self.missed == "all" else moments[-1:]
 
     def after(self, now: datetime) -> datetime | None:
-        """When it comes due next, after `now`."""
-        return None if self.cron is None else next_moment(self.cron, zone_of(self.time_zone), now)
+        """When it comes due next, after `now`; None when it never does again."""
+        if self.cron is None:
+            return None
+        zone = zone_of(self.time_zone)
+        try:
+            return next_moment(self.cron, zone, now)
+        except InvalidInput:  # a day of the month that is a certain weekday comes again after more years than are looked at
+            return None
 
     def _passed(self, now: datetime) -> tuple[datetime, ...]:
         if self.next_at is None or self.next_at > now:
             return ()
         if self.cron is None:
             return (self.next_at,)
-        zone, moments = zone_of(self.time_zone), [self.next_at]
+        moments = [self.next_at]
         if now - self.next_at > timedelta(days=366):  # nobody walks through years of minutes
-            moments = [next_moment(self.cron, zone, now - timedelta(days=366))]
-        while (later := next_moment(self.cron, zone, moments[-1])) <= now:
+            moments = [self.after(now - timedelta(days=366)) or self.next_at]
+        while (later := self.after(moments[-1])) is not None and later <= now:
             moments = [*moments[1 - _MOST :], later]
         return tuple(moment for moment in moments if moment <= now)
 
     def to_dict(self) -> dict[str, object]:
-        """The schedule as plain data."""
+        """The schedule as plain data, for people: without what stands under a secret's name, as in the records of its runs."""
         return {
             "name": self.name,
             "skill": self.skill,
-            "parameters": dict(self.parameters),
+            "parameters": recordable(self.parameters),
             "cron": self.cron,
             "time_zone": self.time_zone,
             "missed": self.missed,
@@ -120,7 +127,8 @@ class Schedules:
         """Keep a new schedule: a recurring one with its `cron`, or one that comes due once, `at` that moment.
 
         Raises:
-            InvalidInput: its name, time, zone, priority or parameters cannot be meant, or the moment is over.
+            InvalidInput: its name, time, zone, priority or parameters cannot be meant, the moment is over, or there are a
+                thousand schedules.
             RecordExists: there is one of that name.
         """
         kept = _checked(schedule, at)
@@ -128,6 +136,8 @@ class Schedules:
         row |= {"parameters": plain(dict(kept.parameters)), "context": plain(dict(kept.context))}
         try:
             with self.database().write() as connection:
+                if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
+                    raise InvalidInput(f"there are {_FULL:,} schedules already", hint="remove those that are over")
                 connection.execute(insert(schedules).values(row))
         except DatabaseUnavailable as error:
             if any(known.name == kept.name for known in self.all()):
@@ -215,7 +225,10 @@ def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
         kept = replace(schedule, cron=check_cron(schedule.cron))
         return replace(kept, next_at=kept.after(now))
     assert at is not None  # noqa: S101 # one of the two
-    moment = (at if at.tzinfo is not None else at.replace(tzinfo=zone)).astimezone(UTC)
+    try:
+        moment = (at if at.tzinfo is not None else at.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
     if moment <= now:
         raise InvalidInput(f"{utc_text(moment)} is over", hint="give a moment to come")
     return replace(schedule, next_at=moment)

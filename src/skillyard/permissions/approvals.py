@@ -17,7 +17,7 @@ from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine
 
     from skillyard.catalog import Skill
     from skillyard.permissions.sessions import SqlSessionApprovals
@@ -74,14 +74,6 @@ class Approvals:
             f"the skill {single_line(skill.name)!r} changed while it was being approved",
             hint="let the skill's folder come to rest, then try again",
         )
-
-    def agreed(self, session: str) -> tuple[tuple[str, str], ...]:
-        """What was approved for `session`: ids of skills, each with the digest of its content; `agree` takes it back."""
-        return tuple(sorted((skill, digest) for known, skill, digest in set(self._session) if known == session))
-
-    def agree(self, session: str, approved: Iterable[tuple[str, str]]) -> None:
-        """Let what `agreed` gave hold for `session` again, in another process."""
-        self._session |= {(session, skill, digest) for skill, digest in approved}
 
     def end_session(self, session: str) -> None:
         """Forget what was approved for `session`."""

@@ -52,6 +52,17 @@ class SqlSessionApprovals:
             connection.execute(delete(session_approvals).where(session_approvals.c.expires_at < utc_now()))
             connection.execute(insert_or_update(connection, session_approvals, row))
 
+    def skills(self) -> tuple[str, ...]:
+        """The ids of skills that are approved for some session, sorted."""
+        from sqlalchemy import select
+
+        from skillyard.database import session_approvals
+
+        table = session_approvals.c
+        mine = select(table.skill_id).where(table.expires_at > utc_now()).distinct().order_by(table.skill_id)
+        with self.database().read() as connection:
+            return tuple(connection.execute(mine).scalars())
+
     def end(self, session: str) -> None:
         """Forget what was approved for the session."""
         from skillyard.database import session_approvals

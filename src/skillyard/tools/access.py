@@ -14,10 +14,8 @@ from skillyard.permissions import Consent, Gate, unusable
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from skillyard.catalog import Catalog, Skill
-    from skillyard.permissions import Approvals, Approver, Rules
+    from skillyard.permissions import Approvals, Approver, Rules, SqlSessionApprovals
 
 __all__ = ["Access", "Consent", "unusable"]
 
@@ -92,13 +90,9 @@ class Access:
         """What was approved here, with somebody else to ask."""
         return self._approvals.asking(approver)
 
-    def agreed(self, session: str) -> tuple[tuple[str, str], ...]:
-        """What was approved for that conversation: ids of skills with digests of their content."""
-        return self._approvals.agreed(session)
-
-    def agree(self, session: str, approved: Iterable[tuple[str, str]]) -> None:
-        """Let what was approved for that conversation hold again."""
-        self._approvals.agree(session, approved)
+    def share(self, sessions: SqlSessionApprovals) -> None:
+        """Keep what is approved for conversations there, where it holds over a restart and in other processes."""
+        self._approvals.share(sessions)
 
     def end_session(self, session: str) -> None:
         """Forget what was approved for that conversation."""

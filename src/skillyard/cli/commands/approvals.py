@@ -9,6 +9,7 @@ from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.opening import open_approvals
 from skillyard.cli.recording import leave_trail
 from skillyard.errors import AmbiguousSkill, RecordNotFound
+from skillyard.permissions import SqlSessionApprovals
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -66,9 +67,10 @@ def _list(screen: Screen, approved: tuple[Approved, ...]) -> None:
 
 
 def _revoke(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None:
-    known = [item.skill_id for item in store.approved()]
+    sessions = SqlSessionApprovals(store.database)
+    known = sorted({*(item.skill_id for item in store.approved()), *sessions.skills()})
     chosen = known if wanted is None else [_one(known, wanted)]
-    revoked = [skill_id for skill_id in chosen if store.remove(skill_id)]
+    revoked = [skill_id for skill_id in chosen if any([store.remove(skill_id), sessions.remove(skill_id)])]
     leave_trail(screen, store.database, "approvals.revoke", *revoked)
     if screen.as_json:
         screen.data({"revoked": revoked})

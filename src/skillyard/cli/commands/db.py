@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _copy(arguments: argparse.Namespace) -> int:
     """Bring records, packages or both to another place; `lacking` is what was not there."""
     from skillyard.access import move_records
-    from skillyard.database import database_url
+    from skillyard.database import database_url, shown_url
 
     screen: Screen = arguments.screen
     if not arguments.to and not arguments.to_store:
@@ -61,8 +61,9 @@ def _copy(arguments: argparse.Namespace) -> int:
     moved: tuple[CopiedRecords, ...] = ()
     if arguments.to:
         data, configured = configured_database(arguments)
-        if database_url(data, arguments.to) == database_url(data, configured):
-            raise UsageProblem(f"{arguments.to} is the database that is copied", hint="name another one with --to")
+        there = database_url(data, arguments.to)
+        if there == database_url(data, configured):
+            raise UsageProblem(f"{shown_url(there)} is the database that is copied", hint="name another one with --to")
         moved = move_records(data, configured, arguments.to, check=arguments.check)
     packages = _copy_packages(arguments) if arguments.to_store else None
     lacking = sum(one.lacking for one in moved) + (packages.new if packages else 0)

@@ -68,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     try:
+        from skillyard.database import database_url
         from skillyard.server import Listening, serve
     except ModuleNotFoundError as missing:
         raise UsageProblem(f"{missing.name} is not installed", hint="pip install 'skillyard[server]'") from None
@@ -77,7 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
     catalog = open_catalog(arguments, installed=True)
-    _check_places(catalog)
+    database_url(catalog.data_directory, catalog.configuration.database_url)  # no address at all is refused; a database may come back
+    _require_queue(catalog)
     many, processes = len(catalog), arguments.workers
 
     def ready(address: str) -> None:
@@ -103,18 +105,13 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _check_places(catalog: Catalog) -> None:
-    """Refuse what no waiting mends: an address that is none, and a queue where there can be none.
-
-    A database that is away may come back, so it is not asked.
-    """
-    from skillyard.database import database_url, shown_url
+def _require_queue(catalog: Catalog) -> None:
+    """Refuse to serve where every run would be refused."""
     from skillyard.engine import EngineSettings
-    from skillyard.engine.queue import elsewhere
 
-    url = database_url(catalog.data_directory, catalog.configuration.database_url)
     if EngineSettings.of(catalog.configuration).kind == "procrastinate" and not catalog.records().may_have_workers:
-        raise elsewhere(shown_url(url))
+        message = "the engine procrastinate needs its records in PostgreSQL"
+        raise UsageProblem(message, hint="add --database-url postgresql://…, or serve with --engine local")
 
 
 def _open(roots: list[str] | None, project: str | None, *, cache: bool) -> tuple[Catalog, Registry]:
