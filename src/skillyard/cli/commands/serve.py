@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
     catalog = open_catalog(arguments, installed=True)
-    database_url(catalog.data_directory, catalog.configuration.database_url)  # no address at all is refused; a database may come back
+    database_url(catalog.data_directory, catalog.configuration.database_url)  # refuses what is none
     _require_queue(catalog)
     many, processes = len(catalog), arguments.workers
 
