@@ -1,7 +1,7 @@
 """What one process takes: connections of PostgreSQL, memory for its catalog, and how many requests a second it answers.
 
-`python -m benchmarks.scaling.processes` measures servers and workers as they are started by anybody, and prints what the table
-of walls stands on. `wrk` asks the server; it is a package of Debian.
+`python -m benchmarks.scaling.processes` measures servers and workers as anybody starts them, and prints what the table of walls
+stands on. `wrk` asks the server; it is a package of Debian.
 """
 
 from __future__ import annotations

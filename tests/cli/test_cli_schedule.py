@@ -36,7 +36,7 @@ def test_a_schedule_from_its_making_to_its_end(root: str, capsys: pytest.Capture
     assert call("show", "nightly", "--root", root, "--json") == 0
     assert json.loads(capsys.readouterr().out)["time_zone"] == "Europe/Berlin"
     assert call("pause", "nightly", "--root", root) == 0
-    assert "next paused" in capsys.readouterr().out
+    assert capsys.readouterr().out == "nightly paused\n"
     assert call("resume", "nightly", "--root", root) == call("remove", "nightly", "--root", root) == 0
     capsys.readouterr()
     assert call("--root", root, "--json") == 0

@@ -233,7 +233,9 @@ def test_links_in_the_tar_itself_are_refused(backup: Path) -> None:
         check_backup(backup)
 
 
-@pytest.mark.parametrize("data", [b"", b"nonsense", gzip.compress(b"nonsense"), packed([])])
+@pytest.mark.parametrize(
+    "data", [b"", b"nonsense", gzip.compress(b"nonsense"), packed([])], ids=["nothing", "words", "compressed words", "no files"]
+)
 def test_rubbish_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "rubbish").write_bytes(data)
     with pytest.raises(MalformedArchive):

@@ -41,6 +41,13 @@ def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
     assert "Traceback" not in said
 
 
+def test_an_address_that_is_no_database_is_refused_before_anybody_is_served(home: Path) -> None:
+    with _start(home, "--database-url", "nonsense") as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the database URL cannot be understood" in said
+
+
 def test_a_server_that_is_asked_to_stop_ends_its_streams_and_finishes_its_runs(home: Path, script: Callable[..., Path]) -> None:
     """The stream is open and the run at work: were either waited for without end, this would never return."""
     script("import time\nprint('begun', flush=True)\ntime.sleep(2)\nprint('done')\n")

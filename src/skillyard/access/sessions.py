@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillyard.access.hashing import hash_of, new_secret, same
 from skillyard.access.keys import ApiKey, key_of
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from skillyard.database import Database
 
 __all__ = ["Sessions"]
+
+_KEPT: Final = timedelta(days=1)  # the clock of the server that forgets may be ahead of the one that let somebody in
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Sessions:
     database: Callable[[], Database]
 
     def open(self, key: ApiKey, lifetime: timedelta) -> tuple[str, datetime]:
-        """A new session of the key: the secret for a cookie, and when it ends; what has ended is forgotten."""
+        """A new session of the key: the secret for a cookie, and when it ends; what ended a day ago is forgotten."""
         from sqlalchemy import delete, insert
 
         from skillyard.database import api_sessions
@@ -38,7 +40,7 @@ class Sessions:
         secret, now = new_secret(), datetime.now(UTC)
         ends = min(now + lifetime, key.expires_at or now + lifetime)
         with self.database().write() as connection:
-            connection.execute(delete(api_sessions).where(api_sessions.c.expires_at <= now))
+            connection.execute(delete(api_sessions).where(api_sessions.c.expires_at <= now - _KEPT))
             row = {"hash": hash_of(secret), "key_id": key.id, "created_at": now, "expires_at": ends}
             connection.execute(insert(api_sessions).values(row))
         return secret, ends

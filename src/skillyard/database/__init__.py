@@ -18,7 +18,15 @@ from skillyard.database.copying import (
     has_records,
     replace_records,
 )
-from skillyard.database.dialects import announce, insert_if_new, insert_or_update, make_schema, one_at_a_time, with_any_word
+from skillyard.database.dialects import (
+    announce,
+    clock_of,
+    insert_if_new,
+    insert_or_update,
+    make_schema,
+    one_at_a_time,
+    with_any_word,
+)
 from skillyard.database.hub_tables import skill_counts, skill_stars, skill_tags
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.migrating import HEAD, DatabaseStatus
@@ -62,6 +70,7 @@ __all__ = [
     "attachments",
     "attempts",
     "audit_events",
+    "clock_of",
     "compare_records",
     "conversations",
     "copy_records",

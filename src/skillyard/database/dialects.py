@@ -6,13 +6,15 @@ import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select, text
+from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, create_engine, event, func, select, text, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import QueuePool
 
+from skillyard.database.columns import Instant
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "announce",
+    "clock_of",
     "continue_numbers",
     "create_fulltext",
     "insert_if_new",
@@ -60,6 +63,15 @@ def make_engine(url: URL) -> Engine:
         raise DatabaseUnavailable(
             "the driver for PostgreSQL is not installed", hint="pip install 'skillyard[postgres]'"
         ) from None
+
+
+def clock_of(connection: Connection) -> ColumnElement[datetime]:
+    """The moment by the clock of the database, which all of its servers share."""
+    if connection.dialect.name == "sqlite":
+        return type_coerce(
+            func.strftime("%Y-%m-%d %H:%M:%f000", "now"), Instant()
+        )  # CURRENT_TIMESTAMP knows whole seconds only
+    return func.current_timestamp(type_=Instant())
 
 
 def _sqlite(url: URL) -> Engine:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SqlSessionApprovals"]
 
 _LASTS: Final = timedelta(hours=12)  # nobody says when the session of a program that asks over HTTP ends
+_KEPT: Final = timedelta(days=1)  # the clock of the server that forgets may be ahead of the one that was agreed through
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,14 @@ class SqlSessionApprovals:
             return bool(connection.execute(mine).scalar() == digest)
 
     def add(self, session: str, skill_id: str, digest: str) -> None:
-        """Approve the skill with this content for the session; what is older than its time is forgotten."""
+        """Approve the skill with this content for the session; what ended a day ago is forgotten."""
         from sqlalchemy import delete
 
         from skillyard.database import insert_or_update, session_approvals
 
         row = {"session": session, "skill_id": skill_id, "digest": digest, "expires_at": utc_now() + _LASTS}
         with self.database().write() as connection:
-            connection.execute(delete(session_approvals).where(session_approvals.c.expires_at < utc_now()))
+            connection.execute(delete(session_approvals).where(session_approvals.c.expires_at < utc_now() - _KEPT))
             connection.execute(insert_or_update(connection, session_approvals, row))
 
     def skills(self) -> tuple[str, ...]:

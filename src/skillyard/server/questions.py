@@ -1,7 +1,8 @@
 """Questions that a page answers: a run that a rule wants to be asked about waits, until an answer or for five minutes.
 
 They are rows of the database, so that they are listed and answered through whichever process serves it. Who waits says every
-few seconds that it still does; the question of a process that is gone is closed.
+few seconds that it still does; the question of a process that is gone is closed. Times are those of the database, because the
+clocks of two servers may differ.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
-from skillyard.database import NEWS, announce, heard, questions
+from skillyard.database import NEWS, announce, clock_of, heard, questions
 from skillyard.engine import Owner
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
@@ -103,12 +104,12 @@ class Questions:
 
     async def put(self, request: ApprovalRequest, name: str, run_id: str | None) -> ApprovalAnswer:
         """Put a question and wait for the answer; none in time is no."""
-        now = datetime.now(UTC)
+        database = await asyncio.to_thread(self._database)
+        now = await asyncio.to_thread(_now, database)
         question = Question(
             f"question_{os.urandom(12).hex()}", request, self._workspace, name, run_id, now,
             now + timedelta(seconds=self._patience_s),
         )  # fmt: skip
-        database = await asyncio.to_thread(self._database)
         writing = asyncio.ensure_future(asyncio.to_thread(_keep, database, question))
         try:
             await asyncio.shield(writing)
@@ -134,8 +135,9 @@ class Questions:
     def _find(self, *wanted: ColumnElement[bool]) -> tuple[Question, ...]:
         """The open questions that fit; those whose process is gone are closed."""
         table = questions.c
-        query = select(questions).where(table.decision.is_(None), table.expires_at > datetime.now(UTC), *wanted)
         with self._database().read() as connection:
+            now = clock_of(connection)
+            query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *wanted)
             found = connection.execute(query.order_by(table.asked_at, table.id)).all()
         gone = [row.id for row in found if not _waits(row)]
         if gone:
@@ -206,9 +208,14 @@ def _answer_to(database: Database, question_id: str) -> ApprovalAnswer | None:
     return None if row.decision is None else ApprovalAnswer.parse(row.decision, row.reason)
 
 
+def _now(database: Database) -> datetime:
+    with database.read() as connection:
+        return connection.execute(select(clock_of(connection))).scalar_one()
+
+
 def _sign(database: Database, question_id: str) -> None:
     with database.write() as connection:
-        connection.execute(update(questions).where(questions.c.id == question_id).values(seen_at=datetime.now(UTC)))
+        connection.execute(update(questions).where(questions.c.id == question_id).values(seen_at=clock_of(connection)))
 
 
 def _tell(connection: Connection, ids: Collection[str]) -> None:
@@ -219,7 +226,7 @@ def _tell(connection: Connection, ids: Collection[str]) -> None:
 def _waits(row: Row[Any]) -> bool:
     """Whether the process that asked still is there; one of another machine says so itself."""
     alive = Owner.lives(row.owner)
-    return bool(row.seen_at > datetime.now(UTC) - _SILENT) if alive is None else alive
+    return bool(row.seen_at > row.now - _SILENT) if alive is None else alive
 
 
 def _question(row: Row[Any]) -> Question:

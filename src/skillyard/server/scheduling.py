@@ -1,15 +1,16 @@
 """The clock of a server: every organisation's schedules are looked at when their next run comes due.
 
 Every server process looks. That a run of a schedule is begun once is in its id, so none has to know of another.
+How long to wait is measured without the wall clock, which may be set back while one waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from skillyard.access import DEFAULT
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Clock"]
 
 _TICK_S: Final = 1.0
-_LOOK: Final = timedelta(seconds=30)  # what others have changed is seen after that
+_LOOK_S: Final = 30.0  # what others have changed is seen after that
 _log = logging.getLogger(__name__)
 
 
@@ -31,7 +32,7 @@ class Clock:
 
     def __init__(self, homes: Homes) -> None:
         self._homes = homes
-        self._looks: dict[str, datetime] = {}
+        self._looks: dict[str, float] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -45,7 +46,7 @@ class Clock:
         while True:
             with suppress(DatabaseUnavailable):
                 for name in await asyncio.to_thread(self._names):
-                    if self._looks.get(name, utc_now()) <= utc_now():
+                    if self._looks.get(name, 0.0) <= time.monotonic():
                         await self._look(name)
             await asyncio.sleep(_TICK_S)
 
@@ -54,13 +55,13 @@ class Clock:
         self._looks.pop(organisation, None)
 
     def _names(self) -> list[str]:
-        if all(due > utc_now() for due in self._looks.values()) and self._looks:
+        if self._looks and min(self._looks.values()) > time.monotonic():
             return []
         return [organisation.name for organisation in self._homes.organisations.all()]
 
     async def _look(self, name: str) -> None:
         """Begin what has come due in one organisation."""
-        self._looks[name] = utc_now() + _LOOK
+        self._looks[name] = time.monotonic() + _LOOK_S
         try:
             async with self._homes.of(name) as service:
                 scheduler = service.catalog.scheduler(service.runs.begin)
@@ -73,4 +74,4 @@ class Clock:
                 _log.warning("the schedules of %s: %s", name, error.message)
             return
         if following is not None:
-            self._looks[name] = min(self._looks[name], following)
+            self._looks[name] = min(self._looks[name], time.monotonic() + (following - utc_now()).total_seconds())

@@ -54,8 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     """List, add, change, or run what is due."""
     action, name = arguments.action, arguments.name
     wanted = (action in (*_NAMED, "add")) == (name is not None) and (action == "add") == (arguments.skill is not None)
-    if not wanted or (action == "add") != bool(arguments.cron or arguments.at):
-        raise UsageProblem("which schedule, and when?", hint=_HINT)
+    if not wanted:
+        raise UsageProblem("which schedule, and of which skill?" if action == "add" else "which schedule?", hint=_HINT)
+    if (action == "add") != bool(arguments.cron or arguments.at):
+        raise UsageProblem("when? --cron or --at" if action == "add" else f"{action} takes no time", hint=_HINT)
     catalog = open_organisation(arguments)
     if action == "due":
         return _run_due(catalog, arguments.screen)
@@ -121,7 +123,11 @@ def _tell(schedule: Schedule, screen: Screen, what: str) -> int:
     if screen.as_json:
         screen.data(schedule.to_dict())
     elif what:
-        screen.line(f"{schedule.name} {what}; next {_next(schedule)}")
+        screen.line(
+            f"{schedule.name} {what}"
+            if schedule.paused or what == "removed"
+            else f"{schedule.name} {what}; next {_next(schedule)}"
+        )
     else:
         screen.table([(name.replace("_", " "), _text(value)) for name, value in schedule.to_dict().items()])
     return OK

@@ -68,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     try:
+        from skillyard.database import database_url
         from skillyard.server import Listening, serve
     except ModuleNotFoundError as missing:
         raise UsageProblem(f"{missing.name} is not installed", hint="pip install 'skillyard[server]'") from None
@@ -77,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             os.environ[variable] = given  # for the other processes too
     screen = arguments.screen
     catalog = open_catalog(arguments, installed=True)
+    database_url(catalog.data_directory, catalog.configuration.database_url)  # refuses what is none
     _require_queue(catalog)
     many, processes = len(catalog), arguments.workers
 
