@@ -13,12 +13,19 @@ from typing import Final
 
 from skillyard.errors import DatabaseUnavailable
 
-__all__ = ["owe", "write_or_owe"]
+__all__ = ["may_come_back", "owe", "write_or_owe"]
 
 _FIRST_S: Final = 0.5
 _LONGEST_S: Final = 10.0
 _log = logging.getLogger(__name__)
 _owed: set[asyncio.Task[None]] = set()
+
+
+def may_come_back(problem: Exception) -> bool:
+    """Whether the database may take later what it did not take now; not when it is a value that it refuses."""
+    from sqlalchemy.exc import DataError
+
+    return isinstance(problem, DatabaseUnavailable) and not isinstance(problem.__cause__, DataError)
 
 
 def owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
@@ -43,9 +50,10 @@ async def _pay(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(wait)
         try:
             await write()
-        except DatabaseUnavailable:
-            wait = min(_LONGEST_S, 2 * wait)
-        except Exception:
+        except Exception as problem:
+            if may_come_back(problem):
+                wait = min(_LONGEST_S, 2 * wait)
+                continue
             _log.exception("how run %s ended could not be recorded later either", run_id)
             return
         else:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillyard.engine.keeping import still_keeps
 from skillyard.engine.live import LiveLog
-from skillyard.engine.owing import owe, write_or_owe
+from skillyard.engine.owing import may_come_back, owe, write_or_owe
 from skillyard.engine.tracing import trace_run
 from skillyard.engine.turns import Slots
-from skillyard.errors import DatabaseUnavailable, ExecutionProblem, SkillyardError
+from skillyard.errors import ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
 
@@ -145,11 +145,11 @@ class Work:
                     run, keep_s=still_keeps(keeping, call.skill) if keeping and run.ok else 0, attempt=call.attempt
                 )
             )
-        except DatabaseUnavailable as error:
-            owe(run.run_id, lambda: self._late(run, call))
-            warning = f"how the run ended is not recorded yet: {error.message}"
-            return replace(run, memory_writes=(), warnings=(*run.warnings, warning))
-        except Exception as error:  # whatever a skill gave that a database does not take: its result is more than its record
+        except Exception as error:  # also a value that no database takes: the result is more than its record
+            if may_come_back(error):
+                owe(run.run_id, lambda: self._late(run, call))
+                warning = f"how the run ended is not recorded yet: {error}"
+                return replace(run, memory_writes=(), warnings=(*run.warnings, warning))
             _log.exception("how run %s ended could not be recorded", run.run_id)
             problem = RunError("RECORD_INCOMPLETE", f"how the run ended could not be recorded: {error}"[:500])
             await note_end(journal, "succeeded" if run.ok else "failed", run.run_id, problem, attempt=call.attempt)
