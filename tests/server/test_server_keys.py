@@ -128,6 +128,15 @@ def test_wrong_keys_are_slowed_down_and_right_ones_of_late_are_not(keyed: Any) -
     assert client.get(LIST).status_code == 200
 
 
+def test_a_client_that_goes_on_with_a_revoked_key_is_slowed_down_alone(keyed: Any) -> None:
+    secret = keyed.key("skills:read")
+    keyed.keys.revoke(keyed.keys.find(secret).id)
+    old = {"Authorization": f"Bearer {secret}"}
+    codes = [keyed.nobody.get(LIST, headers=old).status_code for _ in range(12)]
+    assert (codes[0], codes[-1]) == (401, 429)
+    assert keyed.client("skills:read").get(LIST).status_code == 200
+
+
 def test_a_page_signs_in_is_known_by_its_cookie_and_signs_out(keyed: Any) -> None:
     secret = keyed.key("skills:read", "skills:write", name="ada")
     page = TestClient(keyed.app, base_url="http://127.0.0.1:8787")

@@ -156,6 +156,11 @@ class Keys:
         self._note_use(found[0])
         return found[0]
 
+    def knows(self, secret: str) -> bool:
+        """Whether `secret` is a key, or was one before it ended."""
+        with self.database().read() as connection:
+            return bool(_find(connection, hash=hash_of(secret)))
+
     def has_admin(self) -> bool:
         """Whether somebody could manage the server: a usable key of the default organisation with the scope `admin`."""
         return any(key.state == "usable" and "admin" in key.scopes for key in self.all(DEFAULT))

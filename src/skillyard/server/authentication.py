@@ -73,12 +73,13 @@ class Identities:
         hashed = hash_of(secret)
         if (caller := self._remembered(hashed)) is not None:
             return caller
-        if hashed not in self._known and (wait := self._wrong.wait(address)):
-            raise TooManyRequests("too many wrong keys came from this address", hint="wait, then try again", retry_after=wait)
+        if hashed not in self._known and (wait := self._wrong.wait(address) or self._wrong.wait(hashed)):
+            raise TooManyRequests("too many keys that do not hold came from here", hint="wait, then try again", retry_after=wait)
         key = await run_in_threadpool(self.keys.find, secret)
         if key is None:
             self._known.pop(hashed, None)
-            self._wrong.take(address)
+            was_one = await run_in_threadpool(self.keys.knows, secret)  # who goes on with it guesses nothing
+            self._wrong.take(hashed if was_one else address)
             raise SignInRequired("the key is unknown, expired or revoked", hint="`skillyard keys list` shows which hold")
         return self._remember(hashed, key, session=False)
 
