@@ -74,7 +74,9 @@ class Identities:
         if (caller := self._remembered(hashed)) is not None:
             return caller
         if hashed not in self._known and (wait := self._wrong.wait(address) or self._wrong.wait(hashed)):
-            raise TooManyRequests("too many keys that do not hold came from here", hint="wait, then try again", retry_after=wait)
+            raise TooManyRequests(
+                "too many keys that do not hold came from here", hint="wait, then try again", retry_after=wait
+            )
         key = await run_in_threadpool(self.keys.find, secret)
         if key is None:
             self._known.pop(hashed, None)
