@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.consent import require_consent
 from skillyard.cli.durations import milliseconds
-from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.failures import FAILURE, OK
+from skillyard.cli.json_input import json_object
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.outcome import draw_run
-from skillyard.plain_json import read_json
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -22,7 +20,7 @@ _HINTS: Final = {
     "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
 }
 
-__all__ = ["add_arguments", "json_object", "run"]
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,33 +87,3 @@ def run(arguments: argparse.Namespace) -> int:
         if outcome.error is not None and outcome.error.code in _HINTS:
             screen.hint(_HINTS[outcome.error.code].format(id=skill.id))
     return OK if outcome.error is None else FAILURE
-
-
-def json_object(option: str, given: str) -> dict[str, Any]:
-    """The JSON object in the text itself, in a file (`@path`) or on standard input (`-`)."""
-    if given == "-":
-        text = sys.stdin.read()
-    elif given.startswith("@"):
-        text = _file_text(option, given[1:])
-    else:
-        text = given
-    try:
-        value = read_json(text)
-    except ValueError as error:
-        raise UsageProblem(
-            f"{option} is not JSON: {error}", hint=f"""for example {option} '{{"text": "hello"}}', or {option} @input.json"""
-        ) from None
-    if not isinstance(value, dict):
-        raise UsageProblem(
-            f"{option} must be a JSON object, not a {type(value).__name__}",
-            hint=f"""for example {option} '{{"text": "hello"}}'""",
-        )
-    return value
-
-
-def _file_text(option: str, path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise UsageProblem(f"{option} @{path} cannot be read: {reason}", hint="name a file with a JSON object") from None

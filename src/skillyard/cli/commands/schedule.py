@@ -74,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
-    from skillyard.cli.commands.run import json_object
     from skillyard.cli.consent import require_consent
+    from skillyard.cli.json_input import json_object
     from skillyard.engine import Schedule
 
     skill = catalog.get(arguments.skill)
