@@ -36,19 +36,25 @@ class Clock:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look at the clock as long as the block lasts."""
-        going = asyncio.create_task(self._go())
+        """Look at the clock as long as the block lasts; a look that has begun is finished before it ends."""
+        leaving = asyncio.Event()
+        going = asyncio.create_task(self._go(leaving))
         yield
-        going.cancel()
+        leaving.set()
         await asyncio.wait([going])
 
-    async def _go(self) -> None:
-        while True:
-            with suppress(DatabaseUnavailable):
+    async def _go(self, leaving: asyncio.Event) -> None:
+        while not leaving.is_set():
+            try:
                 for name in await asyncio.to_thread(self._names):
-                    if self._looks.get(name, 0.0) <= time.monotonic():
+                    if self._looks.get(name, 0.0) <= time.monotonic() and not leaving.is_set():
                         await self._look(name)
-            await asyncio.sleep(_TICK_S)
+            except DatabaseUnavailable:
+                pass  # `readyz` says so
+            except Exception:
+                _log.exception("looking at the schedules failed")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(leaving.wait(), _TICK_S)
 
     def look_again(self, organisation: str) -> None:
         """Look at the schedules of an organisation at the next tick: they have been changed."""
