@@ -157,11 +157,13 @@ def _walk(root: str, prefix: str, depth: int, *, skip_built: bool) -> Iterator[t
 
 def _size(root: str, entry: os.DirEntry[str]) -> int | None:
     """The size of a regular file, or of the one inside the skill that a link leads to."""
-    if entry.is_symlink():
-        target = real_path(entry.path)
-        if not target.startswith(f"{root}/") or is_denied(target[len(root) + 1 :]):
-            return None
     try:
-        return entry.stat().st_size if entry.is_file() else None
+        if not entry.is_file():  # asked first: the kernel follows forty links, we would follow a chain of thousands
+            return None
+        if entry.is_symlink():
+            target = real_path(entry.path)
+            if not target.startswith(f"{root}/") or is_denied(target[len(root) + 1 :]):
+                return None
+        return entry.stat().st_size
     except OSError:
         return None
