@@ -14,7 +14,7 @@ from skillyard.permissions import ApprovalAnswer
 from skillyard.server.callers import needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.questions import Question
-from skillyard.server.service import Served
+from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
 
 __all__ = ["routes"]
@@ -86,7 +86,15 @@ async def list_questions(service: Served) -> Answer[list[PendingQuestion]]:
 async def answer_question(service: Served, question_id: str, body: ApprovalVerdict) -> Answer[PendingQuestion]:
     """Answer a question, whichever process asks it; the run that waits for it goes on, or has failed."""
     answer = ApprovalAnswer.parse(body.decision, body.reason)
-    return Answer(data=_shown(await run_in_threadpool(service.questions.answer, question_id, answer)))
+    return Answer(data=_shown(await run_in_threadpool(_answered, service, question_id, answer)))
+
+
+def _answered(service: Service, question_id: str, answer: ApprovalAnswer) -> Question:
+    """The question, answered; what the workspace agreed to is there for who looks next, before the one who asked has heard."""
+    question = service.questions.answer(question_id, answer)
+    if answer.decision == "workspace":
+        service.catalog.approvals().store.add(question.request.skill_id, question.request.digest)
+    return question
 
 
 def _shown(question: Question) -> PendingQuestion:
