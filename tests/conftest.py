@@ -221,3 +221,13 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def database_address(request: pytest.FixtureRequest, address_of: Callable[[str], str]) -> str:
     """The URL of an empty database, once of each kind."""
     return address_of(request.param)
+
+
+@pytest.fixture
+def database(database_address: str, tmp_path: Path) -> Iterator[Any]:
+    """An empty `Database` with its tables made, once of each kind."""
+    from skillyard.database import Database
+
+    opened = Database.open(str(tmp_path), database_address)
+    yield opened
+    opened.close()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,13 +19,6 @@ from skillyard.engine import Owner
 from skillyard.errors import ConversationBusy, RecordNotFound
 
 SETTINGS = ChatSettings("Be brief.", ("pdf",), {"*": "ask"}, ("pdf",), tools=False, temperature=0.5)
-
-
-@pytest.fixture
-def database(database_address: str, tmp_path: Path) -> Iterator[Database]:
-    opened = Database.open(str(tmp_path), database_address)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
