@@ -78,6 +78,7 @@ def _settled(page: Page) -> None:
     """Wait until the page says what it is and asks for nothing more."""
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
 
 
 @pytest.mark.parametrize("path", PAGES)
