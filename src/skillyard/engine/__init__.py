@@ -22,7 +22,7 @@ from skillyard.engine.turns import Slots
 if TYPE_CHECKING:
     from skillyard.engine.crew import Crew
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
-    from skillyard.engine.scheduler import Scheduler
+    from skillyard.engine.scheduler import Scheduler, begin_scheduled
     from skillyard.engine.schedules import Missed, Schedule, Schedules
     from skillyard.engine.worker import Worker
 
@@ -51,6 +51,7 @@ __all__ = [
     "Slots",
     "Worker",
     "WorkerInfo",
+    "begin_scheduled",
     "flush_spans",
     "hear_runs",
 ]
@@ -65,6 +66,7 @@ _LATER = {  # they need the database
     "Schedules": "schedules",
     "Worker": "worker",
     "WorkerInfo": "roster",
+    "begin_scheduled": "scheduler",
 }
 
 

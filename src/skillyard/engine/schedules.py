@@ -20,7 +20,7 @@ from skillyard.database import schedules
 from skillyard.engine.call import check_priority
 from skillyard.engine.cron import check_cron, next_moment, zone_of
 from skillyard.engine.plain import plain, recordable
-from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
@@ -139,10 +139,8 @@ class Schedules:
                 if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
                     raise InvalidInput(f"there are {_FULL:,} schedules already", hint="remove those that are over")
                 connection.execute(insert(schedules).values(row))
-        except DatabaseUnavailable as error:
-            if any(known.name == kept.name for known in self.all()):
-                raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
-            raise
+        except RecordExists as error:
+            raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
         return kept
 
     def all(self) -> tuple[Schedule, ...]:

@@ -7,7 +7,8 @@
     │   ├── InvalidConfiguration        invalid_configuration     400   a settings file
     │   ├── InvalidManifest             invalid_manifest          422   a manifest.json; carries `problems`
     │   ├── InvalidPolicy               invalid_policy            422   a `security:` block or an operator's ceiling
-    │   └── UnreachableRule             unreachable_rule          400   a permission rule that can never apply
+    │   ├── UnreachableRule             unreachable_rule          400   a permission rule that can never apply
+    │   └── ValueRefused                value_refused             422   the records do not take it: too long, too large
     ├── SkillNotFound                   skill_not_found           404   carries `candidates`
     ├── AmbiguousSkill                  ambiguous_skill           409   carries `candidates`
     ├── SkillUnusable                   skill_unusable            409   broken, shadowed or disabled
@@ -96,7 +97,15 @@ from skillyard.errors.parcels import (
     TooManyFiles,
     UnsafePath,
 )
-from skillyard.errors.records import ConversationBusy, DatabaseUnavailable, DiskFull, ModelFailed, RecordExists, RecordNotFound
+from skillyard.errors.records import (
+    ConversationBusy,
+    DatabaseUnavailable,
+    DiskFull,
+    ModelFailed,
+    RecordExists,
+    RecordNotFound,
+    ValueRefused,
+)
 from skillyard.errors.runs import (
     DependenciesUnavailable,
     ExecutionProblem,
@@ -175,6 +184,7 @@ __all__ = [
     "TooManyRequests",
     "UnreachableRule",
     "UnsafePath",
+    "ValueRefused",
     "VersionNotFound",
     "VersionUnusable",
 ]

@@ -6,8 +6,17 @@ import errno
 from typing import Self
 
 from skillyard.errors.base import SkillyardError
+from skillyard.errors.inputs import InvalidInput
 
-__all__ = ["ConversationBusy", "DatabaseUnavailable", "DiskFull", "ModelFailed", "RecordExists", "RecordNotFound"]
+__all__ = [
+    "ConversationBusy",
+    "DatabaseUnavailable",
+    "DiskFull",
+    "ModelFailed",
+    "RecordExists",
+    "RecordNotFound",
+    "ValueRefused",
+]
 
 
 class ConversationBusy(SkillyardError):
@@ -57,3 +66,10 @@ class RecordExists(SkillyardError):
 
     code = "record_exists"
     status = 409
+
+
+class ValueRefused(InvalidInput):
+    """The records do not take a value: it is too long, too large, or against a rule of their tables."""
+
+    code = "value_refused"
+    status = 422

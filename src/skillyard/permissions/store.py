@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skillyard.database import Database
+    from skillyard.permissions.table import ApprovalTable
 
 __all__ = ["ApprovalStore", "Approved", "MemoryApprovalStore", "SqlApprovalStore"]
 
@@ -98,46 +99,25 @@ class SqlApprovalStore:
 
     def has(self, skill_id: str, digest: str) -> bool:
         """Whether the skill with exactly this content is approved here."""
-        return any(kept.digest == digest for kept in self._find(self.workspace, skill_id))
+        return any(kept.digest == digest for kept in self._table().find(self.workspace, skill_id))
 
     def approved(self) -> tuple[Approved, ...]:
         """What is approved here, by the skills' ids."""
-        return self._find(self.workspace)
+        return self._table().find(self.workspace)
 
     def everywhere(self) -> tuple[Approved, ...]:
         """What is approved in any workspace, by workspace and skill."""
-        return self._find(None)
+        return self._table().find()
 
     def add(self, skill_id: str, digest: str) -> None:
         """Approve the skill with this content, in place of any earlier content of it."""
-        from skillyard.database import approvals, insert_or_update
-
-        row = {"workspace": self.workspace, "skill_id": skill_id, "digest": digest, "approved_at": utc_now()}
-        with self.database().write() as connection:
-            connection.execute(insert_or_update(connection, approvals, row))
+        self._table().put(Approved(self.workspace, skill_id, digest, utc_now()))
 
     def remove(self, skill_id: str) -> bool:
         """Take the skill's approval back; False when there was none."""
-        from sqlalchemy import delete
+        return self._table().remove(self.workspace, skill_id)
 
-        from skillyard.database import approvals
+    def _table(self) -> ApprovalTable:
+        from skillyard.permissions.table import ApprovalTable  # SQLAlchemy with it: only when something is asked
 
-        here = (approvals.c.workspace == self.workspace, approvals.c.skill_id == skill_id)
-        with self.database().write() as connection:
-            return connection.execute(delete(approvals).where(*here)).rowcount > 0
-
-    def _find(self, workspace: str | None, skill_id: str | None = None) -> tuple[Approved, ...]:
-        from sqlalchemy import select
-
-        from skillyard.database import approvals
-
-        table = approvals.c
-        query = select(table.workspace, table.skill_id, table.digest, table.approved_at)
-        if workspace is not None:
-            query = query.where(table.workspace == workspace)
-        if skill_id is not None:
-            query = query.where(table.skill_id == skill_id)
-        with self.database().read() as connection:
-            return tuple(
-                Approved(**row._mapping) for row in connection.execute(query.order_by(table.workspace, table.skill_id))
-            )
+        return ApprovalTable(self.database())
