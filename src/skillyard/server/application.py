@@ -76,6 +76,7 @@ from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
 
+_LARGEST: Final = 4 * 1024 * 1024  # bytes of a request that is read before anything looks at it
 GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 # One module each, with its `routes`; what is asked most often stands first:
 _PROTOCOLS: Final = (
@@ -153,7 +154,9 @@ def create_app(
         stop_counting()
         await run_in_threadpool(flush_spans)
 
-    app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, max_body_size=_LARGEST
+    )
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
     app.state.clock = clock

@@ -24,7 +24,7 @@ from skillyard.text import sanitize
 __all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
 
 _MEDIA_TYPE: Final = "application/problem+json"
-_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed"}
+_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
