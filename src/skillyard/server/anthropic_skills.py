@@ -34,7 +34,7 @@ from skillyard.server.paging import pieced, read_token, token_for
 from skillyard.server.removing import remove_skill, remove_version
 from skillyard.server.service import Served, Service
 from skillyard.server.skill_ids import id_of, named, own_id
-from skillyard.server.uploads import COUNTED, FILES
+from skillyard.server.uploads import FILES
 
 __all__ = ["routes"]
 
@@ -51,7 +51,7 @@ _Version = Annotated[str, InPath(max_length=400)]
 _ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 
 
-@routes.post("", openapi_extra=FILES, max_body_size=COUNTED, dependencies=[_WRITE])
+@routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
 async def create(service: Served, request: Request, consent: _Consent = None) -> dict[str, Any]:
     """Install a new skill from its files, which are in one folder with its SKILL.md. Its names are those of the SKILL.md."""
     async with received(service, request, one_folder=True) as incoming:
@@ -83,7 +83,7 @@ def delete(service: Served, skill_id: _SkillId) -> dict[str, Any]:
     return {"id": skill_id, "type": "skill_deleted"}
 
 
-@routes.post("/{skill_id}/versions", openapi_extra=FILES, max_body_size=COUNTED, dependencies=[_WRITE])
+@routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(service: Served, request: Request, skill_id: _SkillId, consent: _Consent = None) -> dict[str, Any]:
     """Install another version of a skill, which serves from now on; the same files again are the same version."""
     skill = await run_in_threadpool(named, service, skill_id)

@@ -56,6 +56,7 @@ from skillyard.server import (
 )
 from skillyard.server.admission import Admission
 from skillyard.server.authentication import SCHEMES, Authentication, Identities
+from skillyard.server.bodies import Bodies
 from skillyard.server.callers import scopes_of
 from skillyard.server.dialects import Dialects
 from skillyard.server.guard import Guard
@@ -76,7 +77,6 @@ from skillyard.server.streams import describe_streams
 
 __all__ = ["create_app"]
 
-_LARGEST: Final = 4 * 1024 * 1024  # bytes of a request that is read before anything looks at it
 GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 # One module each, with its `routes`; what is asked most often stands first:
 _PROTOCOLS: Final = (
@@ -154,9 +154,7 @@ def create_app(
         stop_counting()
         await run_in_threadpool(flush_spans)
 
-    app = FastAPI(
-        title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, max_body_size=_LARGEST
-    )
+    app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
     app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
     app.state.clock = clock
@@ -176,6 +174,7 @@ def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
     openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Bodies)
     app.add_middleware(Housing)
     app.add_middleware(Recording, homes=state.homes)
     app.add_middleware(RateLimits, rates=state.settings.rates)

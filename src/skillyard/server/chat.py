@@ -40,7 +40,6 @@ from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
 from skillyard.server.streams import EventStream, streaming
-from skillyard.server.uploads import COUNTED
 
 if TYPE_CHECKING:
     from skillyard.agent import Chat, Conversation, Turn
@@ -181,7 +180,6 @@ async def list_files(service: Served, caller: Asking, conversation: str) -> Answ
     "/conversations/{conversation}/files/{path:path}",
     status_code=201,
     responses=WRITING,
-    max_body_size=COUNTED,
     openapi_extra={"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "required": True}},
 )
 async def put_file(service: Served, caller: Asking, conversation: str, path: str, request: Request) -> Answer[ChatFile]:

@@ -28,7 +28,7 @@ from skillyard.server.incoming import Incoming, files_of, gathered, looked_into,
 from skillyard.server.numbering import is_semantic, numbered
 from skillyard.server.service import Served, Service
 from skillyard.server.staging import TICKET, new_ticket, staged, take_in
-from skillyard.server.uploads import COUNTED, is_upload, read_form, scratch
+from skillyard.server.uploads import is_upload, read_form, scratch
 
 __all__ = ["routes"]
 
@@ -79,6 +79,12 @@ _ORDER: Final[dict[str, Any]] = {
         "content": {"application/json": {"schema": Order.model_json_schema(ref_template="#/components/schemas/{model}")}},
     }
 }
+_FILE: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 
 @routes.post("/-/upload-url")
@@ -90,14 +96,14 @@ def upload_url(request: Request, body: Announced) -> dict[str, Any]:
     return {"uploadUrl": str(request.url_for("upload", ticket=ticket)), "uploadTicket": ticket}
 
 
-@routes.post("/-/uploads/{ticket}", max_body_size=COUNTED)
+@routes.post("/-/uploads/{ticket}", openapi_extra=_FILE)
 async def upload(service: Served, request: Request, ticket: Annotated[str, InPath(pattern=TICKET)]) -> dict[str, Any]:
     """Take one file in, until it is published."""
     await take_in(service, request, ticket)
     return {"storageId": ticket}
 
 
-@routes.post("", openapi_extra=_ORDER, max_body_size=COUNTED)
+@routes.post("", openapi_extra=_ORDER)
 async def publish_skill(service: Served, caller: Asking, request: Request) -> dict[str, Any]:
     """Install a skill, or another version of one, from files that were sent."""
     async with scratch(service.registry) as folder:

@@ -21,7 +21,7 @@ from skillyard.server.install_shapes import InspectedSkill, Installed, Operation
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
-from skillyard.server.uploads import COUNTED, UPLOAD, is_upload, uploaded
+from skillyard.server.uploads import UPLOAD, is_upload, uploaded
 
 __all__ = ["routes"]
 
@@ -94,7 +94,7 @@ _EITHER: Final[dict[str, Any]] = {
 }
 
 
-@routes.post("/inspect", responses=WRITING, openapi_extra=_EITHER, max_body_size=COUNTED)
+@routes.post("/inspect", responses=WRITING, openapi_extra=_EITHER)
 async def inspect(service: Served, request: Request) -> Answer[list[InspectedSkill]]:
     """Look at an archive or at what an address names, as closely as an install does; nothing is installed.
 
@@ -111,7 +111,7 @@ async def inspect(service: Served, request: Request) -> Answer[list[InspectedSki
         return Answer(data=[inspected(skill) for skill in found])
 
 
-@routes.post("/upload-create", status_code=201, responses=WRITING | _ACCEPTED, openapi_extra=UPLOAD, max_body_size=COUNTED)
+@routes.post("/upload-create", status_code=201, responses=WRITING | _ACCEPTED, openapi_extra=UPLOAD)
 async def upload_create(
     service: Served,
     request: Request,
@@ -126,9 +126,7 @@ async def upload_create(
         return await _carried(service, response, wish, install, held)
 
 
-@routes.post(
-    "/{id}/upload-install", status_code=201, responses=WRITING | _ACCEPTED, openapi_extra=UPLOAD, max_body_size=COUNTED
-)
+@routes.post("/{id}/upload-install", status_code=201, responses=WRITING | _ACCEPTED, openapi_extra=UPLOAD)
 async def upload_install(
     service: Served,
     request: Request,

@@ -34,7 +34,7 @@ from skillyard.server.paging import pieced
 from skillyard.server.removing import let_serve, remove_skill, remove_version
 from skillyard.server.service import Served, Service
 from skillyard.server.skill_ids import id_of, named, own_id
-from skillyard.server.uploads import COUNTED, FILES
+from skillyard.server.uploads import FILES
 
 __all__ = ["routes"]
 
@@ -58,7 +58,7 @@ class Update(BaseModel):
     default_version: str = Field(max_length=400)
 
 
-@routes.post("", openapi_extra=FILES, max_body_size=COUNTED, dependencies=[_WRITE])
+@routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
 async def create(service: Served, request: Request, consent: _Consent = None) -> dict[str, Any]:
     """Install a new skill from its files, or from one archive of them."""
     async with received(service, request) as incoming:
@@ -105,7 +105,7 @@ def content(service: Served, skill_id: _SkillId) -> Response:
     return _archive(service, serving(service, skill.skill_id))
 
 
-@routes.post("/{skill_id}/versions", openapi_extra=FILES, max_body_size=COUNTED, dependencies=[_WRITE])
+@routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(service: Served, request: Request, skill_id: _SkillId, consent: _Consent = None) -> dict[str, Any]:
     """Add a version of a skill, which only serves when the field `default` says so; the files that serve are no new version."""
     skill = await run_in_threadpool(named, service, skill_id)

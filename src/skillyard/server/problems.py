@@ -133,7 +133,8 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     code = _CODES.get(error.status_code, "invalid_input")
-    return _answer(error.status_code, code, str(error.detail), "/openapi.json lists the routes", headers=error.headers)
+    hint = "/openapi.json lists the routes" if code != "request_too_large" else "send less, or an archive where one is taken"
+    return _answer(error.status_code, code, str(error.detail), hint, headers=error.headers)
 
 
 async def _of_the_system(request: Request, error: Exception) -> JSONResponse:

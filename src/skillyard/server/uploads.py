@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
     from skillyard.registry import Registry
 
-__all__ = ["COUNTED", "FILES", "UPLOAD", "is_upload", "read_form", "scratch", "uploaded"]
-
-COUNTED: Final = 64 * 1024 * 1024
-"""Bytes at most of a request whose route counts what comes in for itself; of all others the application takes less."""
+__all__ = ["FILES", "UPLOAD", "is_upload", "read_form", "scratch", "uploaded"]
 
 _FORM: Final = 64 * 1024  # what the form itself may take beside the files, in bytes
 _PART: Final = 1024  # the same for each file: its name and its type
