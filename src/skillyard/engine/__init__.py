@@ -21,6 +21,7 @@ from skillyard.engine.turns import Slots
 
 if TYPE_CHECKING:
     from skillyard.engine.crew import Crew
+    from skillyard.engine.makers import Makers
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
     from skillyard.engine.scheduler import Scheduler, begin_scheduled
     from skillyard.engine.schedules import Missed, Schedule, Schedules
@@ -36,6 +37,7 @@ __all__ = [
     "EngineKind",
     "EngineSettings",
     "LocalEngine",
+    "Makers",
     "Missed",
     "Owner",
     "PoolEngine",
@@ -58,6 +60,7 @@ __all__ = [
 
 _LATER = {  # they need the database
     "Crew": "crew",
+    "Makers": "makers",
     "Missed": "schedules",
     "PoolInfo": "roster",
     "Roster": "roster",

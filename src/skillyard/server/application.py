@@ -56,6 +56,7 @@ from skillyard.server import (
 )
 from skillyard.server.admission import Admission
 from skillyard.server.authentication import SCHEMES, Authentication, Identities
+from skillyard.server.bodies import Bodies
 from skillyard.server.callers import scopes_of
 from skillyard.server.dialects import Dialects
 from skillyard.server.guard import Guard
@@ -173,6 +174,7 @@ def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
     openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Bodies)
     app.add_middleware(Housing)
     app.add_middleware(Recording, homes=state.homes)
     app.add_middleware(RateLimits, rates=state.settings.rates)
