@@ -149,6 +149,18 @@ def test_an_address_that_is_no_page_says_so(lived_in: Site, visit: Open) -> None
     expect(page.get_by_text("There is no such page")).to_be_visible()
 
 
+def test_an_address_that_is_nothing_at_all_shows_the_page_and_a_way_on(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "about:blank", language="zh-CN")
+    page.watch.forgive("status of 404")  # type: ignore[attr-defined]
+    answer = page.goto("/nope")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_text("没有这个页面")).to_be_visible()
+    page.get_by_role("link", name="前往技能列表").click()
+    expect(page).to_have_url(re.compile(r"/skills$"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
 def test_the_chosen_language_and_colours_are_kept(lived_in: Site, visit: Open, tmp_path: Path) -> None:
     page = visit(lived_in, "/runs")
     page.get_by_label("切换到中文").click()
