@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skillyard.engine.crew import Crew
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
     from skillyard.engine.scheduler import Scheduler
-    from skillyard.engine.schedules import Missed, Schedule, Schedules
+    from skillyard.engine.schedules import Missed, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "WorkerInfo",
     "flush_spans",
     "hear_runs",
+    "next_times",
 ]
 
 _LATER = {  # they need the database
@@ -65,6 +66,7 @@ _LATER = {  # they need the database
     "Schedules": "schedules",
     "Worker": "worker",
     "WorkerInfo": "roster",
+    "next_times": "schedules",
 }
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Request
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import about
-from skillyard.engine import Missed, Schedule
+from skillyard.engine import Missed, RunState, Schedule, next_times
 from skillyard.permissions import Gate
-from skillyard.server.callers import Asking, needs
+from skillyard.server.callers import UNRECORDED, Asking, needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.questions import nobody
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
+from skillyard.times import utc_text
 
 __all__ = ["routes"]
 
@@ -26,26 +29,38 @@ _EXECUTE: Final = needs("runs:execute")
 _Name = Annotated[str, Path(max_length=63, description="the name of the schedule")]
 
 
-class ScheduleBody(BaseModel):
-    """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
+class ScheduleTimes(BaseModel):
+    """When: with `cron` (minute, hour, day, month, weekday) again and again, with `at` once.
 
-    Of the times that were `missed`, because no server was there, none, the last one or each of the last hundred is made up for.
+    What says no offset is a time of `time_zone`.
     """
 
     model_config = ConfigDict(extra="forbid")
 
+    cron: str | None = Field(default=None, max_length=200)
+    at: datetime | None = None
+    time_zone: str = Field(default="UTC", max_length=60)
+
+
+class ScheduleBody(ScheduleTimes):
+    """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
+
+    What says no offset is a time of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
+    one or each of the last hundred is made up for.
+    """
+
     name: str = Field(min_length=1, max_length=63)
     skill: str = Field(min_length=1, max_length=300)
     parameters: dict[str, Any] = {}
-    cron: str | None = Field(default=None, max_length=200)
-    at: AwareDatetime | None = None
-    time_zone: str = Field(default="UTC", max_length=60)
     missed: Literal["skip", "once", "all"] = "once"
     priority: int = Field(default=0, ge=-100, le=100)
 
 
 class ScheduleDetail(BaseModel):
-    """A schedule; `next_at` is null when it is over, `last_run` the id of its last run."""
+    """A schedule; `next_at` is null when it is over, `last_run` the id of its last run, `last_state` where that is.
+
+    Its runs are in the name of `made_by`: whoever made it, or whom the command line named; null when that named nobody.
+    """
 
     name: str
     skill: str
@@ -56,20 +71,37 @@ class ScheduleDetail(BaseModel):
     priority: int
     digest: str | None
     paused: bool
+    made_by: str | None
     created_at: str
     next_at: str | None
     last_at: str | None
     last_run: str | None
+    last_state: RunState | None
 
 
-def _detail(schedule: Schedule) -> ScheduleDetail:
-    return ScheduleDetail.model_validate(schedule.to_dict())
+def _details(service: Service, schedules: Sequence[Schedule]) -> list[ScheduleDetail]:
+    last = [schedule.last_run for schedule in schedules if schedule.last_run is not None]
+    states = service.catalog.records().journal.states(last) if last else {}
+    return [
+        ScheduleDetail.model_validate(schedule.to_dict() | {"last_state": states.get(schedule.last_run or "")})
+        for schedule in schedules
+    ]
+
+
+def _answer(service: Service, schedule: Schedule) -> Answer[ScheduleDetail]:
+    return Answer(data=_details(service, [schedule])[0])
 
 
 @routes.get("", responses=READING)
 def list_schedules(service: Served) -> Answer[list[ScheduleDetail]]:
     """Every schedule, by name."""
-    return Answer(data=[_detail(schedule) for schedule in service.catalog.schedules().all()])
+    return Answer(data=_details(service, service.catalog.schedules().all()))
+
+
+@routes.post("/preview", responses=WRITING, dependencies=[UNRECORDED])
+def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
+    """The first five times at which a schedule would come due that is made now, in UTC; nothing is kept."""
+    return Answer(data=[utc_text(moment, to="seconds") for moment in next_times(body.cron, body.at, body.time_zone)])
 
 
 @routes.post("", status_code=201, responses=WRITING, dependencies=[_EXECUTE])
@@ -95,7 +127,7 @@ async def add_schedule(service: Served, caller: Asking, request: Request, body: 
     )
     kept = await run_in_threadpool(lambda: service.catalog.schedules().add(wanted, at=body.at))
     request.app.state.clock.look_again(caller.organisation)
-    return Answer(data=_detail(kept))
+    return _answer(service, kept)
 
 
 def _agreed(service: Service, gate: Gate, name: str) -> str | None:
@@ -109,21 +141,21 @@ def _agreed(service: Service, gate: Gate, name: str) -> str | None:
 @routes.get("/{name}", responses=READING)
 def get_schedule(service: Served, name: _Name) -> Answer[ScheduleDetail]:
     """One schedule."""
-    return Answer(data=_detail(service.catalog.schedules().get(name)))
+    return _answer(service, service.catalog.schedules().get(name))
 
 
 @routes.delete("/{name}", responses=WRITING, dependencies=[_EXECUTE])
 def remove_schedule(service: Served, name: _Name) -> Answer[ScheduleDetail]:
     """Forget a schedule; its runs stay in the records."""
     about(name)
-    return Answer(data=_detail(service.catalog.schedules().remove(name)))
+    return _answer(service, service.catalog.schedules().remove(name))
 
 
 @routes.post("/{name}/pause", responses=WRITING, dependencies=[_EXECUTE])
 def pause_schedule(service: Served, name: _Name) -> Answer[ScheduleDetail]:
     """Let a schedule rest."""
     about(name)
-    return Answer(data=_detail(service.catalog.schedules().pause(name, paused=True)))
+    return _answer(service, service.catalog.schedules().pause(name, paused=True))
 
 
 @routes.post("/{name}/resume", responses=WRITING, dependencies=[_EXECUTE])
@@ -132,4 +164,4 @@ def resume_schedule(service: Served, caller: Asking, request: Request, name: _Na
     about(name)
     kept = service.catalog.schedules().pause(name, paused=False)
     request.app.state.clock.look_again(caller.organisation)
-    return Answer(data=_detail(kept))
+    return _answer(service, kept)
