@@ -20,6 +20,8 @@ export interface Format {
   timeIn(value: string | number | Date, zone: string): string;
   /** 3 hours ago */
   ago(value: string | number | Date): string;
+  /** Whether it was before now. */
+  past(value: string | number | Date): boolean;
   /** 1.2 s, from milliseconds */
   duration(milliseconds: number): string;
   /** 93 % from 0.93 */
@@ -57,6 +59,7 @@ function made(language: Language): Format {
       const [unit, length] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
       return ago.format(Math.round(seconds / length), unit);
     },
+    past: (value) => new Date(value).getTime() <= Date.now(),
     duration: (milliseconds) => {
       if (milliseconds > 0 && milliseconds < 0.1) return "< 0.1 ms";
       if (milliseconds < 1000) return `${number.format(milliseconds < 10 ? milliseconds : Math.round(milliseconds))} ms`;

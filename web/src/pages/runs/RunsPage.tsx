@@ -26,7 +26,7 @@ export function RunsPage() {
   const format = useFormat();
   const chosen = route.useSearch();
   const query = useInfiniteQuery(runsQuery(chosen));
-  const narrowed = Object.values(chosen).some((value) => value !== undefined);
+  const narrowed = chosen.skill !== undefined || chosen.state !== undefined || chosen.schedule !== undefined;
   return (
     <Page title={t.title} lead={t.lead}>
       <Stack gap="sm">

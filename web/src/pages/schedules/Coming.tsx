@@ -34,7 +34,7 @@ export function Coming({ title, times }: Props) {
       <List size="sm" listStyleType="none">
         {data.map((moment, index) => (
           <List.Item key={moment}>
-            {format.timeIn(moment, times.time_zone ?? "UTC")}
+            {format.timeIn(moment, times.time_zone)}
             {index === 0 && (
               <Text span size="sm" c="dimmed">
                 {" "}

@@ -18,11 +18,10 @@ export function Next({ schedule }: { schedule: Schedule }) {
   const t = useText(schedules);
   const format = useFormat();
   if (schedule.next_at === null || schedule.paused) return <StandingBadge schedule={schedule} />;
-  const due = new Date(schedule.next_at).getTime() <= Date.now();
   return (
     <>
       <Text size="sm" truncate>
-        {due ? t.due : format.ago(schedule.next_at)}
+        {format.past(schedule.next_at) ? t.due : format.ago(schedule.next_at)}
       </Text>
       <Text size="xs" c="dimmed" truncate>
         {format.time(schedule.next_at)}
