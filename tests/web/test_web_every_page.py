@@ -22,6 +22,7 @@ Open = Callable[..., Page]
 
 PAGES = (
     "/skills", "/skills/config:text-statistics", "/skills/config:text-statistics?tab=run", "/install", "/runs", "/runs/RUN",
+    "/schedules", "/schedules?add=config:text-statistics", "/schedules/mornings",
     "/chat", "/chat/CHAT", "/chat/ASKS", "/chat/report",
     "/agents", "/agents/new", "/agents/AGENT", "/memory", "/approvals", "/audit", "/keys", "/workers", "/settings", "/doctor",
 )  # fmt: skip
@@ -52,6 +53,11 @@ def lived_in(models: ScriptedModels, shared_site: Site) -> Iterator[Site]:
     shared_site.known["RUN"] = run["data"]["run_id"]
     agent = {"name": "Editor", "system_prompt": "You edit.", "skills": [{"skill": "text-statistics"}]}
     shared_site.known["AGENT"] = shared_site.ask("POST", "/api/v1/agents", agent)["data"]["id"]
+    for name, cron in (("mornings", "0 8 * * mon-fri"), ("now-and-then", "7,30 */5 1,15 * *")):
+        when = {"cron": cron, "time_zone": "Europe/Berlin"}
+        shared_site.ask(
+            "POST", "/api/v1/schedules", {"name": name, "skill": "text-statistics", "parameters": {"text": "."}} | when
+        )
     shared_site.ask("POST", "/api/v1/memories", {"content": "Ada likes tea.", "tags": ["drinks"]})
     shared_site.ask("POST", "/api/v1/keys", {"name": "build server", "scopes": ["skills:read", "admin"]})
     yield shared_site

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillyard.engine.makers import Makers
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
     from skillyard.engine.scheduler import Scheduler, begin_scheduled
-    from skillyard.engine.schedules import Missed, Schedule, Schedules
+    from skillyard.engine.schedules import Missed, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "begin_scheduled",
     "flush_spans",
     "hear_runs",
+    "next_times",
 ]
 
 _LATER = {  # they need the database
@@ -70,6 +71,7 @@ _LATER = {  # they need the database
     "Worker": "worker",
     "WorkerInfo": "roster",
     "begin_scheduled": "scheduler",
+    "next_times": "schedules",
 }
 
 
