@@ -168,6 +168,19 @@ def test_an_answer_is_stopped_tried_again_and_asked_for_in_other_words(talk: Sit
     assert models.seen[-1].user == ("A short story", "Another")
 
 
+def test_what_is_entered_while_an_answer_comes_is_sent_after_it(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Hold("Once upon a time"), Say("Nine."))
+    page = visit(talk, f"/chat/{begin(talk)}")
+    write(page, "A story")
+    expect(turn(page).get_by_text("Once upon a time")).to_be_visible()
+    write(page, "How many planets?")
+    expect(page.get_by_text("It is sent when the answer is there")).to_be_visible()
+    models.go_on.set()
+    expect(page.get_by_text("Nine.")).to_be_visible()
+    expect(page.get_by_label("Say something")).to_have_value("")
+    assert models.seen[-1].user == ("A story", "How many planets?")
+
+
 def test_conversations_are_found_named_and_deleted(talk: Site, models: ScriptedModels, visit: Open) -> None:
     models.script(Say("Water at 75 degrees."), Say("Nine."))
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)

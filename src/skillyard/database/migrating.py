@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "DatabaseStatus", "configuration", "revision_of", "upgrade"]
 
-HEAD: Final = "r0010"
+HEAD: Final = "r0012"
 """The newest revision in `migrations/versions`."""
 
 _TABLE: Final = "alembic_version"

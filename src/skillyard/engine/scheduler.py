@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.engine.carrying import Begun
     from skillyard.engine.journal import Journal
+    from skillyard.engine.makers import Makers
     from skillyard.engine.pools import PoolEngine
     from skillyard.engine.schedules import Schedule, Schedules
     from skillyard.permissions import Gate
@@ -29,13 +30,18 @@ _log = logging.getLogger(__name__)
 class Scheduler:
     """Begins what `schedules` say is due with `begin`, which is given the schedule and the id of the run.
 
-    What cannot be begun, because the skill is gone or denied, is noted in `journal` as a run that failed.
+    What cannot be begun, because the skill is gone or denied, is noted in `journal` as a run that failed. What `makers` say is
+    held is not begun, and rests from then on.
     """
 
     def __init__(
-        self, schedules: Schedules, journal: Callable[[], Journal], begin: Callable[[Schedule, str], Awaitable[Begun]]
+        self,
+        schedules: Schedules,
+        journal: Callable[[], Journal],
+        begin: Callable[[Schedule, str], Awaitable[Begun]],
+        makers: Makers | None = None,
     ) -> None:
-        self._schedules, self._journal, self._begin = schedules, journal, begin
+        self._schedules, self._journal, self._begin, self._makers = schedules, journal, begin, makers
 
     async def next_at(self) -> datetime | None:
         """When the next one comes due.
@@ -64,10 +70,20 @@ class Scheduler:
 
     async def _moments(self, schedule: Schedule, now: datetime) -> list[Begun]:
         """The runs of one schedule that have come due, begun."""
+        if await asyncio.to_thread(self._held, schedule):
+            return []
         moments = await asyncio.to_thread(schedule.due, now)  # a year of minutes takes seconds
         ones = [await self._once(schedule, schedule.run_id(moment)) for moment in moments]
         await asyncio.to_thread(self._schedules.move_on, schedule, now, ran=moments)
         return [one for one in ones if one is not None]
+
+    def _held(self, schedule: Schedule) -> bool:
+        """Whether nothing is begun for its maker any more; noted."""
+        reason = self._makers.held((schedule,))[0].held if self._makers else None
+        if reason is not None:
+            _log.warning("the schedule %s is held: %s", schedule.name, reason)
+            self._schedules.hold(schedule, reason)
+        return reason is not None
 
     async def _once(self, schedule: Schedule, run_id: str) -> Begun | None:
         """The run, begun; None when somebody has, or when it cannot be."""

@@ -187,13 +187,13 @@ class Worker:
         try:
             request = read_request(taken.request)
             call = await self._call(taken, request)
+            work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
         except SkillyardError as error:
             await self._refuse(taken, RunError(error.code, error.message))
             raise
         except Exception as error:
             await self._refuse(taken, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
-        work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
         await self._watched(asyncio.create_task(self._attempted(work, call)), call)
 
     async def _refuse(self, taken: Taken, reason: RunError) -> None:

@@ -16,7 +16,8 @@
     ├── SkillExists                     skill_exists              409
     ├── DeleteRefused                   delete_refused            403
     ├── PermissionDenied                permission_denied         403
-    │   └── ApprovalRejected            approval_rejected         403
+    │   ├── ApprovalRejected            approval_rejected         403
+    │   └── NotYours                    not_yours                 403   of somebody else in the organisation
     ├── SignInRequired                  sign_in_required          401   no key, or one that does not hold
     ├── TooManyRequests                 too_many_requests         429   carries `retry_after`, in seconds
     ├── FileProblem                     file_problem              400   a file inside a skill
@@ -121,6 +122,7 @@ from skillyard.errors.skills import (
     ApprovalRejected,
     DeleteRefused,
     InvalidSkill,
+    NotYours,
     PermissionDenied,
     SkillExists,
     SkillNotFound,
@@ -160,6 +162,7 @@ __all__ = [
     "NoSkillInside",
     "NotExecutable",
     "NotOffered",
+    "NotYours",
     "PackageMissing",
     "PackageProblem",
     "PathCollision",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from skillyard.agents import AgentBook
-    from skillyard.engine import Begun, PoolEngine, Records, Schedule, Scheduler, Schedules, Slots, Worker
+    from skillyard.engine import Begun, Makers, PoolEngine, Records, Schedule, Scheduler, Schedules, Slots, Worker
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, Gate, Rules
@@ -178,10 +178,12 @@ class Rooms(room.Catalog):
         records = self.records()
         return Schedules(lambda: records.database)
 
-    def scheduler(self, begin: Callable[[Awaitable[Begun]], Awaitable[Begun]] | None = None) -> Scheduler:
+    def scheduler(
+        self, begin: Callable[[Awaitable[Begun]], Awaitable[Begun]] | None = None, makers: Makers | None = None
+    ) -> Scheduler:
         """What begins the runs of schedules that have come due: `await catalog.scheduler().begin_due()`.
 
-        Whoever keeps the runs that go on is given each by `begin`.
+        Whoever keeps the runs that go on is given each by `begin`. Where keys are used, `makers` know whose still hold.
         """
         from skillyard.engine import Scheduler, begin_scheduled
 
@@ -194,4 +196,4 @@ class Rooms(room.Catalog):
             going = begin_scheduled(schedule, run_id, find=self.get, gate=self.gate(), engine=engine)
             return await (begin(going) if begin is not None else going)
 
-        return Scheduler(self.schedules(), lambda: records.journal, one)
+        return Scheduler(self.schedules(), lambda: records.journal, one, makers)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from sqlalchemy import delete, func, select, update
 
-from skillyard.database import insert_if_new, skill_counts, skill_stars
+from skillyard.database import insert_if_new, skill_callers, skill_counts, skill_stars
 
 if TYPE_CHECKING:
     from skillyard.database import Database
 
-__all__ = ["Counts", "Popularity"]
+__all__ = ["Counted", "Counts", "Popularity"]
+
+Counted = Literal["downloads", "installs"]
+_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,15 @@ class Popularity:
             mine = delete(skill_stars).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
             return connection.execute(mine).rowcount > 0
 
-    def count(self, skill_id: str, *, downloads: int = 0, installs: int = 0) -> None:
-        """Add to the counts of a skill."""
-        table = skill_counts.c
+    def count(self, skill_id: str, what: Counted, owner: str) -> None:
+        """Count that `owner` has fetched or installed a skill; once a day, however often it is told."""
+        table, callers, today = skill_counts.c, skill_callers.c, int(time.time() // _DAY_S)
+        row = {"skill_id": skill_id, "owner": owner, "what": what, "day": 0}
+        mine = (callers.skill_id == skill_id, callers.owner == owner, callers.what == what)
         with self._database.write() as connection:
-            insert_if_new(connection, skill_counts, [{"skill_id": skill_id, "downloads": 0, "installs": 0}])
-            added = {"downloads": table.downloads + downloads, "installs": table.installs + installs}
-            connection.execute(update(skill_counts).where(table.skill_id == skill_id).values(added))
+            insert_if_new(connection, skill_callers, [row])
+            first = update(skill_callers).where(*mine, callers.day < today).values(day=today)
+            if connection.execute(first).rowcount:
+                insert_if_new(connection, skill_counts, [{"skill_id": skill_id, "downloads": 0, "installs": 0}])
+                one_more = update(skill_counts).where(table.skill_id == skill_id).values({what: table[what] + 1})
+                connection.execute(one_more)
