@@ -1,4 +1,4 @@
-"""Skills of kind `service`: one HTTP request, and what it answers is the output (section 2.1).
+"""Skills of kind `service`: one HTTP request, and what it answers is the output (document 000, section 2.1).
 
 `config` has `endpoint`, `method` (POST when absent), `headers` and `timeoutMs`. The hosts are those of the skill's
 `security.network_allowlist` that the operator allows too; redirects are not followed.

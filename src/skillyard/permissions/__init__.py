@@ -16,7 +16,8 @@ from skillyard.permissions.asking import (
 )
 from skillyard.permissions.gate import Consent, Gate, unusable
 from skillyard.permissions.rules import Rules, Ruling, visible
-from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore, SqlApprovalStore
+from skillyard.permissions.sql_store import SqlApprovalStore
+from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
 
 if TYPE_CHECKING:

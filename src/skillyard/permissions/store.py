@@ -1,4 +1,4 @@
-"""Approvals that outlive a session: the port, and the two places they are kept in.
+"""Approvals that outlive a session: the port, and the place in memory.
 
 An approval belongs to a workspace, the folder somebody works in, and holds for one content of one skill: a newer one takes the
 place of the older.
@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
-    from skillyard.database import Database
-    from skillyard.permissions.table import ApprovalTable
 
-__all__ = ["ApprovalStore", "Approved", "MemoryApprovalStore", "SqlApprovalStore"]
+__all__ = ["ApprovalStore", "Approved", "MemoryApprovalStore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,40 +81,3 @@ class MemoryApprovalStore:
         """Take the skill's approval back; False when there was none."""
         with self._lock:
             return self._kept.pop(skill_id, None) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class SqlApprovalStore:
-    """Approvals in the table `approvals`; `database` gives it, opened, when the first question needs it.
-
-    Raises, from every method:
-        DatabaseUnavailable: the database cannot be used; nothing is approved by that.
-    """
-
-    database: Callable[[], Database]
-    workspace: str
-
-    def has(self, skill_id: str, digest: str) -> bool:
-        """Whether the skill with exactly this content is approved here."""
-        return any(kept.digest == digest for kept in self._table().find(self.workspace, skill_id))
-
-    def approved(self) -> tuple[Approved, ...]:
-        """What is approved here, by the skills' ids."""
-        return self._table().find(self.workspace)
-
-    def everywhere(self) -> tuple[Approved, ...]:
-        """What is approved in any workspace, by workspace and skill."""
-        return self._table().find()
-
-    def add(self, skill_id: str, digest: str) -> None:
-        """Approve the skill with this content, in place of any earlier content of it."""
-        self._table().put(Approved(self.workspace, skill_id, digest, utc_now()))
-
-    def remove(self, skill_id: str) -> bool:
-        """Take the skill's approval back; False when there was none."""
-        return self._table().remove(self.workspace, skill_id)
-
-    def _table(self) -> ApprovalTable:
-        from skillyard.permissions.table import ApprovalTable  # SQLAlchemy with it: only when something is asked
-
-        return ApprovalTable(self.database())

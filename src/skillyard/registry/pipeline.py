@@ -117,10 +117,7 @@ class Pipeline:
                     self.ledger.end(log, skill_id, current, "unchanged")
                     pruned = self._prune(skill_id, operation)  # what an installation that was killed did not come to
                     return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
-                signed(self.versions, self.ledger, candidate, order)
-                change = power_change(self.versions, self.ledger, candidate)
-                if change and not accepted.issuperset(change.widened):  # somebody else installed meanwhile
-                    raise refusal([change], asked=False)
+                self._refuse_what_came_between(candidate, accepted, order)
             version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id), order.installed_at)
             if self.store is not None:
                 with log.step("store", 75):
@@ -139,6 +136,13 @@ class Pipeline:
             pruned = self._prune(skill_id, operation)
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
+
+    def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], order: Order) -> None:
+        """Judge once more, now that nobody else installs the skill: by somebody's version since, signer and powers may differ."""
+        signed(self.versions, self.ledger, candidate, order)
+        change = power_change(self.versions, self.ledger, candidate)
+        if change and not accepted.issuperset(change.widened):
+            raise refusal([change], asked=False)
 
     def _prune(self, skill_id: str, operation: Workplace) -> tuple[str, ...]:
         return prune(self.versions, self.ledger, skill_id, operation.folder, keep=self.keep)
