@@ -70,11 +70,11 @@ def _decision(question: Mapping[str, Any]) -> ApprovalAnswer:
 
 def _story(question: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"The skill {question['skillName']!r} needs your consent.",
+        f"The skill {single_line(question['skillName'])!r} needs your consent.",
         shorten(single_line(str(question.get("description", ""))), 400),
         f"  digest    {question['digest']}",
     ]
-    lines += [f"  it {sentence}" for sentence in question.get("may") or ()]
+    lines += [f"  it {single_line(sentence)}" for sentence in question.get("may") or ()]
     files: Sequence[Mapping[str, Any]] = question.get("files") or ()
     lines += [f"  file      {single_line(str(file['name']))} ({file['size']:,} bytes)" for file in files[:_SHOWN]]
     return lines + ([f"  and {len(files) - _SHOWN} more files"] if len(files) > _SHOWN else [])
