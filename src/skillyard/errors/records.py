@@ -7,7 +7,18 @@ from typing import Self
 
 from skillyard.errors.base import SkillyardError
 
-__all__ = ["ConversationBusy", "DatabaseUnavailable", "DiskFull", "ModelFailed", "RecordExists", "RecordNotFound"]
+__all__ = [
+    "ConversationBusy",
+    "DatabaseUnavailable",
+    "DiskFull",
+    "ModelFailed",
+    "ModelKeyRefused",
+    "ModelLimited",
+    "ModelUnknown",
+    "ModelUnreachable",
+    "RecordExists",
+    "RecordNotFound",
+]
 
 
 class ConversationBusy(SkillyardError):
@@ -22,6 +33,30 @@ class ModelFailed(SkillyardError):
 
     code = "model_failed"
     status = 502
+
+
+class ModelKeyRefused(ModelFailed):
+    """The service of a model does not accept the key, or gives it no such model."""
+
+    code = "model_key_refused"
+
+
+class ModelUnknown(ModelFailed):
+    """The service knows no model of that name, or its address is another one."""
+
+    code = "model_unknown"
+
+
+class ModelLimited(ModelFailed):
+    """What may be asked or spent with a key is used up, for the moment or for good."""
+
+    code = "model_limited"
+
+
+class ModelUnreachable(ModelFailed):
+    """No connection to the service of a model comes about, or it breaks off."""
+
+    code = "model_unreachable"
 
 
 class DatabaseUnavailable(SkillyardError):
