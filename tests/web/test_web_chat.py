@@ -141,7 +141,7 @@ def test_the_steps_of_a_script_are_seen_while_it_runs(talk: Site, models: Script
     going.click()
     expect(turn(page).get_by_role("list").get_by_role("button", name=re.compile("^look around"))).to_be_visible()
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(turn(page).get_by_text("Stopped", exact=True)).to_be_visible()
+    expect(turn(page)).to_contain_text("You stopped this answer")
 
 
 @pytest.mark.row("003-18")

@@ -42,7 +42,7 @@ def test_a_schedule_is_made_for_a_skill_with_its_next_times_before_ones_eyes(sit
     row = page.get_by_role("list", name="Schedules").get_by_role("listitem")
     expect(row).to_contain_text("Every Sunday at 09:30 · Asia/Shanghai · text-statistics")
     (kept,) = site.ask("GET", SCHEDULES)["data"]
-    assert (kept["cron"], kept["time_zone"], kept["parameters"]) == ("30 9 * * sun", "Asia/Shanghai", {"text": "One fish."})
+    assert (kept["cron"], kept["time_zone"], kept["parameters"]["text"]) == ("30 9 * * sun", "Asia/Shanghai", "One fish.")
 
 
 def test_a_schedule_is_paused_goes_on_and_is_removed_when_that_is_confirmed(site: Site, visit: Open) -> None:
