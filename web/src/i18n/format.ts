@@ -57,7 +57,7 @@ function made(language: Language): Format {
       if (!date) return String(value);
       const seconds = (date.getTime() - Date.now()) / 1000;
       const [unit, length] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
-      return ago.format(Math.round(seconds / length), unit);
+      return ago.format(unit === "day" ? days(date) : Math.round(seconds / length), unit);
     },
     past: (value) => new Date(value).getTime() <= Date.now(),
     duration: (milliseconds) => {
@@ -68,6 +68,12 @@ function made(language: Language): Format {
     },
     share: (value) => share.format(value),
   };
+}
+
+/** How many days from today a moment is, by the calendar: early on Monday is not tomorrow on Saturday evening. */
+function days(date: Date): number {
+  const midnight = (moment: Date) => new Date(moment.getFullYear(), moment.getMonth(), moment.getDate()).getTime();
+  return Math.round((midnight(date) - midnight(new Date())) / 86_400_000);
 }
 
 function inZone(locale: string, timeZone: string): Intl.DateTimeFormat {

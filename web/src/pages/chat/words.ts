@@ -130,7 +130,7 @@ export const chat = words(
     change: "Use this model",
     report: {
       title: "How skills are used",
-      lead: "Every skill in all conversations here: who is offered and never used, who is loaded and not followed, whose runs fail.",
+      lead: "Every skill in all conversations here: who is loaded and not followed, whose runs fail, and who was offered in ten conversations and never used.",
       back: "Chat",
       empty: "No skill was offered in a conversation yet.",
       skill: "Skill",
@@ -146,7 +146,7 @@ export const chat = words(
       not_followed: "loaded, not followed",
       fails_often: "fails often",
       hints: labels({
-        never_used: "It was offered and never loaded. Its description may not say when to use it.",
+        never_used: "It was offered in ten conversations or more, and nothing of it was loaded, read or run. Its description may not say when to use it.",
         not_followed: "Most conversations that loaded it neither read its files nor ran it. Its text may not say what to do next.",
         fails_often: "Three in ten of its runs fail, or more. Look at them.",
       }),
@@ -283,7 +283,7 @@ export const chat = words(
     change: "使用此模型",
     report: {
       title: "技能使用情况",
-      lead: "所有对话中的每个技能：哪些提供了却从未使用，哪些加载了却没有照做，哪些运行经常失败。",
+      lead: "所有对话中的每个技能：哪些加载了却没有照做，哪些运行经常失败，哪些在十个对话中提供过却从未使用。",
       back: "对话",
       empty: "还没有在对话中提供过技能。",
       skill: "技能",
@@ -299,7 +299,7 @@ export const chat = words(
       not_followed: "加载后未照做",
       fails_often: "经常失败",
       hints: labels({
-        never_used: "提供了却从未加载。它的描述可能没有说清何时使用。",
+        never_used: "已在十个或更多对话中提供，却从未加载、阅读或运行。它的描述可能没有说清何时使用。",
         not_followed: "大多数加载了它的对话既没有阅读它的文件，也没有运行它。它的正文可能没有说清下一步。",
         fails_often: "十分之三或更多的运行失败。请查看这些运行。",
       }),
