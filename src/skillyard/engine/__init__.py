@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from skillyard.engine.crew import Crew
     from skillyard.engine.makers import Makers
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
-    from skillyard.engine.scheduler import Scheduler
-    from skillyard.engine.schedules import Missed, Schedule, Schedules
+    from skillyard.engine.scheduler import Scheduler, begin_scheduled
+    from skillyard.engine.schedules import Missed, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker
 
 __all__ = [
@@ -53,8 +53,10 @@ __all__ = [
     "Slots",
     "Worker",
     "WorkerInfo",
+    "begin_scheduled",
     "flush_spans",
     "hear_runs",
+    "next_times",
 ]
 
 _LATER = {  # they need the database
@@ -68,6 +70,8 @@ _LATER = {  # they need the database
     "Schedules": "schedules",
     "Worker": "worker",
     "WorkerInfo": "roster",
+    "begin_scheduled": "scheduler",
+    "next_times": "schedules",
 }
 
 

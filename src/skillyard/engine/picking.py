@@ -16,7 +16,7 @@ from skillyard.database import handovers, happenings_of, runs, steps, workers
 from skillyard.engine.attempts import reusable
 from skillyard.engine.journal import INTERRUPTED
 from skillyard.engine.live import steps_told, told_in
-from skillyard.engine.owner import Owner
+from skillyard.engine.owner import is_gone
 from skillyard.execution import StepTrace
 
 if TYPE_CHECKING:
@@ -110,21 +110,15 @@ def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
     return tuple(step for step in traced if reusable(step))
 
 
-def abandoned(database: Database, queue: RunQueue, *, silent_s: float | None) -> tuple[str, ...]:
+def abandoned(database: Database, queue: RunQueue, *, silent: bool) -> tuple[str, ...]:
     """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
 
-    With `silent_s` also those of workers that have said nothing for so many seconds, although their process may be there.
+    With `silent` also those of workers that have said nothing for too long, although their process may be there.
     """
-    now = func.extract("epoch", func.now() - workers.c.seen_at).label("silent")
-    query = select(runs.c.id, runs.c.owner, runs.c.attempt, now).where(runs.c.state == "running")
+    silence = func.extract("epoch", func.now() - workers.c.seen_at).label("silent_s")
+    query = select(runs.c.id, runs.c.owner, runs.c.attempt, silence).where(runs.c.state == "running")
     query = query.join_from(runs, handovers, handovers.c.run_id == runs.c.id)
     query = query.outerjoin(workers, workers.c.owner == runs.c.owner)
     with database.read() as connection:
-        found = [row for row in connection.execute(query) if _is_gone(row, silent_s)]
+        found = [row for row in connection.execute(query) if is_gone(row.owner, row.silent_s if silent else None, seen=True)]
     return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))
-
-
-def _is_gone(row: Row[Any], silent_s: float | None) -> bool:
-    if Owner.lives(row.owner) is False:
-        return True
-    return silent_s is not None and row.silent is not None and row.silent > silent_s

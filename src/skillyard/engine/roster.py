@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, select, update
 
 from skillyard.database import handovers, runs, worker_pools, workers
-from skillyard.engine.owner import Owner
+from skillyard.engine.owner import SILENT_S, Owner
 from skillyard.engine.queue import queue_problem
 from skillyard.times import utc_text
 
@@ -144,7 +144,9 @@ class Roster:
         """Whether the worker that is this process still is there."""
         if (alive := Owner.lives(owner)) is not None:
             return alive
-        query = select(workers.c.id).where(workers.c.owner == owner, workers.c.seen_at > func.now() - 3 * _LIVE)
+        query = select(workers.c.id).where(
+            workers.c.owner == owner, workers.c.seen_at > func.now() - timedelta(seconds=SILENT_S)
+        )
         with self._database.read() as connection:
             return connection.execute(query).first() is not None
 

@@ -9,17 +9,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from skillyard.engine.record import RunRecord
-from skillyard.errors import DatabaseUnavailable, RecordExists, SkillyardError
+from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
 from skillyard.execution import RunError
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
+    from skillyard.catalog import Skill
     from skillyard.engine.carrying import Begun
     from skillyard.engine.journal import Journal
     from skillyard.engine.makers import Makers
+    from skillyard.engine.pools import PoolEngine
     from skillyard.engine.schedules import Schedule, Schedules
+    from skillyard.permissions import Gate
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "begin_scheduled"]
 
 _log = logging.getLogger(__name__)
 
@@ -115,3 +118,28 @@ class Scheduler:
         except RecordExists:
             return
         journal.stop(run_id, "failed", error)
+
+
+async def begin_scheduled(
+    schedule: Schedule, run_id: str, *, find: Callable[[str], Skill], gate: Gate, engine: Callable[[], PoolEngine]
+) -> Begun:
+    """Begin the run of a schedule; nobody is there who could be asked.
+
+    Raises:
+        SkillNotFound, AmbiguousSkill: `find` does not give the skill.
+        PermissionDenied, SkillUnusable: it may not be used.
+        ApprovalRejected: a rule wants somebody to be asked, and nobody agreed when the schedule was made.
+    """
+    skill = await asyncio.to_thread(find, schedule.skill)
+    gate.check(skill)
+    if schedule.digest is None and gate.rules.decide(skill) == "ask":
+        raise ApprovalRejected("a rule wants it to be asked about first", hint="make the schedule again and agree to it")
+    return await engine().begin(
+        skill,
+        schedule.parameters,
+        context=schedule.context,
+        digest=schedule.digest,
+        run_id=run_id,
+        priority=schedule.priority,
+        schedule=schedule.name,
+    )

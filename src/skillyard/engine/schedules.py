@@ -21,7 +21,7 @@ from skillyard.database import schedules
 from skillyard.engine.call import check_priority
 from skillyard.engine.cron import check_cron, next_moment, zone_of
 from skillyard.engine.plain import plain, recordable
-from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from skillyard.database import Database
 
-__all__ = ["Missed", "Schedule", "Schedules"]
+__all__ = ["Missed", "Schedule", "Schedules", "next_times"]
 
 Missed = Literal["skip", "once", "all"]
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -148,10 +148,8 @@ class Schedules:
                 if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
                     raise InvalidInput(f"there are {_FULL:,} schedules already", hint="remove those that are over")
                 connection.execute(insert(schedules).values(row))
-        except DatabaseUnavailable as error:
-            if any(known.name == kept.name for known in self.all()):
-                raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
-            raise
+        except RecordExists as error:
+            raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
         return kept
 
     def all(self) -> tuple[Schedule, ...]:
@@ -245,15 +243,35 @@ class Schedules:
             return connection.execute(changed).rowcount == 1
 
 
+def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: int = 5) -> tuple[datetime, ...]:
+    """When a schedule that is added now would come due: the first `count` moments, in UTC.
+
+    Raises:
+        InvalidInput: such a time cannot be meant, or it is over.
+    """
+    timed = _timed(Schedule(name="", skill="", cron=cron, time_zone=time_zone), at)
+    found: list[datetime] = []
+    moment = timed.next_at
+    while moment is not None and len(found) < count:
+        found.append(moment)
+        moment = timed.after(moment)
+    return tuple(found)
+
+
 def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
     if not _NAME.fullmatch(schedule.name):
         hint = "lower-case letters, digits and single dashes inside, at most 63: nightly-report"
         raise InvalidInput(f"{schedule.name[:60]!r} is no name for a schedule", hint=hint)
-    if (schedule.cron is None) == (at is None):
-        raise InvalidInput("when?", hint="give a cron expression for a recurring run, or one moment")
     if schedule.missed not in get_args(Missed):
         raise InvalidInput(f"{schedule.missed!r} says nothing about missed runs", hint="skip, once or all")
     check_priority(schedule.priority)
+    return _timed(schedule, at)
+
+
+def _timed(schedule: Schedule, at: datetime | None) -> Schedule:
+    """The schedule with the moment at which it comes due first; a moment without an offset is one of its time zone."""
+    if (schedule.cron is None) == (at is None):
+        raise InvalidInput("when?", hint="give a cron expression for a recurring run, or one moment")
     zone, now = zone_of(schedule.time_zone), utc_now()
     if schedule.cron is not None:
         kept = replace(schedule, cron=check_cron(schedule.cron))

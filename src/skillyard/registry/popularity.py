@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
+from sqlalchemy import delete, func, select, update
+
+from skillyard.database import insert_if_new, skill_callers, skill_counts, skill_stars
+
 if TYPE_CHECKING:
     from skillyard.database import Database
 
@@ -34,10 +38,6 @@ class Popularity:
 
     def counts(self) -> Mapping[str, Counts]:
         """The counts of every skill that has any, by id."""
-        from sqlalchemy import func, select
-
-        from skillyard.database import skill_counts, skill_stars
-
         with self._database.read() as connection:
             stars = connection.execute(select(skill_stars.c.skill_id, func.count()).group_by(skill_stars.c.skill_id)).all()
             counted = connection.execute(select(skill_counts)).all()
@@ -50,10 +50,6 @@ class Popularity:
 
     def star(self, skill_id: str, owner: str) -> bool:
         """Give a skill the star of `owner`; whether it did not have it yet."""
-        from sqlalchemy import select
-
-        from skillyard.database import insert_if_new, skill_stars
-
         row = {"skill_id": skill_id, "owner": owner, "starred_at": datetime.now(UTC)}
         with self._database.write() as connection:
             mine = select(skill_stars.c.owner).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
@@ -63,20 +59,12 @@ class Popularity:
 
     def unstar(self, skill_id: str, owner: str) -> bool:
         """Take the star of `owner` back; whether the skill had it."""
-        from sqlalchemy import delete
-
-        from skillyard.database import skill_stars
-
         with self._database.write() as connection:
             mine = delete(skill_stars).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
             return connection.execute(mine).rowcount > 0
 
     def count(self, skill_id: str, what: Counted, owner: str) -> None:
         """Count that `owner` has fetched or installed a skill; once a day, however often it is told."""
-        from sqlalchemy import update
-
-        from skillyard.database import insert_if_new, skill_callers, skill_counts
-
         table, callers, today = skill_counts.c, skill_callers.c, int(time.time() // _DAY_S)
         row = {"skill_id": skill_id, "owner": owner, "what": what, "day": 0}
         mine = (callers.skill_id == skill_id, callers.owner == owner, callers.what == what)

@@ -66,6 +66,7 @@ from skillyard.server.limits import RateLimits
 from skillyard.server.observing import Observer
 from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
+from skillyard.server.page import show_lost
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
 from skillyard.server.scheduling import Clock
@@ -164,6 +165,7 @@ def create_app(
     for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
         app.include_router(Signposted(routes))
     answer_errors(app)
+    show_lost(app)
     _guard(app)
     app.add_middleware(Dialects)  # the last one stands before all others
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents

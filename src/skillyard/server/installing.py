@@ -17,7 +17,8 @@ from skillyard.packages import Source, resolve
 from skillyard.registry import InstallReport, PowerChange, new_operation_id
 from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.definitions import definition
-from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_detail
+from skillyard.server.inspection_shapes import InspectedSkill, inspected
+from skillyard.server.install_shapes import Installed, OperationStarted, result_detail
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer

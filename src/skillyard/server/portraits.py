@@ -12,7 +12,8 @@ from skillyard.engine.plain import plain
 from skillyard.portrait import take_portrait
 from skillyard.server.callers import needs
 from skillyard.server.entries import Entry, entry
-from skillyard.server.install_shapes import ClientLoading, PowersShape, ScanFinding
+from skillyard.server.inspection_shapes import ClientLoading
+from skillyard.server.install_shapes import PowersShape, ScanFinding
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Keys, about
-from skillyard.engine import Makers, Missed, Schedule
+from skillyard.engine import Makers, Missed, RunState, Schedule, next_times
 from skillyard.permissions import Gate
-from skillyard.server.callers import Asking, needs, require_own
+from skillyard.server.callers import UNRECORDED, Asking, needs, require_own
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.questions import nobody
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
+from skillyard.times import utc_text
 
 __all__ = ["routes"]
 
@@ -28,26 +30,35 @@ _EXECUTE: Final = needs("runs:execute")
 _Name = Annotated[str, Path(max_length=63, description="the name of the schedule")]
 
 
-class ScheduleBody(BaseModel):
-    """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
+class ScheduleTimes(BaseModel):
+    """When: with `cron` (minute, hour, day, month, weekday) again and again, with `at` once.
 
-    Of the times that were `missed`, because no server was there, none, the last one or each of the last hundred is made up for.
+    What says no offset is a time of `time_zone`.
     """
 
     model_config = ConfigDict(extra="forbid")
 
+    cron: str | None = Field(default=None, max_length=200)
+    at: datetime | None = None
+    time_zone: str = Field(default="UTC", max_length=60)
+
+
+class ScheduleBody(ScheduleTimes):
+    """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
+
+    What says no offset is a time of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
+    one or each of the last hundred is made up for.
+    """
+
     name: str = Field(min_length=1, max_length=63)
     skill: str = Field(min_length=1, max_length=300)
     parameters: dict[str, Any] = {}
-    cron: str | None = Field(default=None, max_length=200)
-    at: AwareDatetime | None = None
-    time_zone: str = Field(default="UTC", max_length=60)
     missed: Literal["skip", "once", "all"] = "once"
     priority: int = Field(default=0, ge=-100, le=100)
 
 
 class ScheduleDetail(BaseModel):
-    """A schedule; `next_at` is null when it is over, `last_run` the id of its last run.
+    """A schedule; `next_at` is null when it is over, `last_run` the id of its last run, `last_state` where that is.
 
     `made_by` is who made it or has taken it over, null when that is not known. One that is `held` begins nothing, for the
     reason that stands there: the key it was made with does not hold any more.
@@ -66,6 +77,7 @@ class ScheduleDetail(BaseModel):
     next_at: str | None
     last_at: str | None
     last_run: str | None
+    last_state: RunState | None
     made_by: str | None
     held: str | None
 
@@ -74,21 +86,27 @@ class _Book:
     """The schedules of the caller's organisation, and who of it may do what with them."""
 
     def __init__(self, service: Served, caller: Asking, request: Request) -> None:
-        self._book, self._caller, self._app = service.catalog.schedules(), caller, request.app
+        self._catalog, self._caller, self._app = service.catalog, caller, request.app
+        self._book = service.catalog.schedules()
         self._owner = service.owner(caller)
         self._makers = Makers(Keys(request.app.state.homes.database), caller.organisation)
 
-    def shown(self, *found: Schedule) -> list[ScheduleDetail]:
+    def shown(self, found: Sequence[Schedule]) -> list[ScheduleDetail]:
         """The schedules as they stand now."""
-        return [ScheduleDetail.model_validate(one.to_dict()) for one in self._makers.held(found)]
+        last = [one.last_run for one in found if one.last_run is not None]
+        states = self._catalog.records().journal.states(last) if last else {}
+        return [
+            ScheduleDetail.model_validate(one.to_dict() | {"last_state": states.get(one.last_run or "")})
+            for one in self._makers.held(found)
+        ]
 
     def all(self) -> list[ScheduleDetail]:
         """Every one, by name."""
-        return self.shown(*self._book.all())
+        return self.shown(self._book.all())
 
     def get(self, name: str) -> ScheduleDetail:
         """One of them."""
-        return self.shown(self._book.get(name))[0]
+        return self.shown([self._book.get(name)])[0]
 
     def add(self, schedule: Schedule, at: datetime | None) -> ScheduleDetail:
         """Keep a new one, of the caller."""
@@ -116,7 +134,7 @@ class _Book:
 
     def _changed(self, schedule: Schedule) -> ScheduleDetail:
         self._app.state.clock.look_again(self._caller.organisation)
-        return self.shown(schedule)[0]
+        return self.shown([schedule])[0]
 
 
 _Schedules = Annotated[_Book, Depends()]
@@ -126,6 +144,12 @@ _Schedules = Annotated[_Book, Depends()]
 def list_schedules(book: _Schedules) -> Answer[list[ScheduleDetail]]:
     """Every schedule, by name."""
     return Answer(data=book.all())
+
+
+@routes.post("/preview", responses=WRITING, dependencies=[UNRECORDED])
+def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
+    """The first five times at which a schedule would come due that is made now, in UTC; nothing is kept."""
+    return Answer(data=[utc_text(moment, to="seconds") for moment in next_times(body.cron, body.at, body.time_zone)])
 
 
 @routes.post("", status_code=201, responses=WRITING, dependencies=[_EXECUTE])
