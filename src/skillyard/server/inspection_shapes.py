@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from skillyard.engine.plain import plain
 from skillyard.registry import Inspected
 from skillyard.server.install_shapes import PowerChangeShape, PowersShape, ScanFinding, VersionDetail
 from skillyard.server.shapes import FileInventory
@@ -105,30 +106,32 @@ class InspectedSkill(BaseModel):
 def inspected(skill: Inspected) -> InspectedSkill:
     """The shape of what was seen."""
     return InspectedSkill.model_validate(
-        {
-            "skill_id": skill.skill_id,
-            "name": skill.name,
-            "description": skill.description,
-            "declared_version": skill.declared_version,
-            "digest": skill.digest,
-            "size_bytes": skill.size_bytes,
-            "front_matter": dict(skill.front_matter),
-            "skill_md": skill.skill_md,
-            "files": [{"path": file.name, "type": file.type, "size": file.size} for file in skill.files],
-            "file_inventory": skill.inventory,
-            "powers": skill.powers.to_dict(),
-            "powers_told": list(skill.powers.sentences()),
-            "diagnostics": [found.to_dict() for found in skill.diagnostics],
-            "refusals": [{"code": one.code, "message": one.message, "hint": one.hint} for one in skill.refusals],
-            "findings": list(skill.findings),
-            "clients": [client.to_dict() for client in skill.clients],
-            "unmet": list(skill.unmet),
-            "warnings": list(skill.warnings),
-            "signer": skill.signer,
-            "unchanged": skill.unchanged,
-            "installed": skill.installed and skill.installed.to_dict(),
-            "powers_before": skill.powers_before and skill.powers_before.to_dict(),
-            "difference": skill.difference and skill.difference.to_dict(),
-            "change": skill.change and skill.change.to_dict(),
-        }
+        plain(
+            {
+                "skill_id": skill.skill_id,
+                "name": skill.name,
+                "description": skill.description,
+                "declared_version": skill.declared_version,
+                "digest": skill.digest,
+                "size_bytes": skill.size_bytes,
+                "front_matter": dict(skill.front_matter),
+                "skill_md": skill.skill_md,
+                "files": [{"path": file.name, "type": file.type, "size": file.size} for file in skill.files],
+                "file_inventory": skill.inventory,
+                "powers": skill.powers.to_dict(),
+                "powers_told": list(skill.powers.sentences()),
+                "diagnostics": [found.to_dict() for found in skill.diagnostics],
+                "refusals": [{"code": one.code, "message": one.message, "hint": one.hint} for one in skill.refusals],
+                "findings": list(skill.findings),
+                "clients": [client.to_dict() for client in skill.clients],
+                "unmet": list(skill.unmet),
+                "warnings": list(skill.warnings),
+                "signer": skill.signer,
+                "unchanged": skill.unchanged,
+                "installed": skill.installed and skill.installed.to_dict(),
+                "powers_before": skill.powers_before and skill.powers_before.to_dict(),
+                "difference": skill.difference and skill.difference.to_dict(),
+                "change": skill.change and skill.change.to_dict(),
+            }
+        )
     )
