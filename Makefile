@@ -13,9 +13,12 @@ setup: $(BIN)/.ready page ## make .venv with everything locked, and the page
 
 $(BIN)/.ready: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH"; echo "hint: install python3.11, or run make PYTHON=/path/to/python"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	SKILLYARD_WITHOUT_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "setup: making .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv
+	@echo "setup: installing the $$(grep -c '==' requirements.lock) packages of requirements.lock: a minute or more, the first time"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@echo "setup: installing Skillyard itself from this folder"
+	@SKILLYARD_WITHOUT_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 page: $(BIN)/.ready # built when its sources changed; without it all but the page works

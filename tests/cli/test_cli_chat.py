@@ -51,6 +51,24 @@ def test_a_conversation_goes_on_by_the_end_of_its_id_or_as_the_last_one(talk: An
     assert "skillyard chat --list" in missing.err
 
 
+def test_a_turn_that_failed_says_why_now_and_when_the_conversation_is_opened_again(
+    talk: Any, models: Any, process: Any, examples: Path, project: Path
+) -> None:
+    models.answer_with(lambda seen: Fail(401, "Incorrect API key provided: sk-test-0123456789."))
+    failed = talk("Hello")
+    assert failed.code == 1
+    why = "the service of the model 'gpt-5' refuses the key (401)"
+    assert f"error: {why}\n" in failed.err
+    assert "it said: Incorrect API key provided: ***." in failed.err
+    assert "hint: look at OPENAI_API_KEY in the environment of this program" in failed.err
+    opened = process("chat", "--root", examples, "--last", input=":quit\n", cwd=project)
+    assert f"(failed: {why})" in opened.stderr
+    assert "hint: look at OPENAI_API_KEY" in opened.stderr
+    turn = talk("--last", "--json", "Again").data["turn"]
+    assert turn["error"]["code"] == "model_key_refused"
+    assert turn["error"]["said"] == "Incorrect API key provided: ***."
+
+
 def test_files_go_in_and_come_out(talk: Any, models: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "a.csv").write_text("a,b\n1,2\n")
     talk("--file", "a.csv", "Look at my file")

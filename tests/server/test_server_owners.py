@@ -114,7 +114,11 @@ def test_only_who_made_a_schedule_or_an_admin_changes_it(keyed: Any, reporter: s
 def test_only_who_asked_for_a_run_or_an_admin_ends_it(keyed: Any, home: Path, make_skill: Any) -> None:
     waits = "import time\ndef execute(parameters):\n    time.sleep(60)\n"
     make_skill(home / "project/.claude/skills", "waiter", files={"scripts/execute.py": waits})
-    mine, other, admin = keyed.client(*EXECUTES, name="mine"), keyed.client(*EXECUTES, name="other"), keyed.client(name="admin")
+    mine, other, admin = (
+        keyed.lasting(*EXECUTES, name="mine"),
+        keyed.lasting(*EXECUTES, name="other"),
+        keyed.lasting(name="admin"),
+    )
     admin.post("/api/v1/catalog/refresh")
     for ends in (mine, admin):
         run = mine.post(RUNS, json={"skill": "waiter", "wait": False}).json()["data"]["run_id"]

@@ -10,7 +10,7 @@
 `file`   `name`, `size`, `media_type`, `origin`: a file was given with the message, is new or has changed
 `notice` `text`, `detail`: something worth knowing: a skill changed, the history was compacted (and to what)
 `usage`  `input_tokens`, `output_tokens`, `requests`, so far in this turn
-`error`  `code`, `message`, `hint`: the turn failed
+`error`  `code`, `message`, `hint`, `said`: the turn failed; the last is what the service of the model said, if it did
 `end`    `state`, `answer`: nothing comes after it
 ======== =================================================================================================
 """

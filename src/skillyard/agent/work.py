@@ -216,12 +216,12 @@ class Work:
         except (asyncio.CancelledError, Stopped):
             await asyncio.shield(self._ended("stopped"))
         except SkillyardError as error:
-            await self.live.show(Event("error", {"code": error.code, "message": error.message, "hint": error.hint}))
+            await self.live.show(_error_event(error))
             await self._ended("failed", error=error)
         except Exception as problem:
             _log.exception("a turn failed")
             fault = SkillyardError("something went wrong in the program", hint="its log says what")
-            await self.live.show(Event("error", {"code": fault.code, "message": fault.message, "hint": fault.hint}))
+            await self.live.show(_error_event(fault))
             await self._ended("failed", error=fault, detail=type(problem).__name__)
         else:
             await self._waiting(outcome) if outcome.questions else await self._ended("done", outcome.answer)
@@ -266,3 +266,9 @@ class Work:
     async def _keep_memory(self) -> None:
         memory = self.memory | self.desk.memory()
         await asyncio.to_thread(lambda: self.records.change(self.conversation.id, memory=memory))
+
+
+def _error_event(error: SkillyardError) -> Event:
+    """Why a turn failed, with what the service of the model said, where it was that."""
+    said = {"said": error.details["said"]} if "said" in error.details else {}
+    return Event("error", {"code": error.code, "message": error.message, "hint": error.hint, **said})

@@ -49,6 +49,10 @@
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
     ├── ConversationBusy                conversation_busy         409   a turn is open: it works, or waits for an answer
     ├── ModelFailed                     model_failed              502   the service of a model said no, or nothing
+    │   ├── ModelKeyRefused             model_key_refused         502   carries `said`, as all of these may
+    │   ├── ModelUnknown                model_unknown             502   the service has no model of that name
+    │   ├── ModelLimited                model_limited             502   a rate or a quota is used up
+    │   └── ModelUnreachable            model_unreachable         502   no connection to the service
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── DiskFull                        disk_full                 503   the disk, or a quota on it, is used up
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
@@ -103,6 +107,10 @@ from skillyard.errors.records import (
     DatabaseUnavailable,
     DiskFull,
     ModelFailed,
+    ModelKeyRefused,
+    ModelLimited,
+    ModelUnknown,
+    ModelUnreachable,
     RecordExists,
     RecordNotFound,
     ValueRefused,
@@ -157,6 +165,10 @@ __all__ = [
     "LocalEdits",
     "MalformedArchive",
     "ModelFailed",
+    "ModelKeyRefused",
+    "ModelLimited",
+    "ModelUnknown",
+    "ModelUnreachable",
     "NetworkFailed",
     "NetworkRefused",
     "NoSkillInside",

@@ -13,6 +13,10 @@ __all__ = [
     "DatabaseUnavailable",
     "DiskFull",
     "ModelFailed",
+    "ModelKeyRefused",
+    "ModelLimited",
+    "ModelUnknown",
+    "ModelUnreachable",
     "RecordExists",
     "RecordNotFound",
     "ValueRefused",
@@ -31,6 +35,30 @@ class ModelFailed(SkillyardError):
 
     code = "model_failed"
     status = 502
+
+
+class ModelKeyRefused(ModelFailed):
+    """The service of a model does not accept the key, or gives it no such model."""
+
+    code = "model_key_refused"
+
+
+class ModelUnknown(ModelFailed):
+    """The service knows no model of that name, or its address is another one."""
+
+    code = "model_unknown"
+
+
+class ModelLimited(ModelFailed):
+    """What may be asked or spent with a key is used up, for the moment or for good."""
+
+    code = "model_limited"
+
+
+class ModelUnreachable(ModelFailed):
+    """No connection to the service of a model comes about, or it breaks off."""
+
+    code = "model_unreachable"
 
 
 class DatabaseUnavailable(SkillyardError):

@@ -113,7 +113,7 @@ def _inspected(pipeline: Pipeline, candidate: Candidate, folder: str, order: Ord
         declared_version=document.metadata.version,
         digest=candidate.digest,
         size_bytes=candidate.size,
-        front_matter=document.front_matter,
+        front_matter=document.told,
         skill_md=document.text,
         files=list_files(tree.as_posix()),
         inventory=candidate.inventory,

@@ -124,12 +124,13 @@ class Used(BaseModel):
 
 
 class Failed(BaseModel):
-    """The turn failed."""
+    """The turn failed; `said` is what the service of the model said, in its own words and without any key."""
 
     event: Literal["error"] = "error"
     code: str
     message: str
     hint: str | None = None
+    said: str | None = None
 
 
 class Ended(BaseModel):
