@@ -57,7 +57,7 @@ def test_every_place_of_the_page_gives_its_one_document(client: TestClient, path
         "/assets/none.js",
         "/none.svg",
         "/mcp/x",
-        "/mirror/nothing",
+        "/mirror/x",
     ],
 )
 def test_what_is_no_place_of_the_page_stays_a_problem(client: TestClient, path: str) -> None:

@@ -167,6 +167,18 @@ def test_an_address_that_is_nothing_at_all_shows_the_page_and_a_way_on(lived_in:
     expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
+def test_what_the_server_says_is_said_in_chinese_with_its_own_words_below(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "about:blank", language="zh-CN")
+    page.watch.forgive("status of 404")  # type: ignore[attr-defined]
+    page.goto("/runs/run_nosuch")
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("没有这条记录")
+    expect(told.locator("[lang=en]")).to_contain_text("run_nosuch")
+    page.goto("/doctor")
+    expect(page.get_by_text("脚本所需的软件包")).to_be_visible()
+    expect(page.get_by_text("沙箱 bwrap")).to_be_visible()
+
+
 def test_the_chosen_language_and_colours_are_kept(lived_in: Site, visit: Open, tmp_path: Path) -> None:
     page = visit(lived_in, "/runs")
     page.get_by_label("切换到中文").click()

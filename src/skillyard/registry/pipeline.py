@@ -138,7 +138,7 @@ class Pipeline:
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
 
     def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], order: Order) -> None:
-        """Judge once more, now that nobody else installs the skill: a version since may have another signer or other powers."""
+        """Judge once more, now that nobody else installs the skill: since the first time another version may have come."""
         signed(self.versions, self.ledger, candidate, order)
         change = power_change(self.versions, self.ledger, candidate)
         if change and not accepted.issuperset(change.widened):

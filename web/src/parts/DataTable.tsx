@@ -28,7 +28,7 @@ export function DataTable({ columns, minWidth, dense = false, children }: Props)
             {columns.map((column, index) => {
               const { name, right = false }: Column = typeof column === "string" ? { name: column } : column;
               return name ? (
-                <Table.Th key={index} {...(right ? { ta: "right" } : {})}>
+                <Table.Th key={index} style={{ whiteSpace: "nowrap" }} {...(right ? { ta: "right" } : {})}>
                   {name}
                 </Table.Th>
               ) : (

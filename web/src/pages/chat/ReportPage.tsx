@@ -86,7 +86,7 @@ function Use({ use, report }: { use: SkillUse; report: TrailReport }) {
           {count ? format.number(count) : <Text span c="dimmed" inherit>–</Text>}
         </Table.Td>
       ))}
-      <Table.Td ta="right">{duration_ms ? format.duration(duration_ms) : <Text span c="dimmed" inherit>–</Text>}</Table.Td>
+      <Table.Td ta="right" style={{ whiteSpace: "nowrap" }}>{duration_ms ? format.duration(duration_ms) : <Text span c="dimmed" inherit>–</Text>}</Table.Td>
       <Table.Td>
         <Group gap={6}>
           {verdictsOn(report, id).map(([name, color]) => (

@@ -76,7 +76,7 @@ function KeyRow({ item, revoke }: { item: Key; revoke: () => void }) {
   return (
     <Table.Tr>
       <Table.Td>
-        <Text size="sm" fw={560}>
+        <Text size="sm" fw={560} maw={260} style={{ overflowWrap: "anywhere" }}>
           <bdi>{visible(item.name)}</bdi>
         </Text>
         <Text size="xs" c="dimmed">
@@ -84,12 +84,12 @@ function KeyRow({ item, revoke }: { item: Key; revoke: () => void }) {
         </Text>
       </Table.Td>
       <Table.Td>
-        <Code>{item.prefix}…</Code>
+        <Code style={{ whiteSpace: "nowrap" }}>{item.prefix}…</Code>
       </Table.Td>
       <Table.Td>
         <Group gap={4}>
           {item.scopes.map((scope) => (
-            <Badge key={scope} color={scope === "admin" ? "yellow" : "gray"}>
+            <Badge key={scope} miw="max-content" color={scope === "admin" ? "yellow" : "gray"}>
               {scope}
             </Badge>
           ))}

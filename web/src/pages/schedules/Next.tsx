@@ -20,10 +20,10 @@ export function Next({ schedule }: { schedule: Schedule }) {
   if (schedule.next_at === null || schedule.paused) return <StandingBadge schedule={schedule} />;
   return (
     <>
-      <Text size="sm" truncate>
+      <Text size="sm">
         {format.past(schedule.next_at) ? t.due : format.ago(schedule.next_at)}
       </Text>
-      <Text size="xs" c="dimmed" truncate>
+      <Text size="xs" c="dimmed" visibleFrom="xs">
         {format.time(schedule.next_at)}
       </Text>
     </>
