@@ -45,8 +45,17 @@ def test_it_is_found_by_an_index(filled: Database, name: str) -> None:
 
 
 def test_a_table_that_is_read_from_end_to_end_is_told(filled: Database) -> None:
-    plans = plans_of(filled, READING_ALL["skills with a word in them"])
+    plans = plans_of(filled, READING_ALL["skills with two letters in them"])
     assert any(plan.whole == ("skill_definitions",) for plan in plans)
+
+
+@pytest.mark.parametrize("name", [name for name in HOT if name.startswith("skills with")])
+def test_a_part_of_a_word_is_found_by_its_trigrams(filled: Database, name: str) -> None:
+    """Neither the count nor the page walks through the ids of all skills, which would be an index too."""
+    plans = [plan for plan in plans_of(filled, HOT[name]) if "skill_definitions" in plan.statement]
+    assert len(plans) == 2
+    for plan in plans:
+        assert any("skill_parts" in step for step in plan.steps), plan
 
 
 @pytest.mark.parametrize("name", READING_ALL)

@@ -44,7 +44,6 @@ __all__ = ["INTERRUPTED", "Journal", "beginning", "explained_existence", "write_
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
 INTERRUPTED: Final = RunError("INTERRUPTED", "the process that carried the run is gone")
-_SILENT: Final = timedelta(seconds=60)  # a worker says every few seconds that it lives
 
 
 class Journal(JournalReader):
@@ -119,8 +118,8 @@ class Journal(JournalReader):
         """End the runs whose process is gone, as `interrupted`; gives their ids.
 
         One that waits for a worker goes on waiting, and one that may be tried again waits for another worker.
-        What another host or container carries cannot be seen from here: it counts as gone after a day, and a worker there after
-        a minute without a sign of life.
+        What another host or container carries cannot be seen from here: it counts as gone after a day without a sign of life.
+        Of workers the others hear sooner that they are silent (`abandoned`); one look cannot tell it from a clock that was set.
         """
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
         known = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, handovers.c.attempts)
@@ -212,7 +211,7 @@ def _is_gone(row: Row[Any]) -> bool:
         return row.attempts is None
     if (alive := Owner.lives(row.owner)) is not None:
         return not alive
-    return bool(row.created_at < row.now - _ABANDONED if row.seen_at is None else row.seen_at < row.now - _SILENT)
+    return bool((row.seen_at or row.created_at) < row.now - _ABANDONED)
 
 
 def beginning(record: RunRecord) -> dict[str, Any]:

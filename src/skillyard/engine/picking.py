@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, or_, select, text, update
+from sqlalchemy import delete, func, select, text, update
 
 from skillyard.database import handovers, happenings_of, runs, steps, workers
-from skillyard.engine.attempts import reusable
+from skillyard.engine.attempts import ready, reusable
 from skillyard.engine.journal import INTERRUPTED
 from skillyard.engine.live import steps_told, told_in
 from skillyard.engine.owner import Owner
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from skillyard.database import Database
     from skillyard.engine.queue import RunQueue
+    from skillyard.engine.silence import Silence
 
 __all__ = ["Limits", "Taken", "abandoned", "pick"]
 
@@ -70,12 +71,12 @@ def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
     first = select(handovers.c.run_id).where(
         handovers.c.pool.in_(pools),
         handovers.c.waiting,
-        or_(handovers.c.ready_at <= func.now(), handovers.c.ready_at.is_(None)),
+        ready(),
     )
     if held:
         first = first.join(runs, runs.c.id == handovers.c.run_id)
         first = first.where(runs.c.skill_name.not_in(held), runs.c.skill_id.not_in(held))
-    order = (handovers.c.priority.desc(), handovers.c.ready_at, handovers.c.run_id)
+    order = (handovers.c.priority.desc(), handovers.c.run_id)  # whose ids begin with when they were asked for
     chosen = first.order_by(*order).limit(1).with_for_update(skip_locked=True, of=handovers).cte("chosen")
     taken = update(handovers).where(handovers.c.run_id == chosen.c.run_id).values(waiting=False)
     marked = taken.returning(handovers.c.run_id, handovers.c.request, handovers.c.attempts).cte("marked")
@@ -110,21 +111,23 @@ def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
     return tuple(step for step in traced if reusable(step))
 
 
-def abandoned(database: Database, queue: RunQueue, *, silent_s: float | None) -> tuple[str, ...]:
+def abandoned(database: Database, queue: RunQueue, silence: Silence, *, silent_s: float | None) -> tuple[str, ...]:
     """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
 
-    With `silent_s` also those of workers that have said nothing for so many seconds, although their process may be there.
+    With `silent_s` also those of workers that were heard to say nothing for so many seconds, although their process may be there.
     """
-    now = func.extract("epoch", func.now() - workers.c.seen_at).label("silent")
-    query = select(runs.c.id, runs.c.owner, runs.c.attempt, now).where(runs.c.state == "running")
+    query = select(runs.c.id, runs.c.owner, runs.c.attempt, workers.c.seen_at).where(runs.c.state == "running")
     query = query.join_from(runs, handovers, handovers.c.run_id == runs.c.id)
     query = query.outerjoin(workers, workers.c.owner == runs.c.owner)
     with database.read() as connection:
-        found = [row for row in connection.execute(query) if _is_gone(row, silent_s)]
+        working = connection.execute(query).all()
+    silence.keep({row.owner for row in working})
+    found = [row for row in working if _is_gone(row, silence, silent_s)]
     return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))
 
 
-def _is_gone(row: Row[Any], silent_s: float | None) -> bool:
+def _is_gone(row: Row[Any], silence: Silence, silent_s: float | None) -> bool:
     if Owner.lives(row.owner) is False:
         return True
-    return silent_s is not None and row.silent is not None and row.silent > silent_s
+    heard = row.seen_at is None or silence.of(row.owner, row.seen_at) <= (silent_s or 0)
+    return silent_s is not None and not heard

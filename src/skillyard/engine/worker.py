@@ -23,6 +23,7 @@ from skillyard.engine.record import FINAL
 from skillyard.engine.request import Request, read_request
 from skillyard.engine.roster import BEAT_S, Roster, worker_id
 from skillyard.engine.settings import EngineSettings
+from skillyard.engine.silence import Silence
 from skillyard.engine.turns import Asks, Slots
 from skillyard.engine.working import Work, in_thread, note_end
 from skillyard.errors import DatabaseUnavailable, InvalidInput, SkillyardError
@@ -81,6 +82,7 @@ class Worker:
         self._database = database
         self._queue = RunQueue(database)
         self._roster = Roster(database)
+        self._silence = Silence()
         self._owner = str(Owner.current())
         self._journal = Journal(database, owner=self._owner)
         self._bell = database.bell
@@ -160,7 +162,7 @@ class Worker:
                 steady = 0.0
 
     def _look_after(self, silent_s: float | None) -> None:
-        for run_id in abandoned(self._database, self._queue, silent_s=silent_s):
+        for run_id in abandoned(self._database, self._queue, self._silence, silent_s=silent_s):
             _log.warning("run %s: its worker is gone", run_id)
         if not self._stop.is_set():
             self._queue.wake(self.pools, 4 * self.concurrency)
