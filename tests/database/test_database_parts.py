@@ -59,9 +59,10 @@ def looked_at(database: Database, part: str) -> list[str]:
 
 
 PARTS = (
-    "pdf", "PDF FILES", "100%", "a_b", "a/b", "a%b", "größe", "GRÖSSE", "straße", "i̇stanbul", "σίσυφος", "表格", "电子表格", "格",
-    "表格处理", 'say "hi"', '"hi"', "' and", "\\ and", "near(a b)", "one\nline", "🎉🎊", "🎊🎈", "🎉🎊🎈", "or AND not", "* ^ -", "x", "yz",
-    "bericht", "Bericht über GRÖSSE und Straße, İstanbul und", "miner\x00", "\ud800miner", "zzz", "pdf-miner\n", "miner\nPDF",
+    "pdf", "PDF FILES", "100%", "a_b", "a/b", "a%b", "größe", "GRÖSSE", "straße", "i̇stanbul", "σίσυφος", "表格",
+    "电子表格", "格", "表格处理", 'say "hi"', '"hi"', "' and", "\\ and", "near(a b)", "one\nline", "🎉🎊", "🎊🎈",
+    "🎉🎊🎈", "or AND not", "* ^ -", "x", "yz", "bericht", "Bericht über GRÖSSE und Straße, İstanbul und", "miner\x00",
+    "\ud800miner", "zzz", "pdf-miner\n", "miner\nPDF",
 )  # fmt: skip
 
 

@@ -49,9 +49,10 @@ class OlderRelease(threading.Thread):
             found = inspect(connection)
             names = [name for name in found.get_table_names() if not name.startswith(_MADE_BY_THE_DATABASE)]
             known.reflect(connection, only=names)
-            checks = [check["sqltext"] for name in names for check in found.get_check_constraints(name)]
+            checks = [(name, check["sqltext"]) for name in names for check in found.get_check_constraints(name)]
         self._tables = known.sorted_tables
-        self._allowed = dict(match.groups() for check in checks if (match := re.search(r"(\w+)\b.*?'(\w+)'", check)))
+        words = ((table, re.search(r"(\w+)\b.*?'(\w+)'", check)) for table, check in checks)
+        self._allowed = {(table, match[1]): match[2] for table, match in words if match}
 
     def run(self) -> None:
         try:
@@ -80,16 +81,16 @@ class OlderRelease(threading.Thread):
                 connection.execute(delete(table).where(*self._mine(table, number)))
 
     def _row(self, table: Table, number: int) -> dict[str, Any]:
-        return {column.name: self._value(column.name, column.type, number) for column in table.columns}
+        return {column.name: self._value(table, column.name, column.type, number) for column in table.columns}
 
-    def _value(self, name: str, kind: TypeEngine[Any], number: int) -> Any:
-        if name in self._allowed and not isinstance(kind, (Boolean, Integer)):
-            return self._allowed[name]
+    def _value(self, table: Table, name: str, kind: TypeEngine[Any], number: int) -> Any:
+        if (table.name, name) in self._allowed:
+            return self._allowed[table.name, name]
         values = ((JSON, []), (Boolean, False), (DateTime, NOW), (Integer, number), (Float, 1.0))
         return next((value for known, value in values if isinstance(kind, known)), str(number))
 
     def _mine(self, table: Table, number: int) -> list[Any]:
-        return [column == self._value(column.name, column.type, number) for column in table.primary_key]
+        return [column == self._value(table, column.name, column.type, number) for column in table.primary_key]
 
 
 @pytest.fixture(params=["the oldest that is let go on", "the one before"])

@@ -24,6 +24,7 @@ from skillyard.database import Database, workers
 from skillyard.engine import FINAL, Roster
 from skillyard.engine.picking import Limits, pick
 from skillyard.engine.queue import RunQueue
+from skillyard.engine.silence import Silence
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, InvalidInput, SkillNotFound
 
 HEADER = "name: {name}\ndescription: Works in a pool. Use when a test runs.\ntype: {kind}\nconfig:\n  serverId: {pool}\n"

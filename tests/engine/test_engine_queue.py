@@ -23,6 +23,7 @@ from skillyard.engine import Crew, Owner, Roster, Slots
 from skillyard.engine.call import RunCall
 from skillyard.engine.picking import Limits, abandoned, pick
 from skillyard.engine.queue import RunQueue
+from skillyard.engine.silence import Silence
 from skillyard.errors import DatabaseUnavailable, RecordExists
 from skillyard.execution import RunError
 

@@ -18,7 +18,17 @@ from skillyard.errors import DatabaseUnavailable
 if TYPE_CHECKING:
     from alembic.config import Config
 
-__all__ = ["HEAD", "OLDEST", "DatabaseStatus", "configuration", "is_usable", "refuse_newer", "revision_of", "status_of", "upgrade"]
+__all__ = [
+    "HEAD",
+    "OLDEST",
+    "DatabaseStatus",
+    "configuration",
+    "is_usable",
+    "refuse_newer",
+    "revision_of",
+    "status_of",
+    "upgrade",
+]
 
 HEAD: Final = "r0011"
 """The newest revision in `migrations/versions`."""
@@ -89,9 +99,7 @@ def status_of(connection: Connection, url: str) -> DatabaseStatus:
     revision = revision_of(connection)
     if revision is None:
         return DatabaseStatus(url, None)
-    return DatabaseStatus(
-        url, revision, newer=_is_newer(connection, revision), indexed_search=has_part_index(connection)
-    )
+    return DatabaseStatus(url, revision, newer=_is_newer(connection, revision), indexed_search=has_part_index(connection))
 
 
 def upgrade(connection: Connection) -> str | None:

@@ -95,24 +95,31 @@ _MAY_FIT: Final = """
         SELECT skill_id FROM skill_parts_rows WHERE number IN (SELECT rowid FROM skill_parts WHERE skill_parts MATCH :trigrams)
     )
 """
-_WORDS: Final = "{row}.skill_id || char(10) || {row}.name || char(10) || {row}.description"
-_OLD, _NEW = _WORDS.format(row="old"), _WORDS.format(row="new")
-_ADD: Final = f"INSERT INTO skill_parts(rowid, words) SELECT number, {_NEW} FROM skill_parts_rows WHERE skill_id = new.skill_id;"
+_ADD: Final = (
+    "INSERT INTO skill_parts(rowid, words)"
+    " SELECT number, new.skill_id || char(10) || new.name || char(10) || new.description"
+    " FROM skill_parts_rows WHERE skill_id = new.skill_id;"
+)
 _TAKE: Final = (
-    f"INSERT INTO skill_parts(skill_parts, rowid, words) SELECT 'delete', number, {_OLD} FROM skill_parts_rows"
-    " WHERE skill_id = old.skill_id;"
+    "INSERT INTO skill_parts(skill_parts, rowid, words)"
+    " SELECT 'delete', number, old.skill_id || char(10) || old.name || char(10) || old.description"
+    " FROM skill_parts_rows WHERE skill_id = old.skill_id;"
 )
 _FTS5: Final = (  # the texts stay in their table alone; a number of our own, because VACUUM changes those of SQLite
     "CREATE TABLE skill_parts_rows (number INTEGER PRIMARY KEY, skill_id TEXT NOT NULL UNIQUE)",
     "CREATE VIRTUAL TABLE skill_parts USING fts5(words, content='', columnsize=0, detail='none', tokenize='trigram')",
     "INSERT INTO skill_parts_rows(skill_id) SELECT skill_id FROM skill_definitions",
-    f"INSERT INTO skill_parts(rowid, words) SELECT number, {_WORDS.format(row='made')}"
-    " FROM skill_definitions AS made JOIN skill_parts_rows USING (skill_id)",
-    "CREATE TRIGGER skill_parts_added AFTER INSERT ON skill_definitions BEGIN"
-    f" INSERT INTO skill_parts_rows(skill_id) VALUES (new.skill_id); {_ADD} END",
-    "CREATE TRIGGER skill_parts_removed AFTER DELETE ON skill_definitions BEGIN"
-    f" {_TAKE} DELETE FROM skill_parts_rows WHERE skill_id = old.skill_id; END",
-    "CREATE TRIGGER skill_parts_changed AFTER UPDATE OF skill_id, name, description ON skill_definitions"
-    " WHEN old.skill_id IS NOT new.skill_id OR old.name IS NOT new.name OR old.description IS NOT new.description BEGIN"
-    f" {_TAKE} UPDATE skill_parts_rows SET skill_id = new.skill_id WHERE skill_id = old.skill_id; {_ADD} END",
+    "INSERT INTO skill_parts(rowid, words) SELECT number, skill_id || char(10) || name || char(10) || description"
+    " FROM skill_definitions JOIN skill_parts_rows USING (skill_id)",
+    "CREATE TRIGGER skill_parts_added AFTER INSERT ON skill_definitions BEGIN"  # noqa: S608 - constants
+    " INSERT INTO skill_parts_rows(skill_id) VALUES (new.skill_id); " + _ADD + " END",
+    "CREATE TRIGGER skill_parts_removed AFTER DELETE ON skill_definitions BEGIN "  # noqa: S608 - constants
+    + _TAKE
+    + " DELETE FROM skill_parts_rows WHERE skill_id = old.skill_id; END",
+    "CREATE TRIGGER skill_parts_changed AFTER UPDATE OF skill_id, name, description ON skill_definitions"  # noqa: S608 - constants
+    " WHEN old.skill_id IS NOT new.skill_id OR old.name IS NOT new.name OR old.description IS NOT new.description BEGIN "
+    + _TAKE
+    + " UPDATE skill_parts_rows SET skill_id = new.skill_id WHERE skill_id = old.skill_id; "
+    + _ADD
+    + " END",
 )

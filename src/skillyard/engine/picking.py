@@ -114,7 +114,8 @@ def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
 def abandoned(database: Database, queue: RunQueue, silence: Silence, *, silent_s: float | None) -> tuple[str, ...]:
     """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
 
-    With `silent_s` also those of workers that were heard to say nothing for so many seconds, although their process may be there.
+    With `silent_s` also those of workers that were heard to say nothing for so many seconds, though their process may be
+    there.
     """
     query = select(runs.c.id, runs.c.owner, runs.c.attempt, workers.c.seen_at).where(runs.c.state == "running")
     query = query.join_from(runs, handovers, handovers.c.run_id == runs.c.id)
@@ -126,7 +127,7 @@ def abandoned(database: Database, queue: RunQueue, silence: Silence, *, silent_s
     return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))
 
 
-def _is_gone(row: Row[Any], silence: Silence, silent_s: float | None) -> bool:
+def _is_gone(row: Row[Any, Any, Any, Any], silence: Silence, silent_s: float | None) -> bool:
     if Owner.lives(row.owner) is False:
         return True
     heard = row.seen_at is None or silence.of(row.owner, row.seen_at) <= (silent_s or 0)

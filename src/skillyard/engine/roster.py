@@ -1,8 +1,8 @@
 """Who works for which pool, and the runs that wait for them: what the database knows of workers.
 
 Times are the database's own: servers and workers need not agree about the hour. That one may be set too, by an hour or by a
-failover, and for one beat every sign is old then: who asks again and again counts for itself how long a worker has said nothing.
-The methods block.
+failover, and for one beat every sign is old then: who asks again and again counts for itself how long a worker has said
+nothing. The methods block.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class Roster:
         )
         with self._database.read() as connection:
             found = [row for row in connection.execute(query) if _lives(row.owner)]
-        return any([row.live or (row.shown and self._silence.of(row.owner, row.seen_at) < _DOUBT_S) for row in found])
+        silent = [self._silence.of(row.owner, row.seen_at) for row in found]  # each is noted
+        return any(row.live or (row.shown and quiet < _DOUBT_S) for row, quiet in zip(found, silent, strict=True))
 
     def owner_lives(self, owner: str) -> bool:
         """Whether the worker that is this process still is there."""
@@ -155,7 +156,7 @@ class Roster:
         query = select(workers.c.seen_at, _fresh(_LIVE).label("live")).where(workers.c.owner == owner)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return any([self._silence.of(owner, row.seen_at) < _SILENT_S or row.live for row in rows])
+        return any(self._silence.of(owner, row.seen_at) < _SILENT_S or row.live for row in rows)
 
     def workers(self) -> tuple[WorkerInfo, ...]:
         """Every worker that is known, those that live first; who ended properly is not known any more."""

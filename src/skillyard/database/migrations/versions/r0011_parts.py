@@ -1,4 +1,4 @@
-"""An index for parts of words in skills, where the database can make one; which older programs may go on to use these tables."""
+"""An index for parts of words in skills, where the database can make one; which older programs may use these tables."""
 
 from __future__ import annotations
 
