@@ -26,7 +26,6 @@ __all__ = ["AT_ONCE", "attempts_of", "ready", "reusable", "set_back", "step_rows
 
 AT_ONCE: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """From when a run may start that need not wait: no clock is ever set back so far."""
-_LONGEST_WAIT: Final = timedelta(hours=1, minutes=1)  # one that is to wait longer was written before the clock was set back
 _LONGEST_MS: Final = 1e12  # a skill may claim any number
 
 
@@ -51,7 +50,7 @@ def set_back(
     values: dict[str, Any] = {"state": "queued", "attempt": attempt + 1, "started_at": None}
     if connection.dialect.name == "postgresql":
         later = func.now() + timedelta(seconds=wait_s) if wait_s else AT_ONCE
-        if connection.execute(queued.values(waiting=True, ready_at=later)).rowcount == 1:
+        if connection.execute(queued.values(waiting=True, ready_at=later, told_at=func.now())).rowcount == 1:
             values["owner"] = QUEUE
     if connection.execute(update(runs).where(*mine).values(values)).rowcount != 1:
         return False
@@ -65,9 +64,9 @@ def set_back(
 
 
 def ready() -> ColumnElement[bool]:
-    """That a run which waits for a worker may start now."""
-    at, now = handovers.c.ready_at, func.now()
-    return or_(at <= now, at > now + _LONGEST_WAIT, at.is_(None))
+    """That a run which waits for a worker may start now; one that was told to wait before the clock was set back may, too."""
+    at = handovers.c.ready_at
+    return or_(at <= func.now(), at.is_(None), handovers.c.told_at > func.now())
 
 
 def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:

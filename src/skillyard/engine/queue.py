@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, insert, not_, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 
 from skillyard.database import ENDED, announce, handovers, runs
 from skillyard.engine.attempts import AT_ONCE, ready, set_back
@@ -45,7 +45,7 @@ _FORGET: Final = """
         WHERE holder.id = job.worker_id AND holder.last_heartbeat < now() - interval '60 seconds'))
     AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
-_CALLED: Final = """EXISTS (
+_UNCALLED: Final = """NOT EXISTS (
     SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
     AND (job.scheduled_at IS NULL OR job.scheduled_at <= now())
 )"""  # a job of hours to come calls nobody now
@@ -212,7 +212,7 @@ class RunQueue:
         """Put jobs into the queues where runs wait and no job does: its holder was killed, or a limit held them back."""
         with self._database.write() as connection:
             waits = select(handovers.c.run_id, handovers.c.pool, handovers.c.priority)
-            waits = waits.where(handovers.c.waiting, ready(), handovers.c.pool.in_(pools), not_(text(_CALLED)))
+            waits = waits.where(handovers.c.waiting, ready(), handovers.c.pool.in_(pools), text(_UNCALLED))
             asleep = waits.order_by(handovers.c.priority.desc(), handovers.c.run_id).limit(most)
             for row in connection.execute(asleep).all():
                 self._defer(connection, row.run_id, row.pool, priority=row.priority)

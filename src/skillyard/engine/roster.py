@@ -36,6 +36,7 @@ _LIVE: Final = timedelta(seconds=20)
 _SILENT_S: Final = 60.0  # who was heard to say nothing for so long is taken for dead
 _DOUBT_S: Final = 1.5 * BEAT_S  # within which one whose last sign is of another hour must say something
 _SHOWN: Final = timedelta(hours=1)
+_DOUBTED: Final = timedelta(days=1)  # nobody sets a clock further
 _FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be silent because the clock was set
 
 
@@ -140,14 +141,14 @@ class Roster:
     def is_served(self, pool: str) -> bool:
         """Whether a worker that lives takes runs of that pool."""
         query = (
-            select(workers.c.owner, workers.c.seen_at, _fresh(_LIVE).label("live"), _fresh(_SHOWN).label("shown"))
+            select(workers.c.owner, workers.c.seen_at, _fresh(_LIVE).label("live"), _fresh(_DOUBTED).label("doubted"))
             .join(worker_pools, worker_pools.c.worker_id == workers.c.id)
             .where(worker_pools.c.pool == pool, workers.c.draining.is_(False))
         )
         with self._database.read() as connection:
             found = [row for row in connection.execute(query) if _lives(row.owner)]
         silent = [self._silence.of(row.owner, row.seen_at) for row in found]  # each is noted
-        return any(row.live or (row.shown and quiet < _DOUBT_S) for row, quiet in zip(found, silent, strict=True))
+        return any(row.live or (row.doubted and quiet < _DOUBT_S) for row, quiet in zip(found, silent, strict=True))
 
     def owner_lives(self, owner: str) -> bool:
         """Whether the worker that is this process still is there."""

@@ -1,4 +1,7 @@
-"""An index for parts of words in skills, where the database can make one; which older programs may use these tables."""
+"""An index for parts of words in skills, where the database can make one; when a run was told to wait; who may use it all.
+
+The last is the oldest revision whose programs go on to work.
+"""
 
 from __future__ import annotations
 
@@ -16,4 +19,5 @@ depends_on = None
 def upgrade() -> None:
     """Make them."""
     op.add_column("alembic_version", sa.Column("oldest", sa.Text()))
+    op.add_column("handovers", sa.Column("told_at", sa.DateTime(timezone=True)))
     make_part_index(op.get_bind())
