@@ -15,7 +15,7 @@ import pytest
 
 from skillyard.errors import StoreFailed
 from skillyard.packages import open_store
-from skillyard.registry import PackageCache
+from skillyard.registry.package_cache import PackageCache
 
 Pack = Callable[..., bytes]
 UPLOAD = "/api/v1/skill-definitions/upload-create?force=true"
@@ -67,7 +67,8 @@ def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     store = Silent(drips=request.param)
     values = {
         "AWS_ENDPOINT_URL": store.address, "AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "ada",
-        "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "SKILLYARD_STORE": "s3://skills",
+        "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_TIMEOUT": "2 seconds",
+        "SKILLYARD_STORE": "s3://skills",
     }  # fmt: skip
     for name, value in values.items():
         monkeypatch.setenv(name, value)

@@ -73,10 +73,10 @@ def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
         handovers.c.waiting,
         ready(),
     )
+    first = first.join(runs, runs.c.id == handovers.c.run_id)
     if held:
-        first = first.join(runs, runs.c.id == handovers.c.run_id)
         first = first.where(runs.c.skill_name.not_in(held), runs.c.skill_id.not_in(held))
-    order = (handovers.c.priority.desc(), handovers.c.run_id)  # whose ids begin with when they were asked for
+    order = (handovers.c.priority.desc(), runs.c.created_at, handovers.c.run_id)
     chosen = first.order_by(*order).limit(1).with_for_update(skip_locked=True, of=handovers).cte("chosen")
     taken = update(handovers).where(handovers.c.run_id == chosen.c.run_id).values(waiting=False)
     marked = taken.returning(handovers.c.run_id, handovers.c.request, handovers.c.attempts).cte("marked")

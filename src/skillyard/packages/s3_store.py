@@ -1,8 +1,8 @@
 """Packages in a bucket of S3, or of anything that speaks its protocol and knows conditional puts.
 
 Credentials, region and endpoint come from where every tool for S3 takes them: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-`AWS_REGION`, `AWS_ENDPOINT_URL`, … Faults of the network are tried again for half a minute, and nobody waits longer for an
-answer: not for one that never comes, nor for one that comes byte by byte.
+`AWS_REGION`, `AWS_ENDPOINT_URL`, … Faults of the network are tried again for half a minute. A request and its whole answer may
+take as long, also when nothing comes or a byte at a time; `AWS_TIMEOUT` (`2 minutes`) says otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["S3Store"]
 
 _PATH: Final = re.compile(r"([0-9a-f]{2})/([0-9a-f]{62})")
 _TRIES: Final = 4
-_PATIENCE: Final = timedelta(seconds=30)  # for one request and its whole answer, and until no other one is tried
+_PATIENCE: Final = timedelta(seconds=30)
 
 
 class S3Store:
@@ -40,11 +40,7 @@ class S3Store:
             ) from None
         self.address = address
         try:
-            self._bucket = Bucket.from_url(
-                address,
-                retry_config={"max_retries": _TRIES, "retry_timeout": _PATIENCE},
-                client_options={"timeout": _PATIENCE},
-            )
+            self._bucket = Bucket.from_url(address, retry_config={"max_retries": _TRIES, "retry_timeout": _PATIENCE})
         except Exception as error:  # its own kinds, and some of Python's
             raise InvalidConfiguration(
                 f"{shown_address(address)} cannot be used: {_brief(error)}", hint="as in s3://bucket/prefix"
