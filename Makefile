@@ -13,9 +13,12 @@ setup: $(BIN)/.ready page ## make .venv with everything locked, and the page
 
 $(BIN)/.ready: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH"; echo "hint: install python3.11, or run make PYTHON=/path/to/python"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	SKILLYARD_WITHOUT_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "setup: making .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv
+	@echo "setup: installing the $$(grep -c '==' requirements.lock) packages of requirements.lock: a minute or more, the first time"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@echo "setup: installing Skillyard itself from this folder"
+	@SKILLYARD_WITHOUT_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 page: $(BIN)/.ready # built when its sources changed; without it all but the page works
@@ -39,8 +42,8 @@ demo: setup ## the main job in the terminal: find, check, tell, read, run
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system clients ## every test, a file at a time on each processor
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+test: setup system clients ## every test, in four processes
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile
 
 check: setup ## lint, format, types, floors
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/security.md"
 _PART = re.compile(r"(?<=<!-- table of attacks -->\n).*?(?=<!-- end of the table -->)", re.DOTALL)
-_CASE = re.compile(r"[A-G]\d+")
+_CASE = re.compile(r"[A-H]\d+")
 _BOTH = ("bwrap", "landlock")
 
 

@@ -38,6 +38,12 @@ RUNS = (
     ("data-processor", {"data": "no list"}),
     ("data-processor", {"data": RECORDS}),
 )
+SCHEDULES = (
+    ("morning-report", {"cron": "0 8 * * mon-fri", "time_zone": "Europe/Berlin"}, "data-processor", {"data": RECORDS}),
+    ("reading-time", {"cron": "*/15 * * * *"}, "text-statistics", {"text": "Skills are folders."}),
+    ("visits", {"cron": "30 18 1 * *", "time_zone": "Asia/Shanghai"}, "data-processor", {"data": RECORDS}),
+    ("new-year", {"at": "2090-01-01T00:00", "time_zone": "Asia/Shanghai"}, "text-statistics", {"text": "Happy new year!"}),
+)
 TABLE = b"city,days\nOslo,3\nLima,5\nLima,5\nTurin,\n"
 ANSWER = (
     "The table has **4 rows** and two columns:\n\n"
@@ -75,6 +81,8 @@ SHOTS = (
     ("runs", "/runs", "light", "en-GB"),
     ("run", "/runs/{run}", "light", "en-GB"),
     ("run-dark", "/runs/{run}", "dark", "en-GB"),
+    ("schedules", "/schedules", "light", "en-GB"),
+    ("schedule-new", "/schedules?add=config:text-statistics", "light", "en-GB"),
     ("agents", "/agents", "light", "en-GB"),
     ("agent", "/agents/{agent}", "light", "en-GB"),
     ("agent-dark", "/agents/{agent}", "dark", "en-GB"),
@@ -82,6 +90,7 @@ SHOTS = (
     ("approvals", "/approvals", "light", "en-GB"),
     ("audit", "/audit", "light", "en-GB"),
     ("keys", "/keys", "light", "en-GB"),
+    ("workers", "/workers", "light", "en-GB"),
 )
 
 
@@ -105,6 +114,9 @@ class Server:
         known = {}
         for skill, parameters in RUNS:
             known["run"] = self.ask("POST", "/api/v1/runs", {"skill": skill, "parameters": parameters})["run_id"]
+        for name, when, skill, parameters in SCHEDULES:
+            self.ask("POST", "/api/v1/schedules", when | {"name": name, "skill": skill, "parameters": parameters})
+        self.ask("POST", "/api/v1/schedules/visits/pause")
         self.ask("POST", "/api/v1/agents", EDITOR | {"name": "Travel desk", "skills": [{"skill": "weather-query"}]})
         known["agent"] = self.ask("POST", "/api/v1/agents", EDITOR)["id"]
         self.ask(

@@ -9,9 +9,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 with suppress(ImportError):  # the tests of an ordinary user run with the machine's own Python
     from hypothesis import HealthCheck, settings
@@ -92,6 +95,23 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("CLAUDE_SKILLS_DIR", raising=False)
     monkeypatch.delenv("SKILLYARD_DATABASE_URL", raising=False)
     return folder
+
+
+@pytest.fixture
+def spans() -> Iterator[InMemorySpanExporter]:
+    """Where the spans of this test go; a process has one provider for good, whichever test sets it."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
+    provider.add_span_processor(SimpleSpanProcessor(kept := InMemorySpanExporter()))
+    yield kept
+    kept.shutdown()
 
 
 @pytest.fixture
@@ -221,3 +241,13 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def database_address(request: pytest.FixtureRequest, address_of: Callable[[str], str]) -> str:
     """The URL of an empty database, once of each kind."""
     return address_of(request.param)
+
+
+@pytest.fixture
+def database(database_address: str, tmp_path: Path) -> Iterator[Any]:
+    """An empty `Database` with its tables made, once of each kind."""
+    from skillyard.database import Database
+
+    opened = Database.open(str(tmp_path), database_address)
+    yield opened
+    opened.close()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.text import escape_xml, nearest, sanitize, shorten, single_line
+from skillyard.text import escape_xml, nearest, sanitize, shorten, single_line, without_user
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,22 @@ def test_the_nearest_names_are_found_whatever_their_case() -> None:
     assert nearest("pdff", ["PDF", "docx", "pdf-forms"], limit=2) == ["PDF", "pdf-forms"]
     assert nearest("Reprot-Writer", ["report-writer", "other"]) == ["report-writer"]
     assert nearest("zzz", ["report-writer"]) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("https://me:word@example.com/a?b=c@d#e", "https://example.com/a?b=c@d#e"),
+        ("HTTPS://me@example.com", "HTTPS://example.com"),
+        ("//me:word@example.com/a", "//example.com/a"),
+        ("git+https://a:b@c@example.com/", "git+https://example.com/"),
+        ("https://example.com/@me", "https://example.com/@me"),
+        ("https://example.com?to=me@example.com", "https://example.com?to=me@example.com"),
+        ("mailto:me@example.com", "mailto:me@example.com"),
+        ("ssh://git@example.com/a.git", "ssh://git@example.com/a.git"),
+        ("assets/icon.svg", "assets/icon.svg"),
+    ],
+)
+@pytest.mark.abuse("H5")
+def test_an_address_is_shown_without_who_signs_in_there(written: str, shown: str) -> None:
+    assert without_user(written) == shown

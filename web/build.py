@@ -93,6 +93,7 @@ def build(root: Path = ROOT) -> None:
         raise BuildFailed("there is no node on PATH that can build the page", hint=f"pip install '{WHEEL}'")
     sources = fingerprint(root)
     install(root / "web", node)
+    _say("page: building it from web/src")
     target = root / STATIC
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".static-") as place:
         made = Path(place, "static")
@@ -139,6 +140,7 @@ def install(web: Path, node: Node) -> None:
     done = web / "node_modules/.lock-digest"
     if done.is_file() and done.read_text("utf-8") == lock:
         return
+    _say("page: installing what builds it (web/package-lock.json): a minute or more, the first time")
     _run(node, [*node.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retry-mintimeout=1000"], web)
     done.parent.mkdir(exist_ok=True)
     done.write_text(lock, "utf-8")
@@ -165,15 +167,19 @@ def main() -> int:
     """Build what is not fresh; one line says what was done, and why not."""
     if fresh():
         return 0
-    print("building the page (web/) ...", file=sys.stderr, flush=True)  # noqa: T201
     begin = time.monotonic()
     try:
         build()
     except BuildFailed as error:
         print(f"error: {error}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return 1
-    print(f"built the page in {time.monotonic() - begin:.0f} s", file=sys.stderr)  # noqa: T201
+    _say(f"page: built in {time.monotonic() - begin:.0f} s")
     return 0
+
+
+def _say(text: str) -> None:
+    """Tell whoever waits what is being done."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

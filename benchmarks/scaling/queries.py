@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from skillyard.access import Keys, Trail
 from skillyard.database import Database
@@ -13,7 +12,6 @@ from skillyard.registry.lookups import find_skill, page_of_skills, skills_called
 
 __all__ = ["HOT", "READING_ALL"]
 
-_SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 HOT: Mapping[str, Callable[[Database], object]] = {
     "a skill by its id": lambda database: find_skill(database, "skill-777"),
     "a skill by its name": lambda database: find_skill(database, "skill 777"),

@@ -43,7 +43,7 @@ def rates(database: Database) -> dict[str, float]:
 
     def beat() -> None:
         roster.beat("scaling-worker")
-        abandoned(database, queue, silent_s=None)
+        abandoned(database, queue, silent=False)
         queue.wake([_POOL], 4)
         queue.forget_ended()
 

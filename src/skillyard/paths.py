@@ -14,7 +14,7 @@ from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 
-__all__ = ["is_inside", "open_inside", "read_inside", "real_path", "relative_to", "safe_relative", "slug"]
+__all__ = ["is_inside", "is_regular", "open_inside", "read_inside", "real_path", "relative_to", "safe_relative", "slug"]
 
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9]+")
@@ -27,6 +27,14 @@ def is_inside(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> boo
     """Whether the real path of `path` is `root` or below it; links are resolved on both sides."""
     real_root = real_path(root)
     return os.path.commonpath([real_root, real_path(path)]) == real_root
+
+
+def is_regular(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file of that name, itself and no link to one."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def real_path(path: str | os.PathLike[str]) -> str:

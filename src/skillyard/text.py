@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["escape_xml", "nearest", "sanitize", "shorten", "single_line"]
+__all__ = ["escape_xml", "nearest", "sanitize", "shorten", "single_line", "without_user"]
 
 # C0 and C1 controls but for tab and newline, soft hyphen, zero-width and bidirectional marks, invisible operators, the byte
 # order mark, interlinear annotation, lone surrogates, tag characters, the two noncharacters that XML forbids; Hangul and
@@ -21,6 +21,7 @@ _INVISIBLE = re.compile(
 )
 # A run of variation selectors is a known way to smuggle bytes; a single one after an emoji is ordinary.
 _SELECTOR_RUN = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+")
+_USER = re.compile(r"\A(\s*(?!ssh:)(?:[a-z][a-z0-9+.-]*:)?//)[^/?#]*@", re.IGNORECASE)
 
 
 def sanitize(text: str) -> str:
@@ -51,6 +52,15 @@ def shorten(text: str, limit: int) -> str:
     if inside_word and space > limit // 2:
         head = head[:space]
     return head.rstrip(" ,;:.-–—(") + "…"
+
+
+def without_user(address: str) -> str:
+    """An address without the user's name and password before its host, which are not for others; other text as it is.
+
+    >>> without_user("https://me:word@example.com/page")
+    'https://example.com/page'
+    """
+    return _USER.sub(r"\1", address)
 
 
 def escape_xml(text: str) -> str:

@@ -126,17 +126,50 @@ async def test_a_huge_result_is_cut_and_its_fence_still_closes(open_chat: Any, p
     assert given.rstrip().rpartition("\n")[2].startswith("</file_text nonce=")
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 429])
-async def test_a_service_that_refuses_is_told_with_a_way_out(status: int, open_chat: Any, pdf: Path) -> None:
-    desk = await open_chat()
-    desk.models.answer_with(lambda seen: Fail(status, "no \x1b[31mmore\x1b[0m"))
+@pytest.mark.parametrize(
+    "name", ["openai-chat:gpt-5", "openai:gpt-5", "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"]
+)
+@pytest.mark.parametrize(
+    ("status", "code", "told", "hint"),
+    [
+        (400, "model_failed", "refused the request (400)", "see what it said"),
+        (401, "model_key_refused", "refuses the key (401)", "_API_KEY"),
+        (403, "model_key_refused", "refuses the key (403)", "_API_KEY"),
+        (404, "model_unknown", "knows no model", "look at the name of the model"),
+        (429, "model_limited", "takes no more requests", "wait a little"),
+    ],
+)
+async def test_a_service_that_refuses_is_told_with_a_way_out(
+    name: str, status: int, code: str, told: str, hint: str, open_chat: Any, pdf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(variable, "my own secret")
+    desk = await open_chat(model=name)
+    said = "no \x1b[31mmore\x1b[0m for my own secret, nor for sk-proj-****1234 or AIzaSyD-123456789"
+    desk.models.answer_with(lambda seen: Fail(status, said))
     turn, events = await desk.say("Hello")
     (error,) = [event.data for event in events if event.kind == "error"]
-    assert error["code"] == "model_failed"
-    assert str(status) in error["message"]
-    assert "\x1b" not in error["message"]
-    assert "sk-test" not in str(events)
+    assert error["code"] == code
+    assert told in error["message"]
+    assert hint in error["hint"]
+    assert error["said"].startswith("no ")
+    assert error["said"].endswith("for ***, nor for *** or ***")
+    assert "\x1b" not in str(error)
     assert turn.state == "failed"
+    assert turn.error == dict(error)
+    kept = (await desk.chat.turns(desk.conversation))[-1]
+    assert kept.to_dict()["error"] == turn.error
+
+
+async def test_a_service_that_cannot_be_reached_is_told_with_its_address(open_chat: Any, pdf: Path) -> None:
+    desk = await open_chat(model="llama3@http://ada:secret@127.0.0.1:1/v1")
+    turn, _ = await desk.say("Hello")
+    assert turn.error is not None
+    assert turn.error["code"] == "model_unreachable"
+    assert "http://127.0.0.1:1/v1" in turn.error["message"]
+    assert "start what serves the model there" in turn.error["hint"]
+    assert turn.error["said"]
+    assert "secret" not in str(turn.error)
 
 
 async def test_a_service_that_falls_silent_does_not_hold_the_conversation(open_chat: Any, pdf: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,13 +19,6 @@ from skillyard.engine import Owner
 from skillyard.errors import ConversationBusy, RecordNotFound
 
 SETTINGS = ChatSettings("Be brief.", ("pdf",), {"*": "ask"}, ("pdf",), tools=False, temperature=0.5)
-
-
-@pytest.fixture
-def database(database_address: str, tmp_path: Path) -> Iterator[Database]:
-    opened = Database.open(str(tmp_path), database_address)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -163,9 +154,10 @@ def test_files_are_noted_once_by_name_and_everything_goes_with_the_conversation(
 def test_the_trail_counts_by_skill_and_names_those_to_look_at(records: ChatRecords, database: Database) -> None:
     trail = Trail(lambda: database)
     trail.add([])
-    for number in range(3):
+    for number in range(10):
         records.begin(Conversation(f"chat_x{number}", "ada", "", None, None, ChatSettings()))
-        steps = [Step(f"chat_x{number}", "t", "offered", skill, tokens=50) for skill in ("dead", "ignored", "fails", "fine")]
+        offered = ("dead", "ignored", "fails", "fine", *(["new"] if number else []))  # `new` in nine: that says nothing
+        steps = [Step(f"chat_x{number}", "t", "offered", skill, tokens=50) for skill in offered]
         steps += [Step(f"chat_x{number}", "t", "loaded", skill, tokens=1000) for skill in ("ignored", "fails", "fine")]
         steps += [
             Step(f"chat_x{number}", "t", "run", skill, "run_1", ok=skill == "fine", duration_ms=10)
@@ -179,6 +171,6 @@ def test_the_trail_counts_by_skill_and_names_those_to_look_at(records: ChatRecor
     assert report.not_followed({"ignored", "fine"}) == ("ignored",)
     assert report.not_followed(()) == ()
     fine = {use.skill_id: use for use in report.skills}["fine"]
-    assert (fine.offered, fine.loaded, fine.run, fine.failed, fine.tokens, fine.duration_ms) == (3, 3, 3, 0, 3150, 30)
+    assert (fine.offered, fine.loaded, fine.run, fine.failed, fine.tokens, fine.duration_ms) == (10, 10, 10, 0, 10_500, 100)
     assert [step.event for step in trail.of(conversation="chat_x0", skill="fine")] == ["offered", "loaded", "run", "outcome"]
     assert len(trail.of(limit=5)) == 5

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
+from skillyard.cli.columns import cells
 
 Call = Callable[..., Any]
 
@@ -160,3 +161,17 @@ def test_the_json_of_a_terminal_is_the_same_data(call: Call, on_terminal: Call, 
     make_skill(skills_root, "zero", front_matter='name: zero\ndescription: "zero\\u200bwidth 技能"')
     shown = on_terminal("list", "--root", skills_root, "--json", "--no-color")[1]
     assert json.loads(shown) == call("list", "--root", skills_root, "--json").data
+
+
+def test_a_pipe_gets_one_line_a_skill_that_can_be_read_at_a_glance(call: Call, skills_root: Path, make_skill: Call) -> None:
+    long = "Reads PDF files.\n" + "Use when the user mentions a PDF, a form or a scan. " * 12 + "The end."
+    make_skill(skills_root, "pdf", front_matter=f"name: pdf\ndescription: {json.dumps(long)}")
+    make_skill(skills_root, "表格", front_matter="name: sheets\ndescription: " + "处理表格。" * 60)
+    for command, many in ((("list",), 2), (("search", "PDF form"), 1)):
+        lines = call(*command, "--root", skills_root).out.splitlines()
+        assert [line.endswith("…") for line in lines[1:]] == [True] * many
+        assert max(map(cells, lines)) < 160
+        whole = call(*command, "--root", skills_root, "--wide").out.splitlines()
+        assert len(whole) == 1 + many
+        assert any(line.endswith("The end.") for line in whole)
+    assert "The end." in call("list", "--root", skills_root, "--json").out

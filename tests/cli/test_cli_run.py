@@ -165,3 +165,20 @@ def test_a_kind_that_cannot_be_run_here_points_to_its_instructions(call: Call, e
     answer = call("run", "weather-query", "--root", examples)
     assert answer.code == 1
     assert f"hint: `skillyard read config:weather-query --root {examples}`" in answer.err
+
+
+def test_code_that_was_never_migrated_says_which_command_does_it(call: Call, skills_root: Path, make_skill: Call) -> None:
+    body = "# Miner\n\n```python\ndef execute(params):\n    return {'dug': 1}\n```\n"
+    folder = make_skill(skills_root, "pdf-miner", body=body)
+    answer = call("run", "pdf-miner", "--root", skills_root)
+    assert answer.code == 1
+    command = f"skillyard migrate --skill-dir {folder}"
+    assert f"hint: `{command}` moves code" in answer.err
+    assert call(*command.split()[1:]).code == 0
+    assert call("run", "pdf-miner", "--root", skills_root).code == 0
+
+
+def test_a_hint_that_leads_to_help_repeats_no_root(call: Call, skills_root: Path) -> None:
+    answer = call("run", "--root", skills_root, "--nonsense")
+    assert answer.code == 2
+    assert answer.err.splitlines()[1] == "hint: see `skillyard run --help`"

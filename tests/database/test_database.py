@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -14,17 +15,20 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import delete, insert, inspect, select, text
-from sqlalchemy.exc import IntegrityError
 
-from skillyard.database import HEAD, METADATA, Database, approvals, runs, steps
+from skillyard.database import HEAD, METADATA, Database, approvals, install_logs, runs, steps
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.migrating import configuration
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseUnavailable, RecordExists, ValueRefused
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
 RUN = {
     "id": "run_1", "skill_id": "user:x", "skill_name": "x", "kind": "direct", "state": "queued", "parameters": {},
     "context": {}, "cache_hit": False, "owner": "", "created_at": NOW,
+}  # fmt: skip
+LOG = {
+    "id": "log_1", "operation_id": "op_1", "operation": "install", "status": "pending", "progress": 0, "steps": [],
+    "started_at": NOW,
 }  # fmt: skip
 
 
@@ -102,14 +106,45 @@ def test_a_row_comes_back_as_it_was_written(database: Database) -> None:
 def test_constraints_hold_in_every_database(database: Database) -> None:
     step = {"run_id": "run_1", "position": 0, "step_id": "a", "step_name": "a", "duration": 1.0}
     for refused in (insert(runs).values(RUN | {"state": "lost"}), insert(steps).values(step)):
-        with pytest.raises(DatabaseUnavailable) as problem, database.write() as connection:
+        with pytest.raises(ValueRefused), database.write() as connection:
             connection.execute(refused)
-        assert isinstance(problem.value.__cause__, IntegrityError)
     with database.write() as connection:
         connection.execute(insert(runs).values(RUN))
         connection.execute(insert(steps).values(step))
         connection.execute(delete(runs))
         assert connection.execute(select(steps)).all() == []
+
+
+def test_a_number_that_no_column_has_room_for_is_refused_as_a_value(database: Database) -> None:
+    """Written, or asked for: nobody need try again."""
+    for number in (2**63, 10**40, -(10**40)):
+        with pytest.raises(ValueRefused, match="do not take") as refused, database.write() as connection:
+            connection.execute(insert(install_logs).values(LOG | {"progress": number}))
+        assert (refused.value.code, refused.value.status) == ("value_refused", 422)
+        assert refused.value.hint
+    with pytest.raises(ValueRefused), database.read() as connection:
+        connection.execute(select(install_logs).limit(10**30)).all()
+
+
+def test_a_text_that_no_index_has_room_for_is_refused_as_a_value_where_there_is_such_a_limit(database: Database) -> None:
+    row = {"workspace": "/w", "skill_id": os.urandom(20_000).hex(), "digest": "sha256:0", "approved_at": NOW}
+    if database.conninfo is None:
+        with database.write() as connection:
+            connection.execute(insert(approvals).values(row))
+        return
+    with pytest.raises(ValueRefused) as refused, database.write() as connection:
+        connection.execute(insert(approvals).values(row))
+    assert row["skill_id"][:100] not in refused.value.message
+
+
+def test_a_place_that_is_taken_is_told_as_that(database: Database) -> None:
+    row = {"workspace": "/w", "skill_id": "user:secret", "digest": "sha256:0", "approved_at": NOW}
+    for table, values in ((runs, RUN), (approvals, row)):
+        with database.write() as connection:
+            connection.execute(insert(table).values(values))
+        with pytest.raises(RecordExists) as refused, database.write() as connection:
+            connection.execute(insert(table).values(values))
+        assert "user:secret" not in refused.value.message
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(database: Database) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,13 +23,6 @@ from skillyard.database import (
     heard,
     tell_happenings,
 )
-
-
-@pytest.fixture
-def database(database_address: str, tmp_path: Path) -> Iterator[Database]:
-    opened = Database.open(str(tmp_path), database_address)
-    yield opened
-    opened.close()
 
 
 async def _listening(rung: asyncio.Event) -> None:

@@ -104,18 +104,18 @@ def test_a_worker_on_another_machine_stays_alive(catalog: Catalog, database: Dat
     join_from_elsewhere(roster, database, "w1")
     assert pick(database, ["default"], ELSEWHERE, NONE) is not None
     assert (roster.is_served("default"), roster.owner_lives(ELSEWHERE)) == (True, True)
-    assert abandoned(database, queue, silence, silent_s=60) == ()
+    assert abandoned(database, queue, silence, silent=True) == ()
     set_clock(jump)
     seconds[0] = 4  # less than a beat
     assert (roster.is_served("default"), roster.owner_lives(ELSEWHERE)) == (True, True)
-    assert abandoned(database, queue, silence, silent_s=60) == ()
+    assert abandoned(database, queue, silence, silent=True) == ()
     assert catalog.records().journal.recover() == ()
     roster.join("w2", ["other"], 1)
     for beat in range(20):
         seconds[0] += 5
         assert roster.beat("w1"), beat
         assert (roster.is_served("default"), roster.owner_lives(ELSEWHERE)) == (True, True)
-        assert abandoned(database, queue, silence, silent_s=60) == ()
+        assert abandoned(database, queue, silence, silent=True) == ()
     with database.read() as connection:
         assert connection.execute(select(runs.c.state)).scalar() == "running"
 
@@ -127,7 +127,7 @@ def test_one_that_died_is_noticed_all_the_same(catalog: Catalog, database: Datab
     join_from_elsewhere(roster, database, "w1")
     assert pick(database, ["default"], ELSEWHERE, NONE) is not None
     assert roster.owner_lives(ELSEWHERE)
-    assert abandoned(database, queue, silence, silent_s=60) == ()
+    assert abandoned(database, queue, silence, silent=True) == ()
     set_clock(jump)
     assert roster.is_served("default")
     seconds[0] = 8
@@ -135,7 +135,7 @@ def test_one_that_died_is_noticed_all_the_same(catalog: Catalog, database: Datab
     seconds[0] = 61
     assert not roster.owner_lives(ELSEWHERE)
     assert [worker.state for worker in roster.workers() if worker.id == "w1"] in ([], ["gone"])
-    assert abandoned(database, queue, silence, silent_s=60) == ("run_a",)
+    assert abandoned(database, queue, silence, silent=True) == ("run_a",)
     again = pick(database, ["default"], str(Owner.current()), NONE)
     assert again is not None
     assert (again.run_id, again.attempt) == ("run_a", 2)

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from skillyard import Catalog
 from skillyard.engine import LocalEngine, PoolEngine, Records
+from skillyard.engine.plain import recordable
 from skillyard.errors import SkillNotFound, VersionUnusable
 from skillyard.execution import RunError
 from skillyard.registry import Registry
@@ -157,3 +158,7 @@ def test_any_order_of_changes_runs_and_cancels_is_what_the_reference_says(
 def seen(tmp_path: Path) -> Catalog:
     """What a worker sees: whatever is installed."""
     return Catalog.discover(cwd=tmp_path, cache=False)
+
+
+def test_half_a_pair_of_surrogates_is_recorded_as_what_any_answer_can_carry() -> None:
+    assert recordable({"a\ud800": ["b\udfff", {"c": "\ud83d\ude00 \U0001f600"}]}) == {"a?": ["b?", {"c": "?? \U0001f600"}]}

@@ -210,10 +210,10 @@ def test_a_worker_that_says_nothing_loses_its_runs(catalog: Catalog) -> None:
         assert pick(database, ["default"], str(Owner.current()), NONE) is not None
     with database.write() as connection:
         connection.execute(update(workers).values(seen_at=text("now() - interval '2 minutes'")))
-    assert abandoned(database, queue, silence, silent_s=None) == ()  # its process is there
+    assert abandoned(database, queue, silence, silent=False) == ()  # its process is there
     seconds[0] = 61
-    assert abandoned(database, queue, silence, silent_s=None) == ()
-    assert sorted(abandoned(database, queue, silence, silent_s=60)) == ["run_a", "run_b"]
+    assert abandoned(database, queue, silence, silent=False) == ()
+    assert sorted(abandoned(database, queue, silence, silent=True)) == ["run_a", "run_b"]
     journal = catalog.records().journal
     assert (journal.get("run_a").state, journal.get("run_a").attempt) == ("queued", 2)
     assert (journal.get("run_b").state, journal.get("run_b").error_code) == ("interrupted", "INTERRUPTED")

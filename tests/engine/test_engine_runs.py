@@ -22,7 +22,7 @@ from skillyard.engine import FINAL, LocalEngine, Owner, Records, RunRecord
 from skillyard.engine.journal import Journal
 from skillyard.errors import DatabaseUnavailable, ExecutionProblem, FileMissing, PermissionDenied, RecordNotFound
 from skillyard.execution import RunError, StepTrace
-from skillyard.sandbox import running
+from skillyard.sandbox import preparing
 
 Write = Callable[..., Skill]
 STEPS = """
@@ -145,14 +145,14 @@ async def test_a_run_that_is_cancelled_while_its_copy_is_made_leaves_none(
 ) -> None:
     skill = write("print(1)")
     await engine.run(skill, {})  # the sandboxes were tried with copies of their own
-    stage, go, copies = running._stage, threading.Event(), []
+    stage, go, copies = preparing._stage, threading.Event(), []
 
     def slow(*arguments: Any) -> Any:
         copies.append(Path((made := stage(*arguments)).tree))
         go.wait(30)
         return made
 
-    monkeypatch.setattr(running, "_stage", slow)
+    monkeypatch.setattr(preparing, "_stage", slow)
     task = asyncio.create_task(engine.run(skill, {}))
     while not copies:
         await asyncio.sleep(0.01)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from skillyard import Executor, Skill
@@ -25,37 +24,18 @@ print(json.dumps({"output": 1, "intermediateSteps": [
 """
 
 
-@pytest.fixture(scope="session")
-def exporter() -> InMemorySpanExporter:
-    """Where all spans of the test session go; a process has one provider for good."""
-    kept = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    trace.set_tracer_provider(provider)
-    return kept
-
-
-@pytest.fixture
-def spans(exporter: InMemorySpanExporter) -> Callable[[], dict[str, list[ReadableSpan]]]:
-    """Give a function that returns the spans of this test by name."""
-    exporter.clear()
-
-    def by_name() -> dict[str, list[ReadableSpan]]:
-        found: dict[str, list[ReadableSpan]] = {}
-        for span in exporter.get_finished_spans():
-            found.setdefault(span.name, []).append(span)
-        return found
-
-    return by_name
+def _by_name(spans: InMemorySpanExporter) -> dict[str, list[ReadableSpan]]:
+    found: dict[str, list[ReadableSpan]] = {}
+    for span in spans.get_finished_spans():
+        found.setdefault(span.name, []).append(span)
+    return found
 
 
 @pytest.mark.row("000-45")
-async def test_a_run_its_sandbox_and_its_steps_are_spans_below_the_callers(
-    write: Write, spans: Callable[[], dict[str, list[ReadableSpan]]]
-) -> None:
+async def test_a_run_its_sandbox_and_its_steps_are_spans_below_the_callers(write: Write, spans: InMemorySpanExporter) -> None:
     with trace.get_tracer("host").start_as_current_span("request"):
         run = await LocalEngine(Executor()).run(write(SCRIPT), {})
-    found = spans()
+    found = _by_name(spans)
     (request,), (whole,), (start,), (process,) = (
         found[name] for name in ("request", "skillyard.run", "skillyard.sandbox.start", "skillyard.sandbox.process")
     )
@@ -73,9 +53,9 @@ async def test_a_run_its_sandbox_and_its_steps_are_spans_below_the_callers(
     assert len(str((wrote.attributes or {})["skillyard.step.name"])) <= 64
 
 
-async def test_a_failure_is_an_error_of_its_span(write: Write, spans: Callable[[], dict[str, list[ReadableSpan]]]) -> None:
+async def test_a_failure_is_an_error_of_its_span(write: Write, spans: InMemorySpanExporter) -> None:
     await LocalEngine(Executor()).run(write("raise SystemExit(3)"), {})
-    (span,) = spans()["skillyard.run"]
+    (span,) = _by_name(spans)["skillyard.run"]
     assert span.status.status_code is trace.StatusCode.ERROR
     assert (span.attributes or {})["error.type"] == "SANDBOX_EXECUTION_ERROR"
 

@@ -333,3 +333,37 @@ def test_any_list_is_read_or_refused(skills: list[object]) -> None:
     except InvalidSource:
         return
     assert MirrorIndex.read(index.to_bytes(), "here") == index
+
+
+@pytest.mark.abuse("H11")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"installedAt": "9999-12-31T23:59:59-23:59"},
+        {"installedAt": "0001-01-01T00:00:00+23:59"},
+        {"installedAt": "2026-01-01T00:00:00"},
+        {"size": 10**300},
+        {"size": -1},
+        {"size": True},
+        {"version": "../../x"},
+        {"digest": "sha256:../../x"},
+        {"package": "/etc/passwd"},
+    ],
+)
+def test_a_version_that_no_mirror_could_have_is_refused(change: dict[str, object], tmp_path: Path) -> None:
+    version = {
+        "version": "20260101-000000",
+        "digest": "sha256:" + "0" * 64,
+        "package": "sha256:" + "1" * 64,
+        "size": 1,
+        "installedAt": "2026-01-01T00:00:00+02:00",
+    }
+    skill = {"skillId": "tidy", "name": "tidy", "description": "Tidies.", "current": None}
+
+    def read(more: dict[str, object]) -> MirrorIndex:
+        listed = {"format": "skillyard mirror 1", "skills": [skill | {"versions": [version | more]}]}
+        return MirrorIndex.read(json.dumps(listed).encode(), "there")
+
+    assert MirrorIndex.read(read({}).to_bytes(), "there") == read({})
+    with pytest.raises(InvalidSource):
+        read(change)

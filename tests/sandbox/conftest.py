@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pytest
 
-from skillyard.sandbox import Job, Policy, Result, SandboxBackend, backends, running
+from skillyard.sandbox import Job, Policy, Result, SandboxBackend, backends, preparing
 from skillyard.sandbox.syscalls import this_machine
 
 PRELUDE = (
@@ -82,7 +82,7 @@ def backend(request: pytest.FixtureRequest) -> SandboxBackend:
 def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With cgroups where there are some, and as on a machine where none can be made."""
     if request.param == "uncounted":
-        monkeypatch.setattr(running, "make_cgroup", lambda **_: None)
+        monkeypatch.setattr(preparing, "make_cgroup", lambda **_: None)
     return str(request.param)
 
 

@@ -166,8 +166,8 @@ async def test_a_skill_in_a_private_home_can_run(backend: SandboxBackend, tree: 
 
 
 def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tmp_path: Path) -> None:
-    gone, mine, foreign = (tmp_path / f"skillyard-run-{name}" for name in ("999999999-abc", f"{os.getpid()}-abc", "notes"))
-    for folder in (gone, mine, foreign):
+    mine, foreign = (tmp_path / f"skillyard-run-{name}" for name in (f"{os.getpid()}-abc", "notes"))
+    for folder in (mine, foreign, *(tmp_path / f"skillyard-{what}-999999999-abc" for what in ("run", "probe", "metrics"))):
         (folder / "skill").mkdir(parents=True)
     staging.SWEEPER.sweep(str(tmp_path), staging._delete_own)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine.name, foreign.name])

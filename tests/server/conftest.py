@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -168,6 +169,26 @@ class Keyed:
         secret = self.key(*scopes, organisation=organisation, name=name)
         headers = {"Authorization": f"Bearer {secret}"}
         return TestClient(self.app, base_url="http://127.0.0.1:8787", headers=headers)
+
+    def lasting(self, *scopes: str, organisation: str = "default", name: str | None = None) -> Lasting:
+        """The same, for runs that go on."""
+        return Lasting(self.nobody, self.key(*scopes, organisation=organisation, name=name))
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """Who calls with a key, and whose runs go on after the answer: a client of its own ends its loop with each request."""
+
+    nobody: TestClient
+    secret: str
+
+    def get(self, path: str) -> Any:
+        """Ask for something."""
+        return self.nobody.get(path, headers={"Authorization": f"Bearer {self.secret}"})
+
+    def post(self, path: str, **body: Any) -> Any:
+        """Change something."""
+        return self.nobody.post(path, headers={"Authorization": f"Bearer {self.secret}"}, **body)
 
 
 @pytest.fixture

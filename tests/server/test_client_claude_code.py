@@ -88,12 +88,19 @@ def test_what_is_not_there_is_refused(address: str, install: Callable[[bytes], N
     install(pack("tidy"))
     assert httpx2.get(f"{address}/plugins/tidy.git/info/refs").status_code == 400
     assert httpx2.get(f"{address}/plugins/missing.git/info/refs?service=git-upload-pack").status_code == 404
-    for body in (b"", b"zzzz", b"0003", b"ffffwant", b"0000"):
+    for body in (b"", b"zzzz", b"0003", b"ffffwant", b"0000", b"0004-004", b"+032want", b"0x32want", b"00 4"):
         assert httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=body).status_code == 400, body
     other = b"0032want " + b"0" * 40 + b"\n00000009done\n"
     assert httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=other).status_code == 404
     bomb = httpx2.post(f"{address}/plugins/tidy.git/git-upload-pack", content=b"x" * 100_000)
     assert (bomb.status_code, bomb.text[:17]) == (413, "archive too large")
+
+
+@pytest.mark.abuse("H9")
+@pytest.mark.parametrize("length", [b"-004", b"-001", b"+004", b"0x04", b" 004", b"0_04", b"\xd9\xa0\xd9\xa0"])
+def test_a_line_whose_length_is_no_four_hex_digits_is_refused_and_not_read_for_ever(length: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        wanted(b"0004" + length)
 
 
 @given(st.binary(max_size=200))

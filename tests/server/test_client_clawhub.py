@@ -166,7 +166,7 @@ def test_it_stars_and_counts(clawhub: Clawhub, address: str, pack: Pack) -> None
         assert items[0]["slug"] == first
     stats = {item["slug"]: item["stats"] for item in items}
     assert stats["other"] == {"stars": 1, "downloads": 0, "installsAllTime": 0}
-    assert stats["tidy"] == {"stars": 0, "downloads": 2, "installsAllTime": 1}
+    assert stats["tidy"] == {"stars": 0, "downloads": 1, "installsAllTime": 1}  # once a day, whoever it is
     assert "Unstarred other" in clawhub("unstar", "other", "--yes")
     assert "already unstarred" in clawhub("unstar", "other", "--yes")
     assert "skill not found" in clawhub("star", "missing", "--yes", fails=True)

@@ -296,6 +296,32 @@ def test_what_a_script_prints_is_told_while_it_runs_and_not_kept(web: httpx.Clie
     assert "log" not in [event["event"] for event in turn["events"]]
 
 
+STEPS = """import skillyard_sdk as sdk
+def execute(parameters):
+    with sdk.step("read", input={"apiKey": "hidden"}) as current:
+        current.output = 3
+    return {"output": "done"}
+"""
+
+
+def test_the_steps_of_a_script_are_told_while_it_runs_and_stay_in_its_record(
+    web: httpx.Client, models: Any, home: Path, make_skill: Callable[..., Path]
+) -> None:
+    make_skill(home / "project/.claude/skills", "stepper", files={"scripts/execute.py": STEPS})
+    web.post(str(web.base_url.copy_with(path="/api/v1/catalog/refresh")))
+    conversation = begin(web)
+    models.script(Call("run_skill", {"name": "stepper"}), Say("Done."))
+    told = [data for _, data in events(web, conversation, say(web, conversation, "Take a step"))]
+    kinds = [data["event"] for data in told]
+    assert kinds.index("call") < kinds.index("step") < kinds.index("result")
+    (step,) = [data for data in told if data["event"] == "step"]
+    (result,) = [data for data in told if data["event"] == "result"]
+    assert (step["id"], step["step"]["stepName"], step["step"]["output"]) == (result["id"], "read", 3)
+    assert "hidden" not in str(step)
+    (turn,) = web.get(f"/conversations/{conversation}").json()["data"]["turns"]
+    assert "step" not in [event["event"] for event in turn["events"]]
+
+
 def test_open_questions_say_which_are_answered(
     web: httpx.Client, models: Any, home: Path, make_skill: Callable[..., Path]
 ) -> None:
@@ -360,3 +386,19 @@ def test_a_model_at_an_address_is_used_when_whoever_runs_the_server_chose_it(
     assert events(web, made, say(web, made, "Hi"))[-1][1]["answer"] == "Hello."
     assert models.seen[0].model == "llama3"
     assert web.post("/conversations", json={"model": "llama3@http://127.0.0.1:1/v1"}).status_code == 400
+
+
+@pytest.mark.abuse("H6")
+def test_a_file_so_deep_that_runs_would_fail_is_refused_and_an_old_one_can_be_deleted(
+    web: httpx.Client, models: Any, home: Path
+) -> None:
+    conversation = begin(web)
+    at = f"/conversations/{conversation}/files"
+    deep, refused = "/".join("abcdefgh") + "/form.pdf", web.put(f"{at}/{'/'.join('abcdefghi')}/form.pdf", content=FORM)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_input")
+    assert "8 folders" in refused.json()["hint"]
+    assert web.put(f"{at}/{deep}", content=FORM).status_code == 201
+    (home / f"data/conversations/{conversation}/files/{'/'.join('abcdefghij')}").mkdir(parents=True)  # as it was left before
+    models.script(Call("run_skill", {"name": "pdf", "arguments": [deep]}), Say("Done."))
+    told = [data for _, data in events(web, conversation, say(web, conversation, "Fill in this PDF form"))]
+    assert [data["ok"] for data in told if data["event"] == "result"] == [True], told

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,66 @@ def test_the_containers_of_kubernetes_start_commands_with_longer_to_stop_than_th
         assert pod["securityContext"]["runAsUser"] == 10001  # as the image is built
         if "grace" in given:
             assert pod["terminationGracePeriodSeconds"] > given["grace"] + given.get("drain", 0)
+
+
+def test_a_container_of_kubernetes_writes_only_where_something_is_mounted_and_gains_no_rights() -> None:
+    (namespace,) = of_kind("Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for resource in (*of_kind("Deployment"), *of_kind("Job")):
+        pod = resource["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        held = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+        assert container["securityContext"] == held
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounted == {"home": "/var/lib/skillyard", "scratch": "/tmp"}
+        assert mounted.keys() == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_pods_reach_names_the_records_the_store_and_https_of_the_public_internet_only() -> None:
+    allowed: dict[str, set[tuple[str, int]]] = {}
+    for policy in of_kind("NetworkPolicy"):
+        for rule in policy["spec"].get("egress", ()):
+            assert rule["ports"], policy["metadata"]["name"]
+            for to in rule["to"]:  # never to anywhere
+                where = to["ipBlock"]["cidr"] if "ipBlock" in to else to["podSelector"]["matchLabels"]["k8s-app"]
+                allowed.setdefault(where, set()).update((port["protocol"], port["port"]) for port in rule["ports"])
+                for inside in (
+                    "10.0.0.1",
+                    "172.16.0.1",
+                    "192.168.0.1",
+                    "169.254.169.254",
+                    "127.0.0.1",
+                    "100.64.0.1",
+                    "fd00::1",
+                ):
+                    assert not _within(ip_address(inside), to.get("ipBlock")), inside
+    assert allowed == {
+        "kube-dns": {("UDP", 53), ("TCP", 53)},
+        "192.0.2.10/32": {("TCP", 5432)},
+        "192.0.2.20/32": {("TCP", 443)},
+        "0.0.0.0/0": {("TCP", 443)},
+        "2000::/3": {("TCP", 443)},
+    }
+
+
+def _within(address: IPv4Address | IPv6Address, block: dict[str, Any] | None) -> bool:
+    if block is None or address not in ip_network(block["cidr"]):
+        return False
+    return not any(address in ip_network(part) for part in block.get("except", ()))
+
+
+def test_the_services_of_compose_gain_no_rights_and_ours_write_only_to_volumes() -> None:
+    for name, service in services().items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        if service.get("entrypoint") == ["skillyard"]:
+            assert service["read_only"], name
+            assert "cap_add" not in service
+            written = [place.partition(":")[0] for place in service["tmpfs"]]
+            written += [place.rpartition(":")[2] for place in service.get("volumes", ())]
+            assert sorted(written) == ["/tmp", "/var/lib/skillyard"], name
 
 
 def test_what_selects_pods_selects_those_that_there_are() -> None:

@@ -14,9 +14,6 @@ import pytest
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
@@ -149,19 +146,6 @@ def test_what_fails_unforeseen_is_logged_with_its_traceback(app: FastAPI, writte
     assert "\x1b" not in said
     assert not [line for line in said.splitlines() if line.startswith("forged")]
     assert "route=/broken status=500" in said
-
-
-@pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    """Where the spans of this test go; a process has one provider for good, and other tests may have set it."""
-    kept = InMemorySpanExporter()
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    yield kept
-    kept.shutdown()
 
 
 def test_a_request_is_a_span_below_the_caller_s_and_above_its_run(

@@ -10,7 +10,9 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from skillyard.server import page
+from skillyard import Catalog
+from skillyard.registry import Registry
+from skillyard.server import Admission, create_app, page
 
 _SCRIPT = b"export const word = 1;\n" * 100
 
@@ -46,12 +48,46 @@ def test_every_place_of_the_page_gives_its_one_document(client: TestClient, path
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/nothing", "/nothing", "/skillsx", "/.well-known/nothing", "/assets/", "/assets/none.js"]
+    "path",
+    [
+        "/api/v1/nothing",
+        "/api",
+        "/.well-known/nothing",
+        "/assets/",
+        "/assets/none.js",
+        "/none.svg",
+        "/mcp/x",
+        "/mirror/x",
+    ],
 )
 def test_what_is_no_place_of_the_page_stays_a_problem(client: TestClient, path: str) -> None:
     answer = client.get(path, headers={"accept": "text/html"})
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", ["/nope", "/skillsx", "/skill/pdf", "/apis", "/favicon.ico", "/%00", "/a/../../etc/passwd"])
+def test_a_browser_that_is_lost_is_shown_the_page(client: TestClient, path: str) -> None:
+    asking = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    answer = client.get(path, headers={"accept": asking})
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "'nonce-" in answer.headers["content-security-policy"]
+    assert client.head(path, headers={"accept": asking}).status_code == 404
+    for accepted in ("*/*", "application/json", ""):
+        told = client.get(path, headers={"accept": accepted})
+        assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")
+    assert client.post(path, headers={"accept": asking}).headers["content-type"] == "application/problem+json"
+
+
+def test_a_lost_browser_needs_no_key_and_a_lost_program_does(home: Path, static: Path) -> None:
+    catalog = Catalog.discover(cwd=home / "project", home=home)
+    app = create_app(catalog, Registry.of(catalog), admission=Admission.listening("127.0.0.1", require_keys=True))
+    with TestClient(app, base_url="http://127.0.0.1:8787") as client:
+        assert client.get("/nope", headers={"accept": "text/html"}).status_code == 404
+        assert client.get("/nope").status_code == 401
+        for path in ("/api/v1/nope", "/api/v1/catalog", "/metrics"):
+            assert client.get(path, headers={"accept": "text/html"}).status_code == 401, path
 
 
 def test_the_document_may_load_only_its_own_and_its_number_is_never_the_same(client: TestClient) -> None:

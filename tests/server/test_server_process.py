@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -46,6 +49,48 @@ def test_an_address_that_is_no_database_is_refused_before_anybody_is_served(home
         _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "the database URL cannot be understood" in said
+
+
+def test_a_server_says_at_once_that_it_waits_for_its_database_and_goes_on_when_it_comes(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder = Path(tempfile.mkdtemp(prefix="skillyard-cluster-", dir="/tmp"))
+    cluster = sys.modules["postgresql"].Cluster(folder, "fsync=off", listen=port)
+    cluster.make()
+    url = f"postgresql://skillyard:verysecret@127.0.0.1:{port}/postgres"
+    with _start(home, "--database-url", url) as process:
+        try:
+            assert process.stderr is not None
+            heard = [process.stderr.readline(), process.stderr.readline()]
+            assert heard[0].startswith("waiting for the database (database_unavailable): the database postgresql")
+            assert f"127.0.0.1:{port}" in heard[0]
+            assert heard[1].startswith("hint: ")
+            with httpx.Client(base_url=_address(process), timeout=60) as client:
+                assert (client.get("/readyz").status_code, client.get("/healthz").status_code) == (503, 200)
+                cluster.start()
+                for line in process.stderr:
+                    heard.append(line)
+                    if line.startswith("the database postgresql") and line.endswith("answers\n"):
+                        break
+                assert client.get("/readyz").status_code == 200
+            assert "verysecret" not in "".join(heard)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            cluster.stop()
+            shutil.rmtree(folder)
+
+
+def test_a_database_that_takes_connections_and_says_nothing_is_named_too(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"postgresql://skillyard@127.0.0.1:{mute.getsockname()[1]}/postgres?connect_timeout=60"
+        with _start(home, "--database-url", url) as process:
+            try:
+                assert process.stderr is not None
+                assert "does not answer; until it answers, /readyz says so too" in process.stderr.readline()
+            finally:
+                process.kill()
+                process.communicate(timeout=60)
 
 
 def test_a_server_that_is_asked_to_stop_ends_its_streams_and_finishes_its_runs(home: Path, script: Callable[..., Path]) -> None:

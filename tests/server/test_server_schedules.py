@@ -73,6 +73,55 @@ def test_the_server_begins_what_has_come_due_once_and_the_run_says_whose_it_is(
     assert client.get("/api/v1/runs?schedule=other").json()["data"] == []
 
 
+def test_a_schedule_says_who_made_it_and_how_its_last_run_ended(client: TestClient, reporter: str) -> None:
+    made = client.post(SCHEDULES, json={"name": "soon", "skill": reporter, "parameters": {"n": 5}, "at": _soon(1)}).json()[
+        "data"
+    ]
+    assert (made["made_by"], made["last_state"]) == ("local user", None)
+    _until(lambda: client.get("/api/v1/runs?schedule=soon&state=succeeded").json()["data"])
+    (listed,) = client.get(SCHEDULES).json()["data"]
+    assert listed["last_state"] == "succeeded"
+    assert client.get(f"{SCHEDULES}/soon").json()["data"] == listed
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({"cron": "0 8 1 1 *"}, ["01-01T08:00:00Z"] * 5),
+        ({"cron": "0 8 1 7 *", "time_zone": "Europe/Berlin"}, ["07-01T06:00:00Z"] * 5),
+        ({"at": "2090-01-31T08:00", "time_zone": "Asia/Shanghai"}, ["01-31T00:00:00Z"]),
+        ({"at": "2090-01-31T08:00+02:00", "time_zone": "Asia/Shanghai"}, ["01-31T06:00:00Z"]),
+    ],
+)
+def test_when_a_schedule_would_come_due_is_told_before_it_is_made(
+    client: TestClient, times: dict[str, str], expected: list[str]
+) -> None:
+    told = client.post(f"{SCHEDULES}/preview", json=times).json()["data"]
+    assert [moment[5:] for moment in told] == expected
+    assert told == sorted(set(told))
+    assert client.get(SCHEDULES).json()["data"] == []
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {},
+        {"cron": "* * * * *", "at": "2090-01-31T08:00"},
+        {"cron": "0 0 30 2 *"},
+        {"at": "2020-01-31T08:00"},
+        {"time_zone": "Mars"},
+    ],
+)
+def test_a_time_that_cannot_be_meant_is_told_before_a_schedule_is_made(client: TestClient, times: dict[str, str]) -> None:
+    answer = client.post(f"{SCHEDULES}/preview", json=times)
+    assert (answer.status_code, answer.json()["success"]) == (400, False)
+
+
+def test_a_single_time_without_an_offset_is_one_of_the_time_zone(client: TestClient, reporter: str) -> None:
+    body = {"name": "once", "skill": reporter, "at": "2090-01-31T08:00", "time_zone": "Asia/Shanghai"}
+    assert client.post(SCHEDULES, json=body).json()["data"]["next_at"] == "2090-01-31T00:00:00.000Z"
+
+
 def _until(look: Callable[[], list[Any]]) -> list[Any]:
     for _ in range(600):
         if found := look():

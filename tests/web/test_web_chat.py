@@ -117,6 +117,33 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
     expect(page.get_by_role("log")).to_contain_text("fields: name, date")
 
 
+STEPS = """\
+import time
+import skillyard_sdk as sdk
+def execute(parameters):
+    with sdk.step("look around"):
+        pass
+    time.sleep(60)
+"""
+
+
+def test_the_steps_of_a_script_are_seen_while_it_runs(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    slow = talk.project / "skills/slow"
+    (slow / "scripts").mkdir(parents=True)
+    (slow / "SKILL.md").write_text("---\nname: slow\ndescription: Takes its time. Use when waiting is tried.\n---\n# Slow\n")
+    (slow / "scripts/execute.py").write_text(STEPS)
+    talk.ask("POST", "/api/v1/catalog/refresh")
+    models.script(Call("run_skill", {"name": "slow"}), Say("Done."))
+    page = visit(talk, f"/chat/{begin(talk)}", width=1440)
+    write(page, "Wait for it")
+    going = call(page, "Run slow")
+    expect(going).to_contain_text("look around")
+    going.click()
+    expect(turn(page).get_by_role("list").get_by_role("button", name=re.compile("^look around"))).to_be_visible()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(turn(page)).to_contain_text("You stopped this answer")
+
+
 @pytest.mark.row("003-18")
 def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Open) -> None:
     models.script(Say("Hello Ada, how are you?"))
@@ -128,7 +155,8 @@ def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Op
     assert models.seen[0].calls == ()
     page.get_by_role("link", name="How skills are used").click()
     row = page.get_by_role("row", name=re.compile("pdf-forms"))
-    expect(row).to_contain_text("never used")
+    expect(row).to_contain_text("1")
+    expect(row).not_to_contain_text("never used")  # one conversation says nothing
 
 
 @pytest.mark.row("001-18")
@@ -166,6 +194,19 @@ def test_an_answer_is_stopped_tried_again_and_asked_for_in_other_words(talk: Sit
     write(page, "Another")
     expect(page.get_by_text("Another one.")).to_be_visible()
     assert models.seen[-1].user == ("A short story", "Another")
+
+
+def test_what_is_entered_while_an_answer_comes_is_sent_after_it(talk: Site, models: ScriptedModels, visit: Open) -> None:
+    models.script(Hold("Once upon a time"), Say("Nine."))
+    page = visit(talk, f"/chat/{begin(talk)}")
+    write(page, "A story")
+    expect(turn(page).get_by_text("Once upon a time")).to_be_visible()
+    write(page, "How many planets?")
+    expect(page.get_by_text("It is sent when the answer is there")).to_be_visible()
+    models.go_on.set()
+    expect(page.get_by_text("Nine.")).to_be_visible()
+    expect(page.get_by_label("Say something")).to_have_value("")
+    assert models.seen[-1].user == ("A story", "How many planets?")
 
 
 def test_conversations_are_found_named_and_deleted(talk: Site, models: ScriptedModels, visit: Open) -> None:
@@ -252,7 +293,8 @@ def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, mod
     expect(page.get_by_label("Say something")).to_have_value("Hello")
     page.get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-5")
     page.get_by_label("Say something").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("the model's service failed (401)")
+    expect(page.get_by_role("alert")).to_contain_text("the service of the model 'gpt-5' refuses the key (401)")
+    expect(page.get_by_role("alert")).to_contain_text("The service said: no such key")
     page.get_by_role("button", name="Choose another model").click()
     page.get_by_role("tabpanel", name="Settings").get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-6")
     page.get_by_role("button", name="Use this model").click()

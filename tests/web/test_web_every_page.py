@@ -22,6 +22,7 @@ Open = Callable[..., Page]
 
 PAGES = (
     "/skills", "/skills/config:text-statistics", "/skills/config:text-statistics?tab=run", "/install", "/runs", "/runs/RUN",
+    "/schedules", "/schedules?add=config:text-statistics", "/schedules/mornings",
     "/chat", "/chat/CHAT", "/chat/ASKS", "/chat/report",
     "/agents", "/agents/new", "/agents/AGENT", "/memory", "/approvals", "/audit", "/keys", "/workers", "/settings", "/doctor",
 )  # fmt: skip
@@ -52,6 +53,11 @@ def lived_in(models: ScriptedModels, shared_site: Site) -> Iterator[Site]:
     shared_site.known["RUN"] = run["data"]["run_id"]
     agent = {"name": "Editor", "system_prompt": "You edit.", "skills": [{"skill": "text-statistics"}]}
     shared_site.known["AGENT"] = shared_site.ask("POST", "/api/v1/agents", agent)["data"]["id"]
+    for name, cron in (("mornings", "0 8 * * mon-fri"), ("now-and-then", "7,30 */5 1,15 * *")):
+        when = {"cron": cron, "time_zone": "Europe/Berlin"}
+        shared_site.ask(
+            "POST", "/api/v1/schedules", {"name": name, "skill": "text-statistics", "parameters": {"text": "."}} | when
+        )
     shared_site.ask("POST", "/api/v1/memories", {"content": "Ada likes tea.", "tags": ["drinks"]})
     shared_site.ask("POST", "/api/v1/keys", {"name": "build server", "scopes": ["skills:read", "admin"]})
     yield shared_site
@@ -78,6 +84,7 @@ def _settled(page: Page) -> None:
     """Wait until the page says what it is and asks for nothing more."""
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -146,6 +153,30 @@ def test_the_palette_finds_a_skill_and_goes_there(lived_in: Site, visit: Open) -
 def test_an_address_that_is_no_page_says_so(lived_in: Site, visit: Open) -> None:
     page = visit(lived_in, "/skills/nothing/at/all")
     expect(page.get_by_text("There is no such page")).to_be_visible()
+
+
+def test_an_address_that_is_nothing_at_all_shows_the_page_and_a_way_on(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "about:blank", language="zh-CN")
+    page.watch.forgive("status of 404")  # type: ignore[attr-defined]
+    answer = page.goto("/nope")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_text("没有这个页面")).to_be_visible()
+    page.get_by_role("link", name="前往技能列表").click()
+    expect(page).to_have_url(re.compile(r"/skills$"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_what_the_server_says_is_said_in_chinese_with_its_own_words_below(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "about:blank", language="zh-CN")
+    page.watch.forgive("status of 404")  # type: ignore[attr-defined]
+    page.goto("/runs/run_nosuch")
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("没有这条记录")
+    expect(told.locator("[lang=en]")).to_contain_text("run_nosuch")
+    page.goto("/doctor")
+    expect(page.get_by_text("脚本所需的软件包")).to_be_visible()
+    expect(page.get_by_text("沙箱 bwrap")).to_be_visible()
 
 
 def test_the_chosen_language_and_colours_are_kept(lived_in: Site, visit: Open, tmp_path: Path) -> None:

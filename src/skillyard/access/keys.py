@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
+
 from skillyard.access.hashing import hash_of, new_secret, same
 from skillyard.access.naming import DEFAULT
 from skillyard.access.organisations import require_organisation
 from skillyard.access.times import moment
 from skillyard.access.trail import record
+from skillyard.database import api_keys, api_sessions, one_at_a_time
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, RowMapping
-
     from skillyard.database import Database
 
 __all__ = ["KEY_MARK", "SCOPES", "ApiKey", "KeyState", "Keys", "Scope", "key_of"]
@@ -99,10 +100,6 @@ class Keys:
             RecordNotFound: there is no such organisation.
             RecordExists: a usable key of the organisation has that name.
         """
-        from sqlalchemy import insert
-
-        from skillyard.database import api_keys, one_at_a_time
-
         secret, now = new_secret(KEY_MARK), datetime.now(UTC)
         made = ApiKey(
             f"key_{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}", _checked_name(name), organisation,
@@ -131,10 +128,6 @@ class Keys:
         Raises:
             RecordNotFound: there is no such key, in that organisation when one is given.
         """
-        from sqlalchemy import delete, func, update
-
-        from skillyard.database import api_keys, api_sessions
-
         wanted = {"id": key_id} | ({} if organisation is None else {"organisation": organisation})
         with self.database().write() as connection:
             if not _find(connection, **wanted):
@@ -166,10 +159,6 @@ class Keys:
         return any(key.state == "usable" and "admin" in key.scopes for key in self.all(DEFAULT))
 
     def _note_use(self, key: ApiKey) -> None:
-        from sqlalchemy import update
-
-        from skillyard.database import api_keys
-
         now = datetime.now(UTC)
         if key.last_used_at is None or now - key.last_used_at >= _NOTED_EVERY:
             with self.database().write() as connection:
@@ -186,10 +175,6 @@ _COLUMNS: Final = tuple(ApiKey.__dataclass_fields__)
 
 
 def _find(connection: Connection, **wanted: str) -> list[ApiKey]:
-    from sqlalchemy import select
-
-    from skillyard.database import api_keys
-
     query = select(api_keys).order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
     for column, value in wanted.items():
         query = query.where(api_keys.c[column] == value)

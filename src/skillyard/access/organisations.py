@@ -12,15 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from sqlalchemy import Connection, insert, select
+
 from skillyard.access.naming import DEFAULT, check_organisation_name
 from skillyard.access.times import moment
 from skillyard.access.trail import record
+from skillyard.database import make_schema, one_at_a_time, organisations, separate_url
 from skillyard.errors import RecordExists, RecordNotFound
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from skillyard.catalog import Catalog
     from skillyard.database import Database
 
@@ -67,10 +68,6 @@ class Organisations:
             InvalidInput: the name is not made of lower-case letters, digits and single dashes, at most 40.
             RecordExists: there is one of that name.
         """
-        from sqlalchemy import insert, select
-
-        from skillyard.database import make_schema, one_at_a_time, organisations
-
         check_organisation_name(name)
         made = Organisation(name, datetime.now(UTC))
         with self.database().write() as connection:
@@ -85,10 +82,6 @@ class Organisations:
 
     def all(self) -> tuple[Organisation, ...]:
         """The default organisation, then the others by name."""
-        from sqlalchemy import select
-
-        from skillyard.database import organisations
-
         with self.database().read() as connection:
             rows = connection.execute(select(organisations).order_by(organisations.c.name)).mappings().all()
         return (Organisation(DEFAULT), *(Organisation(row["name"], row["created_at"]) for row in rows))
@@ -110,8 +103,6 @@ class Organisations:
         Raises:
             RecordNotFound: there is no such organisation.
         """
-        from skillyard.database import separate_url
-
         organisation = self.get(name)
         if organisation.schema is None:
             return main
@@ -128,10 +119,6 @@ def require_organisation(connection: Connection, name: str) -> None:
     Raises:
         RecordNotFound: there is none.
     """
-    from sqlalchemy import select
-
-    from skillyard.database import organisations
-
     known = [DEFAULT, *connection.execute(select(organisations.c.name)).scalars()]
     if name not in known:
         raise _missing(name, known)

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import delete, insert, select
+
 from skillyard.access.hashing import hash_of, new_secret, same
 from skillyard.access.keys import ApiKey, key_of
+from skillyard.database import api_keys, api_sessions
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -33,10 +36,6 @@ class Sessions:
 
     def open(self, key: ApiKey, lifetime: timedelta) -> tuple[str, datetime]:
         """A new session of the key: the secret for a cookie, and when it ends; what ended a day ago is forgotten."""
-        from sqlalchemy import delete, insert
-
-        from skillyard.database import api_sessions
-
         secret, now = new_secret(), datetime.now(UTC)
         ends = min(now + lifetime, key.expires_at or now + lifetime)
         with self.database().write() as connection:
@@ -47,10 +46,6 @@ class Sessions:
 
     def find(self, secret: str) -> ApiKey | None:
         """The usable key whose session `secret` is; None for everything else."""
-        from sqlalchemy import select
-
-        from skillyard.database import api_keys, api_sessions
-
         hashed = hash_of(secret)
         query = (
             select(api_keys, api_sessions.c.hash.label("session"), api_sessions.c.expires_at.label("ends"))
@@ -66,9 +61,5 @@ class Sessions:
 
     def close(self, secret: str) -> None:
         """End a session; one that is not there is none."""
-        from sqlalchemy import delete
-
-        from skillyard.database import api_sessions
-
         with self.database().write() as connection:
             connection.execute(delete(api_sessions).where(api_sessions.c.hash == hash_of(secret)))

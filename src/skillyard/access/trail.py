@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from sqlalchemy import Connection, Select, delete, func, insert, or_, select
+
 from skillyard.access.naming import DEFAULT
 from skillyard.access.times import moment
+from skillyard.database import audit_events
 from skillyard.errors import InvalidInput
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Select
-
     from skillyard.database import Database
 
 __all__ = ["Actor", "Event", "Outcome", "Trail", "about", "acting", "actor_name", "record"]
@@ -100,10 +101,6 @@ def record(
     fallback: str | None = None,
 ) -> None:
     """Write down what was done, in the transaction of `connection`; `fallback` did it where nobody is said to act."""
-    from sqlalchemy import insert
-
-    from skillyard.database import audit_events
-
     actor = _ACTING.get() or Actor(fallback or _user())
     values = {
         "id": f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}",
@@ -144,10 +141,6 @@ class Trail:
         Raises:
             InvalidInput: neither is said.
         """
-        from sqlalchemy import delete, or_, select
-
-        from skillyard.database import audit_events
-
         columns, which = audit_events.c, []
         if older_than is not None:
             which.append(columns.at < older_than)
@@ -178,10 +171,6 @@ class Trail:
         Raises:
             InvalidInput: an outcome that is none.
         """
-        from sqlalchemy import select
-
-        from skillyard.database import audit_events
-
         query = _narrowed(select(audit_events), actor, action, subject, outcome, since)
         query = query.order_by(audit_events.c.at.desc(), audit_events.c.id.desc()).limit(limit).offset(offset)
         with self.database().read() as connection:
@@ -197,10 +186,6 @@ class Trail:
         since: datetime | None = None,
     ) -> int:
         """How many records fit."""
-        from sqlalchemy import func, select
-
-        from skillyard.database import audit_events
-
         query = _narrowed(select(func.count()).select_from(audit_events), actor, action, subject, outcome, since)
         with self.database().read() as connection:
             return int(connection.execute(query).scalar_one())
@@ -209,8 +194,6 @@ class Trail:
 def _narrowed(
     query: Select[Any], actor: str | None, action: str | None, subject: str | None, outcome: str | None, since: datetime | None
 ) -> Select[Any]:
-    from skillyard.database import audit_events
-
     columns = audit_events.c
     if outcome is not None and outcome not in get_args(Outcome):
         raise InvalidInput(f"{outcome!r} is no outcome", hint=f"one of {', '.join(get_args(Outcome))}")

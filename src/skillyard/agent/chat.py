@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.agent.agents import StricterRules, held_versions, seen_by, settings_of
 from skillyard.agent.chat_records import ChatRecords, new_id
 from skillyard.agent.commands import Startable, read_command, startable
 from skillyard.agent.conversation import OPEN, ChatSettings, Conversation, Turn
-from skillyard.agent.desk import Desk
 from skillyard.agent.files import WorkFolder
-from skillyard.agent.live import START, Live, Place, Placing, read_event, replayed
+from skillyard.agent.following import told
+from skillyard.agent.live import START, Place, replayed
 from skillyard.agent.loop import LIMITS, Limits
-from skillyard.agent.models import open_model
 from skillyard.agent.trail import Trail
-from skillyard.agent.work import Work
+from skillyard.agent.workshop import Workshop
 from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound
 from skillyard.text import shorten, single_line
 
@@ -27,17 +24,15 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skillyard.agent.events import Event
+    from skillyard.database import Database
     from skillyard.library import Catalog
     from skillyard.permissions import ApprovalAnswer
 
 __all__ = ["Chat"]
 
-_KEPT_DESKS: Final = 64
-_KEPT_TURNS: Final = 256
 _LONGEST: Final = 400_000
 _TITLE: Final = 60
 _LONGEST_TITLE: Final = 200
-_LOOK_S: Final = 0.5
 _LASTING: Final = ("versions", "known", "announced")  # of what is remembered, when turns are replaced
 
 
@@ -51,13 +46,9 @@ class Chat:
 
     def __init__(self, catalog: Catalog, *, addresses: bool = True, limits: Limits = LIMITS) -> None:
         self._catalog = catalog
-        self._addresses = addresses
-        self._limits = limits
-        self.records: Final = ChatRecords(lambda: catalog.records().database)
-        self.trail: Final = Trail(lambda: catalog.records().database)
-        self._desks: OrderedDict[str, Desk] = OrderedDict()
-        self._live: OrderedDict[str, Live] = OrderedDict()
-        self._models: dict[str, Model] = {}
+        self.records: Final = ChatRecords(self._database)
+        self.trail: Final = Trail(self._database)
+        self._workshop = Workshop(catalog, self.records, self.trail, addresses=addresses, limits=limits)
         self._answering = asyncio.Lock()
 
     async def begin(
@@ -81,7 +72,7 @@ class Chat:
             found = await asyncio.to_thread(self._catalog.agents().get, agent)
             agent, model, settings = found.name, model or found.model, settings or settings_of(found)
             memory = {"versions": await asyncio.to_thread(lambda: held_versions(found, self._catalog.registry()))}
-        await self._model(model)
+        await self._workshop.model(model)
         shown = shorten(single_line(title), _TITLE)
         conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)
         await asyncio.to_thread(self.records.begin, conversation)
@@ -111,7 +102,7 @@ class Chat:
             if not values["title"]:
                 raise InvalidInput("the title says nothing", hint="write a few words")
         if model is not None:
-            await self._model(model)
+            await self._workshop.model(model)
             values["model"] = model
         if values:
             await asyncio.to_thread(lambda: self.records.change(conversation.id, used=False, **values))
@@ -124,11 +115,6 @@ class Chat:
         settings = conversation.settings
         rules = StricterRules(self._catalog.rules(), settings.permissions, self._catalog.configuration.permission_match)
         return startable(seen_by(self._catalog, settings), rules, text, limit=limit)
-
-    def _lives(self, turn: Turn) -> Live | None:
-        """The turn as it works here, or ended here last: not when another process has gone on with it."""
-        live = self._live.get(turn.id)
-        return None if live is not None and live.over and turn.state == "running" else live
 
     async def turns(self, conversation: Conversation, *, replaced: bool = False) -> tuple[Turn, ...]:
         """The turns of a conversation; those that lost their process are marked."""
@@ -147,7 +133,7 @@ class Chat:
 
     def folder(self, conversation: Conversation) -> WorkFolder:
         """The files of a conversation."""
-        return WorkFolder(self._catalog.data_directory, conversation.id, self.records)
+        return self._workshop.folder(conversation)
 
     async def delete(self, conversation: Conversation) -> None:
         """Delete a conversation with its turns and files; an open turn is stopped first."""
@@ -156,7 +142,7 @@ class Chat:
                 await self.stop(turn)
         await asyncio.to_thread(self.records.delete, conversation.id)
         await asyncio.to_thread(self.folder(conversation).remove)
-        self._desks.pop(conversation.id, None)
+        self._workshop.clear(conversation)
 
     async def send(
         self, conversation: Conversation, text: str, *, replacing: int | None = None, files: Sequence[str] = ()
@@ -177,11 +163,11 @@ class Chat:
             )
         conversation = await self.get(conversation.id, conversation.owner)
         given = await asyncio.to_thread(lambda: self.folder(conversation).named(files))
-        model = await self._model(conversation.model)
+        model = await self._workshop.model(conversation.model)
         if replacing is not None:
-            self._desks.pop(conversation.id, None)
+            self._workshop.clear(conversation)
             conversation = await self._rewound(conversation, replacing)
-        desk = await self._desk(conversation)
+        desk = await self._workshop.desk(conversation)
         command = await asyncio.to_thread(read_command, text, desk.tools)
         named = conversation.model or _name(model)
         turn = Turn(new_id("turn"), conversation.id, 0, "running", text, model=named)
@@ -190,9 +176,9 @@ class Chat:
             title = shorten(single_line(text), _TITLE)
             await asyncio.to_thread(lambda: self.records.change(conversation.id, title=title))
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
-        work = self._work(conversation, turn, earlier, model, desk)
+        work = self._workshop.work(conversation, turn, earlier, model, desk)
         work.command, work.files = command, given
-        self._start(work, work.begin())
+        self._workshop.start(work, work.begin())
         return turn
 
     async def retry(self, conversation: Conversation) -> Turn:
@@ -234,27 +220,22 @@ class Chat:
                 raise ConversationBusy("somebody else has answered", hint="look at the turn again")
         conversation = await asyncio.to_thread(self.records.of_turn, turn)
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
-        desk = await self._desk(conversation)
-        model = await self._model(conversation.model)
-        work = self._work(conversation, turn, earlier, model, desk, before=replayed(turn)[:-1])
-        self._start(work, work.go_on(pending))
+        desk = await self._workshop.desk(conversation)
+        model = await self._workshop.model(conversation.model)
+        work = self._workshop.work(conversation, turn, earlier, model, desk, before=replayed(turn)[:-1])
+        self._workshop.start(work, work.go_on(pending))
         return replace(turn, state="running", pending=None)
 
     async def stop(self, turn: Turn) -> bool:
         """Stop a turn, wherever it works; False when it is over."""
-        live = self._live.get(turn.id)
-        if live is not None and live.task is not None and not live.over:
-            live.task.cancel()
-            await asyncio.wait([live.task])
-            return True
-        return await asyncio.to_thread(self.records.ask_to_stop, turn.id)
+        return await self._workshop.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
 
     async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncIterator[Event]:
         """What happens in a turn, from the beginning to its end or to a question it waits for.
 
         With `fresh` only what happens since its last question was answered.
         """
-        live = self._lives(turn)
+        live = self._workshop.live(turn)
         if live is None:
             async for _, event in self.told(turn):
                 yield event
@@ -262,91 +243,21 @@ class Chat:
         async for event in live.follow(live.earlier if fresh else 0):
             yield event
 
-    async def told(self, turn: Turn, after: Place = START) -> AsyncIterator[tuple[Place, Event]]:
+    def told(self, turn: Turn, after: Place = START) -> AsyncIterator[tuple[Place, Event]]:
         """What happens in a turn behind a place, whichever process works on it; each event with the place that is reached."""
-        placing = Placing(after)
-        live = self._lives(turn)
-        async for event in live.follow() if live is not None else self._elsewhere(turn):
-            if (found := placing.take(event)) is not None:
-                yield found
-        if live is None:
-            placing = Placing(max(after, placing.place))
-            for event in replayed(await asyncio.to_thread(self.records.turn, turn.id)):
-                if (found := placing.take(event)) is not None:
-                    yield found
-
-    async def _elsewhere(self, turn: Turn) -> AsyncIterator[Event]:
-        """What happens in a turn that another process works on, until it does no longer."""
-        from skillyard.database import heard
-
-        database, number = await asyncio.to_thread(lambda: self._catalog.records().database), 0
-        async with database.bell.ring(turn.id) as rung:
-            while True:
-                state, news = await asyncio.to_thread(self.records.news, turn.id, number)
-                if state != "running":
-                    return
-                for number, shapes in news:  # noqa: B007 # where it goes on the next time
-                    for shape in shapes:
-                        yield read_event(shape)
-                await heard(rung, _LOOK_S)
-                await asyncio.to_thread(lambda: self.records.turns(turn.conversation_id))  # its process may be gone
+        return told(turn, after, live=self._workshop.live(turn), records=self.records, database=self._database)
 
     @property
     def busy(self) -> bool:
         """Whether a turn goes on here."""
-        return any(live.task is not None and not live.task.done() for live in self._live.values())
+        return self._workshop.busy
 
     async def close(self) -> None:
         """Stop every turn that works here, and let go of the connections to models."""
-        tasks = [live.task for live in self._live.values() if live.task is not None and not live.task.done()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        for model in self._models.values():
-            await model.__aexit__(None, None, None)
-        self._models.clear()
+        await self._workshop.close()
 
-    def _work(
-        self, conversation: Conversation, turn: Turn, earlier: tuple[Turn, ...], model: Model, desk: Desk, *, before: Any = ()
-    ) -> Work:
-        live = self._live[turn.id] = Live(before, partial(self.records.tell, turn.id))
-        while len(self._live) > _KEPT_TURNS:
-            self._live.popitem(last=False)
-        return Work(
-            conversation, turn, earlier, model, desk, live, self.records, self.trail, self.folder(conversation), self._catalog,
-            self._limits,
-        )  # fmt: skip
-
-    def _start(self, work: Work, working: Any) -> None:
-        async def watched() -> None:
-            watching = asyncio.create_task(self._watch(work.turn.id, own))
-            try:
-                await working
-            finally:
-                watching.cancel()
-
-        own = work.live.task = asyncio.create_task(watched())
-
-    async def _watch(self, turn_id: str, task: asyncio.Task[None]) -> None:
-        """Stop the turn when somebody asked for it in another process."""
-        while not task.done():
-            await asyncio.sleep(_LOOK_S)
-            if await asyncio.to_thread(self.records.stop_asked, turn_id):
-                task.cancel()
-                return
-
-    async def _desk(self, conversation: Conversation) -> Desk:
-        """The tools of a conversation, made when they are not there, or when another process has gone on with it meanwhile."""
-        desk = self._desks.get(conversation.id)
-        if desk is None or not desk.remembers(conversation.memory):
-            folder = self.folder(conversation)
-            desk = await asyncio.to_thread(lambda: Desk(self._catalog, conversation, folder.make()))
-            self._desks[conversation.id] = desk
-        self._desks.move_to_end(conversation.id)
-        while len(self._desks) > _KEPT_DESKS:
-            self._desks.popitem(last=False)
-        return desk
+    def _database(self) -> Database:
+        return self._catalog.records().database
 
     async def _rewound(self, conversation: Conversation, number: int) -> Conversation:
         """The conversation as if what was loaded since that turn had not been: it is no longer in the history."""
@@ -356,13 +267,6 @@ class Chat:
             memory["compacted"] = compacted
         await asyncio.to_thread(lambda: self.records.change(conversation.id, memory=memory))
         return replace(conversation, memory=memory)
-
-    async def _model(self, name: str | None) -> Model:
-        key = name or ""
-        if key not in self._models:
-            model = await asyncio.to_thread(lambda: open_model(name, addresses=self._addresses))
-            self._models[key] = await model.__aenter__()
-        return self._models[key]
 
 
 def _name(model: Model) -> str:

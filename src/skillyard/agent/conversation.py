@@ -136,9 +136,21 @@ class Turn:
         asked = pending.get("questions", {})
         return [{**it, "call": call, "decision": decided.get(call, {}).get("decision")} for call, it in asked.items()]
 
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """Why it failed: `code`, `message`, `hint` and, where the service of the model said something, that as `said`."""
+        if self.error_code is None:
+            return None
+        shown: Mapping[str, Any] = next((event for event in reversed(self.events) if event["event"] == "error"), {})
+        return {
+            "code": self.error_code,
+            "message": self.error_message,
+            "hint": shown.get("hint"),
+            "said": shown.get("said"),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """The turn as plain data, without the raw messages."""
-        error = {"code": self.error_code, "message": self.error_message} if self.error_code else None
         return {
             "id": self.id,
             "conversation_id": self.conversation_id,
@@ -151,7 +163,7 @@ class Turn:
             "questions": self.questions,
             "model": self.model,
             "usage": self.usage,
-            "error": error,
+            "error": self.error,
             "created_at": self.created_at.isoformat(),
             "finished_at": self.finished_at.isoformat() if self.finished_at else None,
         }

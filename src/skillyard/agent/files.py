@@ -13,6 +13,7 @@ from skillyard.agent.conversation import Attachment
 from skillyard.errors import FileMissing, FileTooLarge, InvalidInput
 from skillyard.files import replace_file
 from skillyard.paths import open_inside, safe_relative
+from skillyard.sandbox.workspace import MAXIMUM_DEPTH
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ class WorkFolder:
 
         Raises:
             PathRefused: the name leaves the folder.
-            InvalidInput: it is hidden, too long, or there are too many files.
+            InvalidInput: it is hidden, too long or too deep, or there are too many files.
             FileTooLarge: it has over 50 MiB.
         """
         relative = _sound(name)
+        if relative.count("/") > MAXIMUM_DEPTH:
+            raise InvalidInput(f"{relative} is too deep", hint=f"at most {MAXIMUM_DEPTH} folders, one in another")
         if len(data) > LARGEST:
             raise FileTooLarge(f"{relative} has {len(data)} bytes", hint=f"at most {LARGEST} bytes")
         if len(self._records.files(self._conversation)) >= _MOST:

@@ -1,4 +1,4 @@
-"""What a script prints while a call goes on, told in pieces that a page can draw."""
+"""What a script prints and which of its steps end while a call goes on, told in pieces that a page can draw."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Final, Literal
 
 from skillyard.agent.events import Event
+from skillyard.engine.live import read_note
+from skillyard.execution.steps import MOST_STEPS
 from skillyard.sandbox import listening
 from skillyard.text import sanitize
 
@@ -21,11 +23,11 @@ _Stream = Literal["stdout", "stderr"]
 
 @asynccontextmanager
 async def heard(call_id: str, show: Callable[[Event], Awaitable[None]]) -> AsyncIterator[None]:
-    """Tell what everything inside the block prints, as `log` events of that call."""
+    """Tell what everything inside the block prints, as `log` events of that call, and its steps as `step`."""
     ear = _Ear(call_id, show)
     telling = asyncio.create_task(ear.tell())
     try:
-        with listening(ear.hear):
+        with listening(ear.hear, noted=ear.note):
             yield
     finally:
         telling.cancel()
@@ -34,23 +36,38 @@ async def heard(call_id: str, show: Callable[[Event], Awaitable[None]]) -> Async
 
 
 class _Ear:
-    """Gathers what is printed, and tells it from time to time."""
+    """Gathers what is printed and which steps end, and tells it from time to time."""
 
     def __init__(self, call_id: str, show: Callable[[Event], Awaitable[None]]) -> None:
         self._call = call_id
         self._show = show
-        self._gathered: list[tuple[_Stream, str]] = []
+        self._gathered: list[Event] = []
         self._left = _MOST
+        self._steps = 0
         self._news = asyncio.Event()
 
     def hear(self, stream: _Stream, text: str) -> None:
         if self._left <= 0:
             return
-        self._gathered.append((stream, text[: self._left]))
+        self._print(stream, text[: self._left])
         self._left -= len(text)
         if self._left <= 0:
-            self._gathered.append((stream, "\n[the rest is in the record of the run]\n"))
+            self._print(stream, "\n[the rest is in the record of the run]\n")
         self._news.set()
+
+    def note(self, note: str) -> None:
+        step = read_note(note)
+        if step is not None and self._steps < MOST_STEPS:
+            self._steps += 1
+            self._gathered.append(Event("step", {"id": self._call, "step": step}))
+            self._news.set()
+
+    def _print(self, stream: _Stream, text: str) -> None:
+        """One more piece; what follows each other on one stream is put together."""
+        last = self._gathered[-1].data if self._gathered else {}
+        if last.get("stream") == stream:
+            text = self._gathered.pop().data["text"] + text
+        self._gathered.append(Event("log", {"id": self._call, "stream": stream, "text": text}))
 
     async def tell(self) -> None:
         while True:
@@ -60,13 +77,8 @@ class _Ear:
             await asyncio.sleep(_GATHER_S)
 
     async def empty(self) -> None:
-        """Tell what was gathered, what follows each other on one stream together."""
+        """Tell what was gathered."""
         told, self._gathered = self._gathered, []
-        pieces: list[tuple[_Stream, str]] = []
-        for stream, text in told:
-            if pieces and pieces[-1][0] == stream:
-                pieces[-1] = (stream, pieces[-1][1] + text)
-            else:
-                pieces.append((stream, text))
-        for stream, text in pieces:
-            await self._show(Event("log", {"id": self._call, "stream": stream, "text": sanitize(text)}))
+        for event in told:
+            cleaned = {"text": sanitize(event.data["text"])} if event.kind == "log" else {}
+            await self._show(Event(event.kind, {**event.data, **cleaned}))

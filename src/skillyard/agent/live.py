@@ -156,7 +156,7 @@ def _joined(events: Iterable[Event]) -> list[dict[str, Any]]:
 def condensed(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Events as they are kept: pieces of text put together, only the last of several counts of usage, long results cut."""
     kept: list[dict[str, Any]] = []
-    for shape in _joined(event for event in events if event.kind not in ("begin", "log")):
+    for shape in _joined(event for event in events if event.kind not in ("begin", "log", "step")):
         if shape["event"] == "usage" and kept and kept[-1]["event"] == "usage":
             kept[-1] = shape
         else:

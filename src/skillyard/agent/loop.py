@@ -24,8 +24,8 @@ from skillyard.agent.asking import Decided, deciding, pending
 from skillyard.agent.events import Event
 from skillyard.agent.forms import Wanted, text_of
 from skillyard.agent.hearing import heard
-from skillyard.agent.models import model_problem
 from skillyard.agent.spans import call_span, is_traced
+from skillyard.agent.troubles import model_problem
 from skillyard.errors import ModelFailed
 from skillyard.text import sanitize
 from skillyard.tools import ToolResult
@@ -174,7 +174,7 @@ class Loop:
             raise ModelFailed("the model's service has been silent for too long", hint="try again") from None
         except Exception as error:  # each provider's library has its own; what is ours is not in here
             _log.info("a model's service failed", exc_info=error)
-            raise model_problem(error) from None
+            raise model_problem(error, self.model) from None
         self.partial = ""
         self.usage.requests += 1
         self.usage.incr(response.usage)

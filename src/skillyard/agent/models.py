@@ -11,13 +11,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import InvalidInput, ModelFailed
+from skillyard.errors import InvalidInput
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-__all__ = ["VARIABLE", "model_problem", "open_model"]
+__all__ = ["VARIABLE", "open_model"]
 
 VARIABLE: Final = "SKILLYARD_MODEL"
 _KEY: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|BASE_URL|TOKEN)\b")
@@ -82,15 +82,3 @@ def _unusable(name: str, message: str) -> InvalidInput:
 
 def _not_installed() -> InvalidInput:
     return InvalidInput("what speaks to models is not installed", hint="pip install 'skillyard[agent]'")
-
-
-def model_problem(error: Exception) -> ModelFailed:
-    """What a model's service did wrong, in one sentence without its headers."""
-    status = getattr(error, "status_code", None)
-    said = single_line(str(getattr(error, "message", None) or error))[:_SHOWN]
-    hint = "try again; when it goes on, choose another model"
-    if status in (401, 403):
-        hint = "look at the key in the environment"
-    elif status == 404:
-        hint = "look at the name of the model"
-    return ModelFailed(f"the model's service failed{f' ({status})' if status else ''}: {said}", hint=hint)

@@ -10,9 +10,9 @@ from typing import Final, get_args
 
 from skillyard.agent.models import VARIABLE
 
-__all__ = ["Choices", "Provider", "choices"]
+__all__ = ["KEY_VARIABLES", "Choices", "Provider", "choices"]
 
-_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     "openai": ("OPENAI_API_KEY",),
@@ -49,7 +49,7 @@ def choices() -> Choices:
     known = _known()
     providers = [
         Provider(name, variables[0], any(os.environ.get(variable) for variable in variables), known.get(name, ()))
-        for name, variables in _VARIABLES.items()
+        for name, variables in KEY_VARIABLES.items()
     ]
     return Choices(os.environ.get(VARIABLE, "").strip() or None, tuple(providers))
 

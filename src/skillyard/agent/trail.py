@@ -19,6 +19,7 @@ __all__ = ["SkillUse", "Step", "Trail", "TrailReport"]
 Happening = Literal["offered", "loaded", "read", "run", "outcome"]
 _OFTEN: Final = 0.3
 _AT_LEAST: Final = 2
+_ENOUGH: Final = 10  # conversations; most of them are about something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,11 @@ class SkillUse:
 
     @property
     def never_used(self) -> bool:
-        """Whether it was offered, and nothing of it was ever loaded, read or run."""
-        return self.offered > 0 and not (self.loaded or self.read or self.run)
+        """Whether it was offered in ten conversations at least, and nothing of it was ever loaded, read or run.
+
+        Fewer say nothing: most skills are for something else than what is talked about.
+        """
+        return self.offered >= _ENOUGH and not (self.loaded or self.read or self.run)
 
     def to_dict(self) -> dict[str, Any]:
         """The use as plain data."""
@@ -94,7 +98,7 @@ class TrailReport:
 
     @property
     def never_used(self) -> tuple[str, ...]:
-        """The skills that were offered and never used."""
+        """The skills that were offered often enough and never used."""
         return tuple(use.skill_id for use in self.skills if use.never_used)
 
     @property

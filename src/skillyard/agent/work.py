@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.settings import ModelSettings
@@ -31,6 +30,7 @@ from skillyard.agent.live import condensed
 from skillyard.agent.loop import Limits, Loop, Outcome, usage_from, usage_of
 from skillyard.agent.prompting import prepared_text, recalled, tell
 from skillyard.agent.spans import turn_span
+from skillyard.agent.telling import Telling
 from skillyard.agent.trail import Step
 from skillyard.errors import SkillyardError
 from skillyard.permissions import ApprovalAnswer
@@ -51,18 +51,9 @@ if TYPE_CHECKING:
     from skillyard.agent.live import Live
     from skillyard.agent.trail import Trail
     from skillyard.library import Catalog
-    from skillyard.tools import ToolResult
 
 __all__ = ["Stopped", "Work"]
 
-_SHOWN: Final = 4_000
-_NAMES: Final[Mapping[str, str]] = {
-    "skill": "skill",
-    "skills_load": "name",
-    "read_skill_file": "skill_name",
-    "run_skill": "name",
-}
-_EVENTS: Final[Mapping[str, Any]] = {"skill": "loaded", "skills_load": "loaded", "read_skill_file": "read"}
 _log = logging.getLogger(__name__)
 
 
@@ -91,7 +82,10 @@ class Work:
     loop: Loop | None = None
     files: Sequence[Attachment] = ()
     _spent: RunUsage = field(default_factory=RunUsage)
-    _used: set[str] = field(default_factory=set)
+    _telling: Telling = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._telling = Telling(self.conversation.id, self.turn.id, self.desk, self.live, self.trail, self.folder)
 
     async def begin(self) -> None:
         """Work on a new turn to its end; never raises but when it is cancelled at the end of the program."""
@@ -106,14 +100,16 @@ class Work:
             Event("begin", {"turn": self.turn.id, "conversation": self.conversation.id, "model": self.turn.model})
         )
         for file in self.files:
-            await self._show_file(file)
+            await self._telling.file(file)
         self.memory = dict(self.conversation.memory)
         await self._make_room()
         loop = await self._loop()
         request = self.command.text if self.command else self.turn.request
         prepared = await self.desk.tools.preprocess(self.turn.request, session=self.conversation.id, message_id=self.turn.id)
         for item in prepared:
-            await self._happened("run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms)
+            await self._telling.happened(
+                "run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms
+            )
         given = prepared_text(request, prepared, files=[file.name for file in self.files])
         self.messages.append(ModelRequest(parts=[UserPromptPart(given)]))
         if self.command is not None:
@@ -159,7 +155,7 @@ class Work:
             turn_id=self.turn.id,
             show=self.live.show,
             note=self._note,
-            done=self._done,
+            done=self._telling.result,
             settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
             limits=self.limits,
             usage=self._spent,
@@ -199,7 +195,7 @@ class Work:
         loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
         self.desk.tools.restore_session(self.conversation.id, {"loaded": loaded})
         await asyncio.to_thread(self.desk.used, skill)
-        await self._happened("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
+        await self._telling.happened("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
 
     async def _note(self) -> None:
         """Write down how far the turn has come.
@@ -212,56 +208,6 @@ class Work:
         if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
             raise Stopped
 
-    async def _done(self, call: Wanted, result: ToolResult, text: str, duration_ms: int) -> None:
-        """Show and write down what a call gave."""
-        skill = await asyncio.to_thread(self._skill_of, call)
-        run = result.data.get("run_id")
-        tokens = count_tokens(text)
-        shown = {"id": call.id, "tool": sanitize(call.tool)[:200], "ok": result.ok, "title": result.title, "code": result.code}
-        shown |= {"text": text[:_SHOWN], "skill": skill, "run": run, "tokens": tokens, "duration_ms": duration_ms}
-        await self.live.show(Event("result", shown))
-        event = _EVENTS.get(call.tool, "run" if run else None)
-        if event is not None and skill is not None:
-            detail = str(run or result.data.get("path") or "") or None
-            cost = 0 if result.data.get("repeated") else tokens
-            await self._happened(event, skill, detail, ok=result.ok, tokens=cost, duration_ms=duration_ms)
-        files = result.data.get("files") if run else None
-        for name in files if isinstance(files, (list, tuple)) else ():
-            await self._written(str(name), str(run))
-
-    async def _written(self, name: str, run: str) -> None:
-        file = await asyncio.to_thread(lambda: self.folder.note(name, origin=run))
-        if file is not None:
-            await self._show_file(file)
-
-    async def _show_file(self, file: Attachment) -> None:
-        shown = {"name": file.name, "size": file.size_bytes, "media_type": file.media_type, "origin": file.origin}
-        await self.live.show(Event("file", shown))
-
-    def _skill_of(self, call: Wanted) -> str | None:
-        """The id of the skill that a call is about; it counts as used from now on."""
-        given = call.block.parameters if call.block else call.arguments
-        if isinstance(given, str):
-            try:
-                given = json.loads(given)
-            except (ValueError, RecursionError):
-                return None
-        named = given.get(_NAMES.get(call.tool, ""), given.get("name")) if isinstance(given, Mapping) else None
-        skill = self.desk.find(named) if isinstance(named, str) and call.tool in _NAMES else None
-        if skill is None or skill.status != "ok":
-            return None
-        self._used.add(skill.id)
-        try:
-            self.desk.used(skill)
-        except (SkillyardError, OSError):
-            _log.info("the version of %s cannot be held", skill.id, exc_info=True)
-        return skill.id
-
-    async def _happened(self, event: Any, skill: str, detail: str | None, **values: Any) -> None:
-        self._used.add(skill)
-        step = Step(self.conversation.id, self.turn.id, event, skill, detail, **values)
-        await asyncio.to_thread(self.trail.add, [step])
-
     async def _guarded(self, working: Any) -> None:
         """Note how the turn ends, whatever happens."""
         try:
@@ -270,12 +216,12 @@ class Work:
         except (asyncio.CancelledError, Stopped):
             await asyncio.shield(self._ended("stopped"))
         except SkillyardError as error:
-            await self.live.show(Event("error", {"code": error.code, "message": error.message, "hint": error.hint}))
+            await self.live.show(_error_event(error))
             await self._ended("failed", error=error)
         except Exception as problem:
             _log.exception("a turn failed")
             fault = SkillyardError("something went wrong in the program", hint="its log says what")
-            await self.live.show(Event("error", {"code": fault.code, "message": fault.message, "hint": fault.hint}))
+            await self.live.show(_error_event(fault))
             await self._ended("failed", error=fault, detail=type(problem).__name__)
         else:
             await self._waiting(outcome) if outcome.questions else await self._ended("done", outcome.answer)
@@ -307,7 +253,7 @@ class Work:
                 self.conversation.id, self.turn.id, "outcome", skill, detail or state, ok=state == "done", tokens=spent,
                 duration_ms=round(ended.total_seconds() * 1000),
             )
-            for skill in sorted(self._used)
+            for skill in sorted(self._telling.used)
         ]  # fmt: skip
         try:
             await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
@@ -320,3 +266,9 @@ class Work:
     async def _keep_memory(self) -> None:
         memory = self.memory | self.desk.memory()
         await asyncio.to_thread(lambda: self.records.change(self.conversation.id, memory=memory))
+
+
+def _error_event(error: SkillyardError) -> Event:
+    """Why a turn failed, with what the service of the model said, where it was that."""
+    said = {"said": error.details["said"]} if "said" in error.details else {}
+    return Event("error", {"code": error.code, "message": error.message, "hint": error.hint, **said})

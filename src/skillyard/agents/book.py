@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
 from skillyard.agents.model import Agent, AgentDraft, AgentSkill
+from skillyard.database import agent_skills, agents, one_at_a_time
 from skillyard.errors import RecordExists, RecordNotFound
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
-
     from skillyard.database import Database
 
 __all__ = ["AgentBook"]
@@ -29,10 +30,6 @@ class AgentBook:
 
     def list(self) -> tuple[Agent, ...]:
         """Every agent, by name."""
-        from sqlalchemy import select
-
-        from skillyard.database import agent_skills, agents
-
         with self._database().read() as connection:
             rows = connection.execute(select(agents).order_by(agents.c.name)).all()
             chosen = connection.execute(select(agent_skills).order_by(agent_skills.c.position)).all()
@@ -53,10 +50,6 @@ class AgentBook:
         Raises:
             RecordExists: there is one of that name.
         """
-        from sqlalchemy import insert
-
-        from skillyard.database import agents
-
         agent_id, now = f"agent_{os.urandom(10).hex()}", datetime.now(UTC)
         with self._database().write() as connection:
             _refuse_taken(connection, draft.name, None)
@@ -71,10 +64,6 @@ class AgentBook:
             RecordNotFound: there is none.
             RecordExists: another one has the new name.
         """
-        from sqlalchemy import delete, update
-
-        from skillyard.database import agent_skills, agents
-
         with self._database().write() as connection:
             agent_id = _get(connection, name).id
             _refuse_taken(connection, draft.name, agent_id)
@@ -90,10 +79,6 @@ class AgentBook:
         Raises:
             RecordNotFound: there is none.
         """
-        from sqlalchemy import delete
-
-        from skillyard.database import agents
-
         with self._database().write() as connection:
             agent = _get(connection, name)
             connection.execute(delete(agents).where(agents.c.id == agent.id))
@@ -112,10 +97,6 @@ def _columns(draft: AgentDraft) -> dict[str, Any]:
 
 def _refuse_taken(connection: Connection, name: str, agent_id: str | None) -> None:
     """Refuse a name that another agent has; nobody takes it before this transaction ends."""
-    from sqlalchemy import select
-
-    from skillyard.database import agents, one_at_a_time
-
     one_at_a_time(connection)
     taken = connection.execute(select(agents.c.id).where(agents.c.name == name)).scalar()
     if taken is not None and taken != agent_id:
@@ -123,20 +104,12 @@ def _refuse_taken(connection: Connection, name: str, agent_id: str | None) -> No
 
 
 def _write_skills(connection: Connection, agent_id: str, skills: Iterable[AgentSkill]) -> None:
-    from sqlalchemy import insert
-
-    from skillyard.database import agent_skills
-
     rows = [{"agent_id": agent_id, "position": at, **skill.to_dict()} for at, skill in enumerate(skills)]
     if rows:
         connection.execute(insert(agent_skills), rows)
 
 
 def _get(connection: Connection, name: str) -> Agent:
-    from sqlalchemy import select
-
-    from skillyard.database import agent_skills, agents
-
     found = connection.execute(select(agents).where((agents.c.id == name) | (agents.c.name == name))).all()
     row = next((one for one in found if one.id == name), found[0] if found else None)
     if row is None:

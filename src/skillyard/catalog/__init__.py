@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.catalog.catalog import Catalog, Overlay
+from skillyard.catalog.catalog import Catalog
 from skillyard.catalog.configuration import AllowedToolsMode, Configuration, Permission, PermissionMatch
 from skillyard.catalog.model import Changes, Root, RootStatus, Skill, Source, Status
+from skillyard.catalog.overlays import Overlay
 from skillyard.catalog.scan import Progress
 from skillyard.catalog.settings import Settings, home_directory
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from skillyard.catalog.configuration import Configuration, load_configuration
+from skillyard.catalog.configuration import Configuration
 from skillyard.catalog.listing import listing_json
-from skillyard.catalog.model import Changes, Root, Row, Skill, Verdict
+from skillyard.catalog.model import Changes, Root, Skill
+from skillyard.catalog.overlays import Order, Overlay, overlaid
 from skillyard.catalog.precedence import rank
-from skillyard.catalog.roots import (
-    Place,
-    configuration_folders,
-    installed_place,
-    named_places,
-    organisation_places,
-    project_root,
-    standard_places,
-)
-from skillyard.catalog.scan import Progress, Scan, scan_place, scan_places, without_collecting
-from skillyard.catalog.settings import configuration_directory, home_directory, load_settings, save_enabled
+from skillyard.catalog.roots import Place, project_root
+from skillyard.catalog.scan import Progress, scan_place
+from skillyard.catalog.settings import home_directory, load_settings, save_enabled
+from skillyard.catalog.surveying import Plan, State, compare, survey
 from skillyard.errors import SkillyardError
 
 if TYPE_CHECKING:
@@ -28,49 +22,7 @@ if TYPE_CHECKING:
 
     from skillyard.document import Profile
 
-__all__ = ["Catalog", "Overlay"]
-
-Overlay = Mapping[str, Verdict] | Callable[[Skill], Verdict | None]
-"""Statuses laid over those of the scan: by id, or decided for each skill (None leaves it as it is)."""
-
-
-class _Order(NamedTuple):
-    """An order laid over that of the scan: the place of each skill; those of one place keep their order."""
-
-    place: Callable[[Skill], int]
-
-
-class _Plan(NamedTuple):
-    """What was asked of `discover`, so that a refresh can ask it again."""
-
-    named: tuple[str, ...] | None
-    cwd: str
-    home: str
-    data: str
-    environ: Mapping[str, str]
-    profile: Profile | None
-    cache: str | None
-    organisation: bool = False  # the user's own skills are not in `home` but in `data`
-    installed: bool = False  # beside the named folders also what is installed
-
-
-class _State:
-    """One complete result; a refresh replaces it in one step."""
-
-    __slots__ = ("configuration", "profile", "rows", "scans", "skills")
-
-    def __init__(self, configuration: Configuration, profile: Profile, scans: tuple[Scan, ...], rows: list[Row]) -> None:
-        self.configuration = configuration
-        self.profile = profile
-        self.scans = scans
-        self.rows = rows
-        self.skills: tuple[Skill, ...] | None = None
-
-    def all(self) -> tuple[Skill, ...]:
-        if self.skills is None:
-            roots = [scan.root for scan in self.scans]
-            self.skills = tuple([Skill(row, roots[row[3]], self.profile) for row in self.rows])
-        return self.skills
+__all__ = ["Catalog"]
 
 
 class Catalog:
@@ -79,11 +31,11 @@ class Catalog:
     Make one with `Catalog.discover()`.
     """
 
-    def __init__(self, plan: _Plan, state: _State, overlays: tuple[Overlay | _Order, ...] = ()) -> None:
+    def __init__(self, plan: Plan, state: State, overlays: tuple[Overlay | Order, ...] = ()) -> None:
         self._plan = plan
         self._scanned = state
         self._overlays = overlays
-        self._state = _overlaid(state, overlays)
+        self._state = overlaid(state, overlays)
         self._asked: tuple[tuple[Skill, ...], dict[str, Skill]] = ((), {})  # what was last looked up in, by id
 
     @classmethod
@@ -113,7 +65,7 @@ class Catalog:
         if isinstance(roots, str | os.PathLike):
             roots = (roots,)  # else the letters of the path would be taken for folders
         data = home_directory(environ)
-        plan = _Plan(
+        plan = Plan(
             named=None if roots is None else tuple(os.fspath(root) for root in roots),
             cwd=os.path.abspath(cwd or os.getcwd()),
             home=os.path.abspath(home or environ.get("HOME") or os.path.expanduser("~")),
@@ -123,7 +75,7 @@ class Catalog:
             cache=f"{data}/cache/catalog" if cache else None,
             installed=installed,
         )
-        return cls(plan, _scan(plan, progress))
+        return cls(plan, survey(plan, progress))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self)} usable of {len(self._state.rows)} skills in {len(self.roots)} roots>"
@@ -196,11 +148,11 @@ class Catalog:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
         before = self._state
         try:
-            state = _scan(self._plan, progress, before=self._scanned)
+            state = survey(self._plan, progress, before=self._scanned)
         except (SkillyardError, OSError) as error:
             return Changes(problem=str(error))
         self._set(state)
-        return _changes(before, self._state)
+        return compare(before, self._state)
 
     def watch(
         self, *, debounce_ms: int = 300, look_again_s: float = 10, refresh: Callable[[], Changes] | None = None
@@ -211,7 +163,7 @@ class Catalog:
         """
         from skillyard.catalog.watching import watch
 
-        return watch(self, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
+        return watch(self._watched, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
 
     def with_statuses(self, overlay: Overlay) -> Self:
         """This catalog with other statuses laid over; a refresh of the result applies them again."""
@@ -219,7 +171,7 @@ class Catalog:
 
     def with_order(self, place: Callable[[Skill], int]) -> Self:
         """This catalog with its skills by their `place`; those of one place keep their order. A refresh applies it again."""
-        return type(self)(self._plan, self._scanned, (*self._overlays, _Order(place)))
+        return type(self)(self._plan, self._scanned, (*self._overlays, Order(place)))
 
     def for_organisation(self, data: str, database_url: str) -> Self:
         """The catalog of an organisation with a home of its own, the folder `data`, and its records at `database_url`.
@@ -230,7 +182,7 @@ class Catalog:
         environ = {**self._plan.environ, "SKILLYARD_HOME": data, "SKILLYARD_DATABASE_URL": database_url}
         cache = f"{data}/cache/catalog" if self._plan.cache else None
         plan = self._plan._replace(data=data, environ=environ, cache=cache, organisation=True)
-        return type(self)(plan, _scan(plan, None), self._overlays)
+        return type(self)(plan, survey(plan, None), self._overlays)
 
     def enable(self, name_or_id: str) -> Skill:
         """Switch a skill on, for all projects of this user (row 001-24)."""
@@ -290,12 +242,16 @@ class Catalog:
         skill = self.get(name_or_id)
         save_enabled(self._plan.data, skill.id, enabled=enabled)
         old = self._scanned
-        self._set(_State(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
+        self._set(State(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
         return self.get(skill.id)
 
-    def _set(self, state: _State) -> None:
+    def _set(self, state: State) -> None:
         self._scanned = state
-        self._state = _overlaid(state, self._overlays)
+        self._state = overlaid(state, self._overlays)
+
+    def _watched(self) -> list[str]:
+        """The folders in which something may change."""
+        return [root.path for root in self.roots if root.scanned and os.path.isdir(root.path)]
 
     def _folder_of(self, source: str) -> str:
         """Where new skills go: `.claude/skills`, or `.agents/skills` where only that one is in use."""
@@ -310,71 +266,3 @@ class Catalog:
         rows = rank([scan], load_settings(self._plan.data))
         skills = [Skill(row, scan.root, self.profile) for row in rows]
         return next(skill for skill in skills if skill.directory == directory)
-
-
-def _scan(plan: _Plan, progress: Progress | None, *, before: _State | None = None) -> _State:
-    configuration = _configuration(plan)
-    profile: Profile = plan.profile or configuration.profile
-    last = before.scans if before else ()
-    with without_collecting():
-        scans = scan_places(_places(plan, configuration), profile=profile, cache=plan.cache, progress=progress, last=last)
-        return _State(configuration, profile, scans, rank(scans, load_settings(plan.data)))
-
-
-def _configuration(plan: _Plan) -> Configuration:
-    user_file = f"{configuration_directory(plan.environ)}/skillyard.toml"
-    configuration = load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
-    url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
-    store = plan.environ.get("SKILLYARD_STORE", "").strip()
-    kind = plan.environ.get("SKILLYARD_ENGINE", "").strip()
-    if kind:
-        configuration = configuration._replace(engine={**configuration.engine, "kind": kind})
-    return configuration._replace(
-        database_url=url or configuration.database_url, package_store=store or configuration.package_store
-    )
-
-
-def _places(plan: _Plan, configuration: Configuration) -> list[Place]:
-    if plan.named is not None:
-        places = named_places(plan.named)
-        places += [installed_place(plan.data)] if plan.installed else []
-    else:
-        places = standard_places(
-            cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration
-        )
-    return organisation_places(places, plan.data) if plan.organisation else places
-
-
-def _overlaid(state: _State, overlays: tuple[Overlay | _Order, ...]) -> _State:
-    for overlay in overlays:
-        rows = _in_order(state, overlay) if isinstance(overlay, _Order) else _decided(state, overlay)
-        state = _State(state.configuration, state.profile, state.scans, rows)
-    return state
-
-
-def _in_order(state: _State, order: _Order) -> list[Row]:
-    places = [order.place(skill) for skill in state.all()]
-    return [state.rows[at] for at in sorted(range(len(places)), key=places.__getitem__)]
-
-
-def _decided(state: _State, overlay: Overlay) -> list[Row]:
-    decide = _by_id(overlay) if isinstance(overlay, Mapping) else overlay
-    rows: list[Row] = []
-    for row, skill in zip(state.rows, state.all(), strict=True):
-        verdict = decide(skill)
-        rows.append(row if verdict is None else (row[0], *verdict, *row[3:]))
-    return rows
-
-
-def _by_id(statuses: Mapping[str, Verdict]) -> Callable[[Skill], Verdict | None]:
-    return lambda skill: statuses.get(skill.id)
-
-
-def _changes(before: _State, after: _State) -> Changes:
-    old = {skill.id: skill for skill in before.all()}
-    new = {skill.id: skill for skill in after.all()}
-    return Changes(
-        added=tuple(sorted(new.keys() - old.keys())),
-        changed=tuple(sorted(skill_id for skill_id in new.keys() & old.keys() if new[skill_id] != old[skill_id])),
-        removed=tuple(sorted(old.keys() - new.keys())),
-    )

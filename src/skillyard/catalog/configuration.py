@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
+from skillyard.catalog.configuration_files import project_file, read_toml
 from skillyard.errors import InvalidConfiguration
 
 __all__ = ["AllowedToolsMode", "Configuration", "Permission", "PermissionMatch", "load_configuration"]
@@ -25,9 +26,6 @@ _Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
 Permission = Literal["allow", "ask", "deny"]
 _Table = Mapping[str, object]
 
-_TOML: Final = "skillyard.toml"
-_PYPROJECT: Final = "pyproject.toml"
-_SHIP: Final = "ship.json"
 _TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan", "server", "engine")
 _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "database": ("choose the database of your records", ", or SKILLYARD_DATABASE_URL"),
@@ -38,8 +36,6 @@ _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
 }
 """What a table of a project would do, and the variable that does the same for the user."""
 _STRICTNESS: Final = ("off", "advise", "enforce")
-_LARGEST: Final = 1024 * 1024
-_MOST_DOTS: Final = 300  # on one line; a key of many parts takes the square of their number to read
 _MOST_PATHS: Final = 256
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -93,9 +89,9 @@ def load_configuration(folders: list[str], *, user_file: str | None = None) -> C
     Raises:
         InvalidConfiguration: a file cannot be read, is not TOML or JSON, or a value cannot be meant.
     """
-    user = _read_toml(user_file, ()) if user_file else None
+    user = read_toml(user_file, ()) if user_file else None
     for folder in folders:
-        if (found := _project_file(folder)) is not None:
+        if (found := project_file(folder)) is not None:
             return _combined(found, user, user_file)
     return _combined(None, user, user_file)
 
@@ -129,78 +125,6 @@ def _said_no(user: _Table | None) -> bool:
     """Whether the user's own file forbids roots outside the project in so many words."""
     skills = user.get("skills") if user else None
     return isinstance(skills, dict) and skills.get("allow-external-paths") is False
-
-
-def _project_file(folder: str) -> tuple[str, _Table] | None:
-    for name, sections in ((_TOML, ()), (_PYPROJECT, ("tool", "skillyard"))):
-        path = f"{folder.rstrip('/')}/{name}"
-        if (values := _read_toml(path, sections)) is not None:
-            return path, values
-    path = f"{folder.rstrip('/')}/{_SHIP}"
-    values = _read_ship(path)
-    return None if values is None else (path, values)
-
-
-def _read_toml(path: str, sections: tuple[str, ...]) -> _Table | None:
-    """The table at `sections`; None when there is no such file or no such table."""
-    data = _bytes(path)
-    if data is None or (sections and b"tool.skillyard" not in data):
-        return None
-    import tomllib  # only when there is a file to read: it is slow to import
-
-    try:
-        if any(line.count(b".") > _MOST_DOTS for line in data.splitlines()):
-            raise ValueError(f"a line has more than {_MOST_DOTS} dots")
-        values: object = tomllib.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise _not(path, "TOML", error) from None
-    for section in sections:
-        values = values.get(section) if isinstance(values, dict) else None
-    return values if isinstance(values, dict) else None
-
-
-def _read_ship(path: str) -> _Table | None:
-    """The `skills` block of a ship.json in the words of skillyard.toml; None when there is none."""
-    data = _bytes(path)
-    if data is None:
-        return None
-    import json
-
-    try:
-        values = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise _not(path, "JSON", error) from None
-    block = values.get("skills") if isinstance(values, dict) else None
-    if not isinstance(block, dict):
-        return None
-    names = {"paths": "paths", "allowExternalPaths": "allow-external-paths", "promptSection": "prompt-section"}
-    return {"skills": {ours: block[theirs] for theirs, ours in names.items() if block.get(theirs) is not None}}
-
-
-def _bytes(path: str) -> bytes | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise _closed(path, error) from None
-    try:
-        return os.read(descriptor, _LARGEST)
-    except OSError as error:
-        raise _closed(path, error) from None
-    finally:
-        os.close(descriptor)
-
-
-def _not(path: str, form: str, error: Exception) -> InvalidConfiguration:
-    if isinstance(error, UnicodeDecodeError):
-        return InvalidConfiguration(f"{path} is not UTF-8 text", hint="save the file as UTF-8", file=path)
-    return InvalidConfiguration(f"{path} is not {form}: {error}", hint="mend the line it names", file=path)
-
-
-def _closed(path: str, error: OSError) -> InvalidConfiguration:
-    hint = "make it a file that this user may read, or take it away"
-    return InvalidConfiguration(f"{path} cannot be read: {error.strerror}", hint=hint, file=path)
 
 
 def _checked(values: _Table, file: str, base: Configuration | None = None) -> Configuration:

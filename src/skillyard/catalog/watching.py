@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillyard.catalog.catalog import Catalog
     from skillyard.catalog.model import Changes
 
 __all__ = ["watch"]
 
 
 async def watch(
-    catalog: Catalog, *, debounce_ms: int, look_again_s: float, refresh: Callable[[], Changes]
+    watched: Callable[[], list[str]], *, debounce_ms: int, look_again_s: float, refresh: Callable[[], Changes]
 ) -> AsyncIterator[Changes]:
-    """Call `refresh` of `catalog` when a file below one of its roots changes, and yield what is different.
+    """Call `refresh` when a file below one of the `watched` folders changes, and yield what is different.
 
-    Changes within `debounce_ms` milliseconds come as one. Every `look_again_s` seconds the catalog is refreshed anyway: a root
+    Changes within `debounce_ms` milliseconds come as one. Every `look_again_s` seconds it is called anyway: a folder
     may have appeared, and some file systems report nothing. Where the system has no watches left, that is all that happens.
     """
     while True:
-        folders = _folders(catalog)
+        folders = watched()
         async with aclosing(_ticks(folders, debounce_ms, look_again_s)) as ticks:
             async for _ in ticks:
                 changes = await asyncio.to_thread(refresh)
                 if changes.any or changes.problem:
                     yield changes
-                if _folders(catalog) != folders:
+                if watched() != folders:
                     break
-
-
-def _folders(catalog: Catalog) -> list[str]:
-    return [root.path for root in catalog.roots if root.scanned and os.path.isdir(root.path)]
 
 
 async def _ticks(folders: list[str], debounce_ms: int, look_again_s: float) -> AsyncGenerator[None, None]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.permissions import ApprovalAnswer
 
-__all__ = ["answer_questions", "watched"]
+__all__ = ["answer_questions", "tell_more", "watched"]
 
 _SHOWN: Final = 25
 _ARGUMENTS: Final = 120
@@ -70,11 +70,11 @@ def _decision(question: Mapping[str, Any]) -> ApprovalAnswer:
 
 def _story(question: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"The skill {question['skillName']!r} needs your consent.",
+        f"The skill {single_line(question['skillName'])!r} needs your consent.",
         shorten(single_line(str(question.get("description", ""))), 400),
         f"  digest    {question['digest']}",
     ]
-    lines += [f"  it {sentence}" for sentence in question.get("may") or ()]
+    lines += [f"  it {single_line(sentence)}" for sentence in question.get("may") or ()]
     files: Sequence[Mapping[str, Any]] = question.get("files") or ()
     lines += [f"  file      {single_line(str(file['name']))} ({file['size']:,} bytes)" for file in files[:_SHOWN]]
     return lines + ([f"  and {len(files) - _SHOWN} more files"] if len(files) > _SHOWN else [])
@@ -98,8 +98,8 @@ class _Shower:
         if told:
             self.end()
             self._screen.note(told)
-        if event.kind == "error" and event.data.get("hint"):
-            self._screen.hint(event.data["hint"])
+        if event.kind == "error":
+            tell_more(self._screen, event.data)
 
     def end(self) -> None:
         """Close the line that is being written."""
@@ -107,6 +107,14 @@ class _Shower:
             self._screen.write("\n")
             self._screen.flush()
             self._in_text = False
+
+
+def tell_more(screen: Screen, error: Mapping[str, Any]) -> None:
+    """What the service of the model said of an error, and how to mend it."""
+    if error.get("said"):
+        screen.note(f"it said: {error['said']}")
+    if error.get("hint"):
+        screen.hint(error["hint"])
 
 
 def _told(event: Event) -> str:

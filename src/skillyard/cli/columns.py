@@ -26,6 +26,8 @@ def cut(text: str, limit: int) -> str:
     """`text` in at most `limit` cells, ending in `…` when something was cut."""
     if len(text) <= limit and cells(text) <= limit:
         return text
+    if text.isascii():
+        return text[: limit - 1].rstrip() + "…"
     kept, used = [], 1
     for character in text:
         used += _width(character)

@@ -63,7 +63,7 @@ def given_roots(argv: Sequence[str]) -> list[str]:
 def with_roots(hint: str, roots: Sequence[str]) -> str:
     """The hint with the roots that were given, in each command in it that looks for skills: it can be copied as it is."""
     options = "".join(f" --root {shlex.quote(root)}" for root in roots)
-    return _ROOTED.sub(lambda found: found[0] + options, hint) if options else hint
+    return _ROOTED.sub(lambda found: found[0] if "--help" in found[0] else found[0] + options, hint) if options else hint
 
 
 def exit_code(error: BaseException) -> int:

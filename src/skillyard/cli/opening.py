@@ -27,6 +27,7 @@ __all__ = [
     "open_approvals",
     "open_catalog",
     "open_database",
+    "open_home",
     "open_organisation",
     "open_records",
 ]
@@ -60,13 +61,13 @@ def discover(arguments: argparse.Namespace, *, roots: Sequence[str] | None, inst
 
 def configured_database(arguments: argparse.Namespace) -> tuple[str, str | None]:
     """Skillyard's own folder and the database URL that is configured for the project, if any; no skill is looked for."""
-    catalog = _without_skills(arguments)
+    catalog = open_home(arguments)
     return catalog.data_directory, catalog.configuration.database_url
 
 
 def configured_store(arguments: argparse.Namespace) -> str | None:
     """Where packages are kept, if it is configured."""
-    return _without_skills(arguments).configuration.package_store
+    return open_home(arguments).configuration.package_store
 
 
 def open_database(arguments: argparse.Namespace, organisation: str | None = None) -> Database:
@@ -75,7 +76,7 @@ def open_database(arguments: argparse.Namespace, organisation: str | None = None
     Raises:
         RecordNotFound: there is no such organisation.
     """
-    return _of_organisation(_without_skills(arguments), organisation).records().database
+    return _of_organisation(open_home(arguments), organisation).records().database
 
 
 def open_organisation(arguments: argparse.Namespace) -> Catalog:
@@ -97,9 +98,7 @@ def _of_organisation(catalog: Catalog, name: str | None) -> Catalog:
 
 def open_records(arguments: argparse.Namespace) -> Records:
     """The runs and memories the configuration names."""
-    from skillyard.engine import Records  # half a second with what it needs
-
-    return Records(*configured_database(arguments))
+    return open_home(arguments).records()
 
 
 def open_agent_room() -> ModuleType:
@@ -117,16 +116,15 @@ def open_agent_room() -> ModuleType:
 
 def open_approvals(arguments: argparse.Namespace) -> SqlApprovalStore:
     """What was agreed to for the workspace of the project."""
-    from skillyard.engine import Records
     from skillyard.permissions import SqlApprovalStore
 
-    catalog = _without_skills(arguments)
-    records = Records.of(catalog)
+    catalog = open_home(arguments)
+    records = catalog.records()
     return SqlApprovalStore(lambda: records.database, catalog.project_root)
 
 
-def _without_skills(arguments: argparse.Namespace) -> Catalog:
-    """The catalog of the project for its configuration only."""
+def open_home(arguments: argparse.Namespace) -> Catalog:
+    """The catalog of the project without its skills: for what is kept in the home, no folder need be searched."""
     if arguments.project is not None:
         _require_folder(arguments.project)
     return Catalog.discover(roots=(), cwd=arguments.project, cache=False)

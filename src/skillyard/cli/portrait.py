@@ -66,7 +66,7 @@ def _offer(skill: Skill) -> str:
 
 def _fields(portrait: Portrait) -> Iterator[tuple[str, str]]:
     """The other fields of the front matter, one level deep; what is deeper stays JSON."""
-    front_matter = portrait.document.front_matter if portrait.document else {}
+    front_matter = portrait.document.told if portrait.document else {}
     for name, value in front_matter.items():
         if name in _SHOWN_ELSEWHERE:
             continue

@@ -36,6 +36,7 @@ STYLES: Final = {
     "medium": "yellow",
     "low": "cyan",
 }
+_GLANCE: Final = 100  # cells of a description, where no terminal says how many there are
 _CODES: Final = {"green": 32, "yellow": 33, "red": 31, "cyan": 36, "dim": 2, "bold": 1}
 
 
@@ -101,6 +102,10 @@ class Screen:
         from rich.text import Text
 
         self.console.print(Padding(Text(text, style=STYLES.get(style, style)), (0, 0, 0, indent), expand=False))
+
+    def description(self, text: str, *, wide: bool) -> str:
+        """A description as it stands in a list: a terminal cuts it to its width, elsewhere it is cut to one glance."""
+        return text if wide or self.is_terminal else cut(single_line(text), _GLANCE)
 
     def flush(self) -> None:
         """Let what was written be seen now: for a command that goes on for long."""

@@ -27,7 +27,7 @@ from skillyard.database.dialects import (
     one_at_a_time,
     with_any_word,
 )
-from skillyard.database.hub_tables import skill_counts, skill_stars, skill_tags
+from skillyard.database.hub_tables import skill_callers, skill_counts, skill_stars, skill_tags
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.part_index import with_part
@@ -99,6 +99,7 @@ __all__ = [
     "separate_url",
     "session_approvals",
     "shown_url",
+    "skill_callers",
     "skill_counts",
     "skill_definitions",
     "skill_stars",

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.bell import Bell
 from skillyard.database.dialects import gave_way, make_engine
+from skillyard.database.explaining import explained
 from skillyard.database.migrating import DatabaseStatus, is_usable, status_of, upgrade
 from skillyard.errors import DatabaseUnavailable
 
@@ -95,6 +96,8 @@ class Database:
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
+            ValueRefused: a value does not fit its tables: too long, too large, or against one of their rules.
+            RecordExists: there is one with that id or name.
         """
         with self._transaction({"writing": True}) as connection:
             yield connection
@@ -141,15 +144,9 @@ class Database:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Errors of the driver and of the file system as one of ours, without SQL, values or password."""
+        """Errors of the driver and of the file system as one of ours."""
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
-            reason = error.orig if isinstance(error, DBAPIError) else error
-            words = " ".join(str(reason).split()) or type(error).__name__
-            if self._url.password:
-                words = words.replace(str(self._url.password), "***")
-            hint = "make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url"
-            if "not a database" in words or "malformed" in words:
-                hint = "put a backup in its place, or move it away: `skillyard db backfill` writes down again what is installed"
-            raise DatabaseUnavailable(f"the database {self.name} cannot be used: {words[:300]}", hint=hint) from error
+            password = self._url.password
+            raise explained(error, name=self.name, secret=str(password) if password else None) from error

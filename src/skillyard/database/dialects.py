@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from skillyard.database.columns import Instant
+from skillyard.database.explaining import name_refusal
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -53,8 +54,12 @@ def make_engine(url: URL) -> Engine:
         DatabaseUnavailable: the driver is not installed.
         OSError: the file cannot be made.
     """
-    if url.get_backend_name() == "sqlite":
-        return _sqlite(url)
+    engine = _sqlite(url) if url.get_backend_name() == "sqlite" else _postgresql(url)
+    event.listen(engine, "handle_error", name_refusal)
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
     try:
         return create_engine(
             url,

@@ -30,7 +30,7 @@ __all__ = [
     "upgrade",
 ]
 
-HEAD: Final = "r0011"
+HEAD: Final = "r0012"
 """The newest revision in `migrations/versions`."""
 OLDEST: Final = "r0006"
 """The oldest revision whose programs go on to work with the tables of `HEAD`: every migration since then only adds."""

@@ -55,6 +55,9 @@ schedules: Final = Table(
     Column("next_at", Instant),  # null: never again
     Column("last_at", Instant),
     Column("last_run", SafeText),
+    Column("made_by", SafeText),
+    Column("key_id", SafeText),  # the API key it was made with; null: at this machine
+    Column("held", SafeText),  # why it begins nothing any more
     CheckConstraint("missed IN ('skip', 'once', 'all')", name="missed"),
     Index(None, "next_at"),
 )

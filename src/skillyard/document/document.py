@@ -17,6 +17,7 @@ from skillyard.document.rules import Findings
 from skillyard.document.sections import CodeBlock, Section, read_body
 from skillyard.document.summary import Facets, Summary
 from skillyard.paths import slug
+from skillyard.text import without_user
 
 __all__ = ["Document", "parse_document", "precise_summary", "read_opened"]
 
@@ -47,6 +48,19 @@ class Document:
     def skill_id(self) -> str:
         """A storage-safe id: the declared `skill_id`, else the name as a slug, else the folder's (row 003-3)."""
         return slug(self.metadata.skill_id or self.metadata.name, self.directory_name)
+
+    @property
+    def told(self) -> dict[str, object]:
+        """The front matter as others may see it: its addresses without a user's name and password."""
+        return {name: _told(value) for name, value in self.front_matter.items()}
+
+
+def _told(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _told(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_told(inner) for inner in value]
+    return without_user(value) if isinstance(value, str) else value
 
 
 def parse_document(data: bytes, *, file: str = "SKILL.md", directory_name: str = "", profile: Profile = "standard") -> Document:

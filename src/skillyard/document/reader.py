@@ -10,6 +10,7 @@ from skillyard.document.metadata import Metadata
 from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
 from skillyard.document.rules import Findings
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools
+from skillyard.text import without_user
 
 __all__ = ["read_metadata"]
 
@@ -22,6 +23,7 @@ _TEXTS: Final = (
     "author", "homepage", "documentation", "icon_url", "repository", "entry", "model",
 )
 # fmt: on
+_ADDRESSES: Final = ("homepage", "documentation", "icon_url", "repository")
 _LISTS: Final = ("tags", "keywords", "trigger_keywords")
 _BLOCKS: Final = frozenset(
     {"triggers", "trigger_patterns", "security", "permissions", "resources", "entry", "tools", "abp", "protocol", "config"}
@@ -36,6 +38,7 @@ def read_metadata(mapping: Mapping, findings: Findings, *, directory_name: str =
     reader = FieldReader(mapping, findings)
     declared = reader.declared()
     values: dict[str, Any] = {name: reader.text(name) for name in _TEXTS if name in declared}
+    values |= {name: without_user(value) for name in _ADDRESSES if (value := values.get(name))}
     values |= {name: reader.words(name) for name in _LISTS if name in declared}
     values |= {name: reader.data(name) for name in _DATA if name in declared}
     values |= _settings(reader)

@@ -21,9 +21,10 @@ from skillyard.engine.turns import Slots
 
 if TYPE_CHECKING:
     from skillyard.engine.crew import Crew
+    from skillyard.engine.makers import Makers
     from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
-    from skillyard.engine.scheduler import Scheduler
-    from skillyard.engine.schedules import Missed, Schedule, Schedules
+    from skillyard.engine.scheduler import Scheduler, begin_scheduled
+    from skillyard.engine.schedules import Missed, Schedule, Schedules, next_times
     from skillyard.engine.worker import Worker
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "EngineKind",
     "EngineSettings",
     "LocalEngine",
+    "Makers",
     "Missed",
     "Owner",
     "PoolEngine",
@@ -51,12 +53,15 @@ __all__ = [
     "Slots",
     "Worker",
     "WorkerInfo",
+    "begin_scheduled",
     "flush_spans",
     "hear_runs",
+    "next_times",
 ]
 
 _LATER = {  # they need the database
     "Crew": "crew",
+    "Makers": "makers",
     "Missed": "schedules",
     "PoolInfo": "roster",
     "Roster": "roster",
@@ -65,6 +70,8 @@ _LATER = {  # they need the database
     "Schedules": "schedules",
     "Worker": "worker",
     "WorkerInfo": "roster",
+    "begin_scheduled": "scheduler",
+    "next_times": "schedules",
 }
 
 

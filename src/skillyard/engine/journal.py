@@ -25,11 +25,11 @@ from skillyard.database import (
 )
 from skillyard.engine.attempts import set_back, step_rows
 from skillyard.engine.live import as_recorded, steps_told, told_in
-from skillyard.engine.owner import Owner
+from skillyard.engine.owner import Owner, is_gone
 from skillyard.engine.plain import plain, recordable, tail
 from skillyard.engine.reading import JournalReader
 from skillyard.engine.record import QUEUE, RunRecord, RunState
-from skillyard.errors import DatabaseUnavailable, ExecutionProblem, RecordExists
+from skillyard.errors import ExecutionProblem, RecordExists
 from skillyard.execution import RunError, StepTrace
 from skillyard.times import utc_now
 
@@ -129,7 +129,7 @@ class Journal(JournalReader):
         with self._database.write() as connection:
             forget_old_happenings(connection)
         with self._database.read() as connection:
-            gone = [row for row in connection.execute(found) if _is_gone(row)]
+            gone = [row for row in connection.execute(found) if _is_left(row)]
         return tuple(row.id for row in gone if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
 
     def _again(self, row: Row[Any]) -> bool:
@@ -139,7 +139,7 @@ class Journal(JournalReader):
         return self.set_back(row.id, row.attempt, INTERRUPTED)
 
     def _write(self, row: Mapping[str, Any], *, known: bool) -> None:
-        with explained_existence(self._database, row["id"]), self._database.write() as connection:
+        with explained_existence(row["id"]), self._database.write() as connection:
             write_beginning(connection, row, known=known)
 
     def _end(
@@ -175,7 +175,7 @@ class Journal(JournalReader):
 
 
 @contextmanager
-def explained_existence(database: Database, run_id: str) -> Iterator[None]:
+def explained_existence(run_id: str) -> Iterator[None]:
     """Say in its own words that a run cannot be written down because there is one with its id.
 
     Raises:
@@ -183,11 +183,7 @@ def explained_existence(database: Database, run_id: str) -> Iterator[None]:
     """
     try:
         yield
-    except DatabaseUnavailable as error:
-        with database.read() as connection:
-            known = connection.execute(select(runs.c.id).where(runs.c.id == run_id)).first()
-        if known is None:
-            raise
+    except RecordExists as error:
         raise RecordExists(f"there is a run {run_id} already", hint="look at it, or use another id") from error
 
 
@@ -206,12 +202,12 @@ def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bo
         raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
 
 
-def _is_gone(row: Row[Any]) -> bool:
+def _is_left(row: Row[Any]) -> bool:
+    """Whether nobody carries the run any more."""
     if row.owner == QUEUE:
         return row.attempts is None
-    if (alive := Owner.lives(row.owner)) is not None:
-        return not alive
-    return bool((row.seen_at or row.created_at) < row.now - _ABANDONED)
+    seen_at = row.seen_at or row.created_at
+    return is_gone(row.owner, None) or (Owner.lives(row.owner) is None and bool(seen_at < row.now - _ABANDONED))
 
 
 def beginning(record: RunRecord) -> dict[str, Any]:

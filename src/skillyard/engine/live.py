@@ -24,7 +24,7 @@ from skillyard.sandbox import listening
 if TYPE_CHECKING:
     from skillyard.database import Database
 
-__all__ = ["STREAMS", "LiveLog", "Told", "as_recorded", "steps_told", "told_in"]
+__all__ = ["STREAMS", "LiveLog", "Told", "as_recorded", "read_note", "steps_told", "told_in"]
 
 STREAMS: Final = ("stdout", "stderr")
 _EVERY_S: Final = 0.1
@@ -132,7 +132,7 @@ class LiveLog:
 
     def _note(self, note: str) -> None:
         """A step that has ended; what is none is nothing."""
-        step = _step(note)
+        step = read_note(note)
         if step is not None and self._steps < MOST_STEPS:
             self._steps += 1
             self._add({"step": step})
@@ -183,12 +183,14 @@ class LiveLog:
         return {**body, "attempt": self._attempt, "end": ends[body["stream"]], "text": body["text"][-LOG:]}
 
 
-def _step(note: str) -> object:
+def read_note(note: str) -> dict[str, Any] | None:
+    """The step that a note of a run tells, as it is recorded; None when it tells none."""
     try:
         steps, _ = read_steps([json.loads(note)])
     except (ValueError, RecursionError):
         return None
-    return recordable(steps[0].to_dict()) if steps else None
+    found = recordable(steps[0].to_dict()) if steps else None
+    return found if isinstance(found, dict) else None
 
 
 def _key(step: Mapping[str, Any]) -> tuple[object, ...]:

@@ -23,9 +23,7 @@ _owed: set[asyncio.Task[None]] = set()
 
 def may_come_back(problem: Exception) -> bool:
     """Whether the database may take later what it did not take now; not when it is a value that it refuses."""
-    from sqlalchemy.exc import DataError
-
-    return isinstance(problem, DatabaseUnavailable) and not isinstance(problem.__cause__, DataError)
+    return isinstance(problem, DatabaseUnavailable)
 
 
 def owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:

@@ -11,9 +11,12 @@ import socket
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-__all__ = ["Owner"]
+__all__ = ["SILENT_S", "Owner", "is_gone"]
+
+SILENT_S: Final = 60.0
+"""Who carries runs says every few seconds that it lives; after so many seconds of silence it is taken for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,17 @@ class Owner:
         if self.space != space:
             return None
         return _started(self.pid) == self.started
+
+
+def is_gone(owner: str, silent_s: float | None, *, seen: bool = False) -> bool:
+    """Whether the process `owner` is gone: it is not there any more, or nobody can see it here and it is silent.
+
+    `silent_s` are the seconds since it last said that it lives, None when it need not. With `seen` a process that is there and
+    silent is taken for dead as well.
+    """
+    silent = silent_s is not None and silent_s > SILENT_S
+    alive = Owner.lives(owner)
+    return silent if alive is None else not alive or (seen and silent)
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from skillyard.database import handovers, happenings_of, runs, steps, workers
 from skillyard.engine.attempts import ready, reusable
 from skillyard.engine.journal import INTERRUPTED
 from skillyard.engine.live import steps_told, told_in
-from skillyard.engine.owner import Owner
+from skillyard.engine.owner import is_gone
 from skillyard.execution import StepTrace
 
 if TYPE_CHECKING:
@@ -111,11 +111,10 @@ def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
     return tuple(step for step in traced if reusable(step))
 
 
-def abandoned(database: Database, queue: RunQueue, silence: Silence, *, silent_s: float | None) -> tuple[str, ...]:
+def abandoned(database: Database, queue: RunQueue, silence: Silence, *, silent: bool) -> tuple[str, ...]:
     """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
 
-    With `silent_s` also those of workers that were heard to say nothing for so many seconds, though their process may be
-    there.
+    With `silent` also those of workers that were heard to say nothing for too long, although their process may be there.
     """
     query = select(runs.c.id, runs.c.owner, runs.c.attempt, workers.c.seen_at).where(runs.c.state == "running")
     query = query.join_from(runs, handovers, handovers.c.run_id == runs.c.id)
@@ -123,12 +122,6 @@ def abandoned(database: Database, queue: RunQueue, silence: Silence, *, silent_s
     with database.read() as connection:
         working = connection.execute(query).all()
     silence.keep({row.owner for row in working})
-    found = [row for row in working if _is_gone(row, silence, silent_s)]
+    quiet = {row.id: silence.of(row.owner, row.seen_at) for row in working if row.seen_at is not None}
+    found = [row for row in working if is_gone(row.owner, quiet.get(row.id) if silent else None, seen=True)]
     return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))
-
-
-def _is_gone(row: Row[Any, Any, Any, Any], silence: Silence, silent_s: float | None) -> bool:
-    if Owner.lives(row.owner) is False:
-        return True
-    heard = row.seen_at is None or silence.of(row.owner, row.seen_at) <= (silent_s or 0)
-    return silent_s is not None and not heard

@@ -34,21 +34,28 @@ def plain(value: object) -> object:
 
 
 def _plain(value: object, depth: int, *, redact: bool) -> object:
-    if value is None or isinstance(value, bool | int | str):
+    if isinstance(value, str):
+        return _encodable(value)
+    if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if depth >= _DEEPEST:
         return "…"
     if isinstance(value, Mapping):
-        members = ((str(key), inner) for key, inner in value.items())
+        members = ((_encodable(str(key)), inner) for key, inner in value.items())
         return {
             key: REDACTED if redact and _is_secret(key, inner) else _plain(inner, depth + 1, redact=redact)
             for key, inner in members
         }
     if isinstance(value, list | tuple):
         return [_plain(inner, depth + 1, redact=redact) for inner in value]
-    return str(value)
+    return _encodable(str(value))
+
+
+def _encodable(text: str) -> str:
+    """The text as every answer can carry it: half of a pair of surrogates, which JSON lets through, is a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _is_secret(name: str, value: object) -> bool:

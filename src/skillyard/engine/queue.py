@@ -17,6 +17,7 @@ from sqlalchemy import delete, func, insert, select, text, update
 from skillyard.database import ENDED, announce, handovers, runs
 from skillyard.engine.attempts import AT_ONCE, ready, set_back
 from skillyard.engine.journal import Journal, beginning, explained_existence, write_beginning
+from skillyard.engine.owner import SILENT_S
 from skillyard.engine.record import QUEUE
 from skillyard.errors import DatabaseUnavailable
 
@@ -42,13 +43,15 @@ _FORGET: Final = """
     DELETE FROM procrastinate_jobs AS job
     WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL OR EXISTS (
         SELECT 1 FROM procrastinate_workers AS holder
-        WHERE holder.id = job.worker_id AND holder.last_heartbeat < now() - interval '60 seconds'))
+        WHERE holder.id = job.worker_id
+        AND holder.last_heartbeat < now() - CAST(:silent AS double precision) * interval '1 second'))
     AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
 _UNCALLED: Final = """NOT EXISTS (
     SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
     AND (job.scheduled_at IS NULL OR job.scheduled_at <= now())
 )"""  # a job of hours to come calls nobody now
+_FORGETTING: Final = {"task": _TASK, "silent": SILENT_S}
 
 _ENDED: Final = """
     DELETE FROM handovers USING runs
@@ -106,7 +109,7 @@ class RunQueue:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             if connection.execute(select(func.to_regclass("procrastinate_jobs"))).scalar() is None:
                 connection.exec_driver_sql(SchemaManager.get_schema().replace("%", "%%"))
-            connection.execute(text(_FORGET), {"task": _TASK})
+            connection.execute(text(_FORGET), _FORGETTING)
 
     def receiver(self, work: Callable[[], Awaitable[None]]) -> App:
         """What a worker runs: procrastinate's application, with `work` called for each word that something waits."""
@@ -142,7 +145,7 @@ class RunQueue:
         """
         row = beginning(record) | {"cache_key": cache_key} | ({"owner": QUEUE} if lasting else {})
         handed = {"run_id": record.id, "pool": pool, "request": request, "priority": record.priority, "attempts": attempts}
-        with explained_existence(self._database, record.id), self._database.write() as connection:
+        with explained_existence(record.id), self._database.write() as connection:
             write_beginning(connection, row, known=known)
             connection.execute(insert(handovers).values(**handed, waiting=True, ready_at=AT_ONCE))
             self._defer(connection, record.id, pool, priority=record.priority)
@@ -183,7 +186,7 @@ class RunQueue:
         """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
         with self._database.write() as connection:
             connection.execute(text(_ENDED))
-            connection.execute(text(_FORGET), {"task": _TASK})
+            connection.execute(text(_FORGET), _FORGETTING)
 
     def place(self, run_id: str) -> Place:
         """Where the run is now.

@@ -63,6 +63,12 @@ class JournalReader:
             found: RunState | None = connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar()
             return found
 
+    def states(self, run_ids: Collection[str]) -> dict[str, RunState]:
+        """Where the runs with those ids are; without those that are not in the records."""
+        query = select(runs.c.id, runs.c.state).where(runs.c.id.in_(run_ids))
+        with self._database.read() as connection:
+            return {row.id: row.state for row in connection.execute(query)}
+
     def list(
         self,
         *,

@@ -67,7 +67,9 @@ def read_request(text: str) -> Request:
         values = json.loads(text)
         if not all(isinstance(values[name], kind) for name, kind in _KINDS.items()):
             raise TypeError("it does not say what to run")
-        return Request(**values | {"warnings": tuple(values["warnings"])})
+        if not isinstance(values.get("entry"), str | None) or not 0 < values["timeout_ms"] <= LONGEST_MS:
+            raise ValueError("it runs nothing, or for longer than anything may")
+        return Request(**values | {"warnings": tuple(map(str, values["warnings"]))})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidInput(
             f"what a worker is told about this run cannot be read: {type(error).__name__}: {error}",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, select, update
 
 from skillyard.database import handovers, runs, worker_pools, workers
-from skillyard.engine.owner import Owner
+from skillyard.engine.owner import SILENT_S, Owner
 from skillyard.engine.queue import queue_problem
 from skillyard.engine.silence import Silence
 from skillyard.times import utc_text
@@ -33,7 +33,6 @@ BEAT_S: Final = 5.0
 """How often a worker says that it lives, in seconds."""
 
 _LIVE: Final = timedelta(seconds=20)
-_SILENT_S: Final = 60.0  # who was heard to say nothing for so long is taken for dead
 _DOUBT_S: Final = 1.5 * BEAT_S  # within which one whose last sign is of another hour must say something
 _SHOWN: Final = timedelta(hours=1)
 _DOUBTED: Final = timedelta(days=1)  # nobody sets a clock further
@@ -157,7 +156,7 @@ class Roster:
         query = select(workers.c.seen_at, _fresh(_LIVE).label("live")).where(workers.c.owner == owner)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return any(self._silence.of(owner, row.seen_at) < _SILENT_S or row.live for row in rows)
+        return any(self._silence.of(owner, row.seen_at) < SILENT_S or row.live for row in rows)
 
     def workers(self) -> tuple[WorkerInfo, ...]:
         """Every worker that is known, those that live first; who ended properly is not known any more."""

@@ -9,16 +9,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from skillyard.engine.record import RunRecord
-from skillyard.errors import DatabaseUnavailable, RecordExists, SkillyardError
+from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
 from skillyard.execution import RunError
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
+    from skillyard.catalog import Skill
     from skillyard.engine.carrying import Begun
     from skillyard.engine.journal import Journal
+    from skillyard.engine.makers import Makers
+    from skillyard.engine.pools import PoolEngine
     from skillyard.engine.schedules import Schedule, Schedules
+    from skillyard.permissions import Gate
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "begin_scheduled"]
 
 _log = logging.getLogger(__name__)
 
@@ -26,13 +30,18 @@ _log = logging.getLogger(__name__)
 class Scheduler:
     """Begins what `schedules` say is due with `begin`, which is given the schedule and the id of the run.
 
-    What cannot be begun, because the skill is gone or denied, is noted in `journal` as a run that failed.
+    What cannot be begun, because the skill is gone or denied, is noted in `journal` as a run that failed. What `makers` say is
+    held is not begun, and rests from then on.
     """
 
     def __init__(
-        self, schedules: Schedules, journal: Callable[[], Journal], begin: Callable[[Schedule, str], Awaitable[Begun]]
+        self,
+        schedules: Schedules,
+        journal: Callable[[], Journal],
+        begin: Callable[[Schedule, str], Awaitable[Begun]],
+        makers: Makers | None = None,
     ) -> None:
-        self._schedules, self._journal, self._begin = schedules, journal, begin
+        self._schedules, self._journal, self._begin, self._makers = schedules, journal, begin, makers
 
     async def next_at(self) -> datetime | None:
         """When the next one comes due.
@@ -61,10 +70,20 @@ class Scheduler:
 
     async def _moments(self, schedule: Schedule, now: datetime) -> list[Begun]:
         """The runs of one schedule that have come due, begun."""
+        if await asyncio.to_thread(self._held, schedule):
+            return []
         moments = await asyncio.to_thread(schedule.due, now)  # a year of minutes takes seconds
         ones = [await self._once(schedule, schedule.run_id(moment)) for moment in moments]
         await asyncio.to_thread(self._schedules.move_on, schedule, now, ran=moments)
         return [one for one in ones if one is not None]
+
+    def _held(self, schedule: Schedule) -> bool:
+        """Whether nothing is begun for its maker any more; noted."""
+        reason = self._makers.held((schedule,))[0].held if self._makers else None
+        if reason is not None:
+            _log.warning("the schedule %s is held: %s", schedule.name, reason)
+            self._schedules.hold(schedule, reason)
+        return reason is not None
 
     async def _once(self, schedule: Schedule, run_id: str) -> Begun | None:
         """The run, begun; None when somebody has, or when it cannot be."""
@@ -99,3 +118,28 @@ class Scheduler:
         except RecordExists:
             return
         journal.stop(run_id, "failed", error)
+
+
+async def begin_scheduled(
+    schedule: Schedule, run_id: str, *, find: Callable[[str], Skill], gate: Gate, engine: Callable[[], PoolEngine]
+) -> Begun:
+    """Begin the run of a schedule; nobody is there who could be asked.
+
+    Raises:
+        SkillNotFound, AmbiguousSkill: `find` does not give the skill.
+        PermissionDenied, SkillUnusable: it may not be used.
+        ApprovalRejected: a rule wants somebody to be asked, and nobody agreed when the schedule was made.
+    """
+    skill = await asyncio.to_thread(find, schedule.skill)
+    gate.check(skill)
+    if schedule.digest is None and gate.rules.decide(skill) == "ask":
+        raise ApprovalRejected("a rule wants it to be asked about first", hint="make the schedule again and agree to it")
+    return await engine().begin(
+        skill,
+        schedule.parameters,
+        context=schedule.context,
+        digest=schedule.digest,
+        run_id=run_id,
+        priority=schedule.priority,
+        schedule=schedule.name,
+    )

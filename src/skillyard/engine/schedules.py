@@ -16,25 +16,27 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sqlalchemy import delete, func, insert, select, update
 
+from skillyard.access import record
 from skillyard.database import schedules
 from skillyard.engine.call import check_priority
 from skillyard.engine.cron import check_cron, next_moment, zone_of
 from skillyard.engine.plain import plain, recordable
-from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordExists, RecordNotFound
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
+    from sqlalchemy import ColumnElement, Row
 
     from skillyard.database import Database
 
-__all__ = ["Missed", "Schedule", "Schedules"]
+__all__ = ["Missed", "Schedule", "Schedules", "next_times"]
 
 Missed = Literal["skip", "once", "all"]
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LATE: Final = timedelta(seconds=60)  # what is not more than that behind was not missed
 _MOST: Final = 100  # of those that were missed, the newest
 _FULL: Final = 1000  # schedules of one organisation
+_GOING: Final = (schedules.c.paused.is_(False), schedules.c.held.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Schedule:
 
     Of the moments that were `missed`, because no server was there, none (`skip`), the last one (`once`) or each of the last
     hundred (`all`) is made up for. With `digest` nothing runs but exactly that content. `next_at` is None when it is over.
+    `made_by` is who made it, or has taken it over, with the API key `key_id`, or at this machine where that is None; `held` is
+    why nothing is begun for them any more (see `Makers`).
     """
 
     name: str
@@ -59,6 +63,9 @@ class Schedule:
     next_at: datetime | None = None
     last_at: datetime | None = None
     last_run: str | None = None
+    made_by: str | None = None
+    key_id: str | None = None
+    held: str | None = None
 
     def run_id(self, moment: datetime) -> str:
         """The id of the run of that moment."""
@@ -110,6 +117,8 @@ class Schedule:
             "next_at": utc_text(self.next_at) if self.next_at else None,
             "last_at": utc_text(self.last_at) if self.last_at else None,
             "last_run": self.last_run,
+            "made_by": self.made_by,
+            "held": self.held,
         }
 
 
@@ -139,10 +148,8 @@ class Schedules:
                 if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
                     raise InvalidInput(f"there are {_FULL:,} schedules already", hint="remove those that are over")
                 connection.execute(insert(schedules).values(row))
-        except DatabaseUnavailable as error:
-            if any(known.name == kept.name for known in self.all()):
-                raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
-            raise
+        except RecordExists as error:
+            raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
         return kept
 
     def all(self) -> tuple[Schedule, ...]:
@@ -186,9 +193,34 @@ class Schedules:
             connection.execute(changed.values(paused=paused, next_at=following))
         return replace(known, paused=paused, next_at=following)
 
+    def hold(self, schedule: Schedule, reason: str) -> None:
+        """Let a schedule begin nothing more until somebody takes it over; the trail tells it."""
+        same = (schedules.c.name == schedule.name, schedules.c.created_at == schedule.created_at)
+        changed = update(schedules).where(*same, _with_key(schedule.key_id), schedules.c.held.is_(None)).values(held=reason)
+        with self.database().write() as connection:
+            if connection.execute(changed).rowcount:
+                told = {"reason": reason}
+                record(connection, "schedules.hold", schedule.name, "refused", told, fallback=schedule.made_by)
+
+    def take_over(
+        self, name: str, *, made_by: str, key_id: str | None = None, context: Mapping[str, object] | None = None
+    ) -> Schedule:
+        """Let a schedule go on from now for somebody else, whom `context` names to the skill.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        known = self.get(name)
+        following = known.next_at if known.cron is None else known.after(utc_now())
+        values: dict[str, Any] = {"made_by": made_by, "key_id": key_id, "context": plain(dict(context or {}))}
+        values |= {"held": None, "paused": False, "next_at": following}
+        with self.database().write() as connection:
+            connection.execute(update(schedules).where(schedules.c.name == name).values(values))
+        return replace(known, **values)
+
     def due(self, now: datetime) -> tuple[Schedule, ...]:
         """Those that have come due, the one that waits for longest first."""
-        query = select(schedules).where(schedules.c.next_at <= now, schedules.c.paused.is_(False))
+        query = select(schedules).where(schedules.c.next_at <= now, *_GOING)
         with self.database().read() as connection:
             return tuple(_schedule(row) for row in connection.execute(query.order_by(schedules.c.next_at)))
 
@@ -196,7 +228,7 @@ class Schedules:
         """When the next one comes due."""
         with self.database().read() as connection:
             found: datetime | None = connection.execute(
-                select(func.min(schedules.c.next_at, type_=schedules.c.next_at.type)).where(schedules.c.paused.is_(False))
+                select(func.min(schedules.c.next_at, type_=schedules.c.next_at.type)).where(*_GOING)
             ).scalar()
         return found
 
@@ -211,15 +243,35 @@ class Schedules:
             return connection.execute(changed).rowcount == 1
 
 
+def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: int = 5) -> tuple[datetime, ...]:
+    """When a schedule that is added now would come due: the first `count` moments, in UTC.
+
+    Raises:
+        InvalidInput: such a time cannot be meant, or it is over.
+    """
+    timed = _timed(Schedule(name="", skill="", cron=cron, time_zone=time_zone), at)
+    found: list[datetime] = []
+    moment = timed.next_at
+    while moment is not None and len(found) < count:
+        found.append(moment)
+        moment = timed.after(moment)
+    return tuple(found)
+
+
 def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
     if not _NAME.fullmatch(schedule.name):
         hint = "lower-case letters, digits and single dashes inside, at most 63: nightly-report"
         raise InvalidInput(f"{schedule.name[:60]!r} is no name for a schedule", hint=hint)
-    if (schedule.cron is None) == (at is None):
-        raise InvalidInput("when?", hint="give a cron expression for a recurring run, or one moment")
     if schedule.missed not in get_args(Missed):
         raise InvalidInput(f"{schedule.missed!r} says nothing about missed runs", hint="skip, once or all")
     check_priority(schedule.priority)
+    return _timed(schedule, at)
+
+
+def _timed(schedule: Schedule, at: datetime | None) -> Schedule:
+    """The schedule with the moment at which it comes due first; a moment without an offset is one of its time zone."""
+    if (schedule.cron is None) == (at is None):
+        raise InvalidInput("when?", hint="give a cron expression for a recurring run, or one moment")
     zone, now = zone_of(schedule.time_zone), utc_now()
     if schedule.cron is not None:
         kept = replace(schedule, cron=check_cron(schedule.cron))
@@ -232,6 +284,10 @@ def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
     if moment <= now:
         raise InvalidInput(f"{utc_text(moment)} is over", hint="give a moment to come")
     return replace(schedule, next_at=moment)
+
+
+def _with_key(key_id: str | None) -> ColumnElement[bool]:
+    return schedules.c.key_id.is_(None) if key_id is None else schedules.c.key_id == key_id
 
 
 def _schedule(row: Row[Any]) -> Schedule:

@@ -16,7 +16,7 @@ from skillyard.engine.call import RunCall
 from skillyard.engine.journal import Journal
 from skillyard.engine.keeping import keeping_of
 from skillyard.engine.owing import write_or_owe
-from skillyard.engine.owner import Owner
+from skillyard.engine.owner import SILENT_S, Owner
 from skillyard.engine.picking import Limits, Taken, abandoned, pick
 from skillyard.engine.queue import RunQueue, name_problem
 from skillyard.engine.record import FINAL
@@ -42,7 +42,6 @@ __all__ = ["Worker"]
 _LOOK_S: Final = 5.0  # how often a worker looks whether a run was cancelled, should nobody tell
 _AGAIN_S: Final = 2.0  # before the database is tried again
 _POLL_S: Final = 2.0  # how often a worker looks for runs, should nobody tell
-_SILENT_S: Final = 60.0  # who says nothing for so long is taken for dead
 _LEAVE_S: Final = 5.0  # to say goodbye to the queue
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")
 _log = logging.getLogger(__name__)
@@ -156,13 +155,13 @@ class Worker:
             try:
                 if not await asyncio.to_thread(self._roster.beat, self.id):
                     await asyncio.to_thread(self._join)
-                await asyncio.to_thread(self._look_after, _SILENT_S if steady > _SILENT_S else None)
+                await asyncio.to_thread(self._look_after, steady > SILENT_S)
                 steady += BEAT_S
             except DatabaseUnavailable:
                 steady = 0.0
 
-    def _look_after(self, silent_s: float | None) -> None:
-        for run_id in abandoned(self._database, self._queue, self._silence, silent_s=silent_s):
+    def _look_after(self, silent: bool) -> None:
+        for run_id in abandoned(self._database, self._queue, self._silence, silent=silent):
             _log.warning("run %s: its worker is gone", run_id)
         if not self._stop.is_set():
             self._queue.wake(self.pools, 4 * self.concurrency)
@@ -190,13 +189,13 @@ class Worker:
         try:
             request = read_request(taken.request)
             call = await self._call(taken, request)
+            work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
         except SkillyardError as error:
             await self._refuse(taken, RunError(error.code, error.message))
             raise
         except Exception as error:
             await self._refuse(taken, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
-        work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
         await self._watched(asyncio.create_task(self._attempted(work, call)), call)
 
     async def _refuse(self, taken: Taken, reason: RunError) -> None:

@@ -7,7 +7,8 @@
     │   ├── InvalidConfiguration        invalid_configuration     400   a settings file
     │   ├── InvalidManifest             invalid_manifest          422   a manifest.json; carries `problems`
     │   ├── InvalidPolicy               invalid_policy            422   a `security:` block or an operator's ceiling
-    │   └── UnreachableRule             unreachable_rule          400   a permission rule that can never apply
+    │   ├── UnreachableRule             unreachable_rule          400   a permission rule that can never apply
+    │   └── ValueRefused                value_refused             422   the records do not take it: too long, too large
     ├── SkillNotFound                   skill_not_found           404   carries `candidates`
     ├── AmbiguousSkill                  ambiguous_skill           409   carries `candidates`
     ├── SkillUnusable                   skill_unusable            409   broken, shadowed or disabled
@@ -15,7 +16,8 @@
     ├── SkillExists                     skill_exists              409
     ├── DeleteRefused                   delete_refused            403
     ├── PermissionDenied                permission_denied         403
-    │   └── ApprovalRejected            approval_rejected         403
+    │   ├── ApprovalRejected            approval_rejected         403
+    │   └── NotYours                    not_yours                 403   of somebody else in the organisation
     ├── SignInRequired                  sign_in_required          401   no key, or one that does not hold
     ├── TooManyRequests                 too_many_requests         429   carries `retry_after`, in seconds
     ├── FileProblem                     file_problem              400   a file inside a skill
@@ -47,6 +49,10 @@
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
     ├── ConversationBusy                conversation_busy         409   a turn is open: it works, or waits for an answer
     ├── ModelFailed                     model_failed              502   the service of a model said no, or nothing
+    │   ├── ModelKeyRefused             model_key_refused         502   carries `said`, as all of these may
+    │   ├── ModelUnknown                model_unknown             502   the service has no model of that name
+    │   ├── ModelLimited                model_limited             502   a rate or a quota is used up
+    │   └── ModelUnreachable            model_unreachable         502   no connection to the service
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
     ├── DiskFull                        disk_full                 503   the disk, or a quota on it, is used up
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
@@ -96,7 +102,19 @@ from skillyard.errors.parcels import (
     TooManyFiles,
     UnsafePath,
 )
-from skillyard.errors.records import ConversationBusy, DatabaseUnavailable, DiskFull, ModelFailed, RecordExists, RecordNotFound
+from skillyard.errors.records import (
+    ConversationBusy,
+    DatabaseUnavailable,
+    DiskFull,
+    ModelFailed,
+    ModelKeyRefused,
+    ModelLimited,
+    ModelUnknown,
+    ModelUnreachable,
+    RecordExists,
+    RecordNotFound,
+    ValueRefused,
+)
 from skillyard.errors.runs import (
     DependenciesUnavailable,
     ExecutionProblem,
@@ -112,6 +130,7 @@ from skillyard.errors.skills import (
     ApprovalRejected,
     DeleteRefused,
     InvalidSkill,
+    NotYours,
     PermissionDenied,
     SkillExists,
     SkillNotFound,
@@ -146,11 +165,16 @@ __all__ = [
     "LocalEdits",
     "MalformedArchive",
     "ModelFailed",
+    "ModelKeyRefused",
+    "ModelLimited",
+    "ModelUnknown",
+    "ModelUnreachable",
     "NetworkFailed",
     "NetworkRefused",
     "NoSkillInside",
     "NotExecutable",
     "NotOffered",
+    "NotYours",
     "PackageMissing",
     "PackageProblem",
     "PathCollision",
@@ -175,6 +199,7 @@ __all__ = [
     "TooManyRequests",
     "UnreachableRule",
     "UnsafePath",
+    "ValueRefused",
     "VersionNotFound",
     "VersionUnusable",
 ]

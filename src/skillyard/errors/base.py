@@ -19,6 +19,11 @@ class SkillyardError(Exception):
         self.hint = hint
         self.details = details
 
+    @property
+    def sentence(self) -> str:
+        """What happened and, in brackets, how to mend it: where there is one line for both."""
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
     def to_dict(self) -> dict[str, object]:
         """The error as plain data: `{"code", "message", "hint"?, ...details}`."""
         shape: dict[str, object] = {"code": self.code, "message": self.message}

@@ -6,8 +6,21 @@ import errno
 from typing import Self
 
 from skillyard.errors.base import SkillyardError
+from skillyard.errors.inputs import InvalidInput
 
-__all__ = ["ConversationBusy", "DatabaseUnavailable", "DiskFull", "ModelFailed", "RecordExists", "RecordNotFound"]
+__all__ = [
+    "ConversationBusy",
+    "DatabaseUnavailable",
+    "DiskFull",
+    "ModelFailed",
+    "ModelKeyRefused",
+    "ModelLimited",
+    "ModelUnknown",
+    "ModelUnreachable",
+    "RecordExists",
+    "RecordNotFound",
+    "ValueRefused",
+]
 
 
 class ConversationBusy(SkillyardError):
@@ -22,6 +35,30 @@ class ModelFailed(SkillyardError):
 
     code = "model_failed"
     status = 502
+
+
+class ModelKeyRefused(ModelFailed):
+    """The service of a model does not accept the key, or gives it no such model."""
+
+    code = "model_key_refused"
+
+
+class ModelUnknown(ModelFailed):
+    """The service knows no model of that name, or its address is another one."""
+
+    code = "model_unknown"
+
+
+class ModelLimited(ModelFailed):
+    """What may be asked or spent with a key is used up, for the moment or for good."""
+
+    code = "model_limited"
+
+
+class ModelUnreachable(ModelFailed):
+    """No connection to the service of a model comes about, or it breaks off."""
+
+    code = "model_unreachable"
 
 
 class DatabaseUnavailable(SkillyardError):
@@ -57,3 +94,10 @@ class RecordExists(SkillyardError):
 
     code = "record_exists"
     status = 409
+
+
+class ValueRefused(InvalidInput):
+    """The records do not take a value: it is too long, too large, or against a rule of their tables."""
+
+    code = "value_refused"
+    status = 422

@@ -9,6 +9,7 @@ __all__ = [
     "ApprovalRejected",
     "DeleteRefused",
     "InvalidSkill",
+    "NotYours",
     "PermissionDenied",
     "SkillExists",
     "SkillNotFound",
@@ -63,6 +64,12 @@ class PermissionDenied(SkillyardError):
 
     code = "permission_denied"
     status = 403
+
+
+class NotYours(PermissionDenied):
+    """It belongs to somebody else of the organisation, and only they or an admin may change it."""
+
+    code = "not_yours"
 
 
 class ApprovalRejected(PermissionDenied):

@@ -1,4 +1,4 @@
-"""Skills of kind `distributed`: a tool of an MCP server that the operator registered (section 2.1).
+"""Skills of kind `distributed`: a tool of an MCP server that the operator registered (document 000, section 2.1).
 
 `config` has `serverId` and `toolName`. Without `toolName` the skill names a pool of workers: the engine hands it over, and the
 worker runs the skill's own script.

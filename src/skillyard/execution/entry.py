@@ -88,6 +88,8 @@ def _nothing_to_run(skill: Skill, document: Document) -> NotExecutable:
         hint = f"declare resources.entry, or name one of: {', '.join(scripts[:10])}"
         return NotExecutable("the skill has several scripts and declares no entry", hint=hint, candidates=scripts)
     if any(block.language in CODE_LANGUAGES for block in document.code_blocks):
-        hint = "move the code to a file in scripts/ and declare it as resources.entry (migrate the skill)"
+        hint = (
+            "`skillyard migrate --skill-dir FOLDER` moves code that is meant to run to scripts/; else follow its instructions"
+        )
         return NotExecutable("the skill's code is inside SKILL.md, which is never run", hint=hint)
     return NotExecutable("the skill has no script to run", hint="follow its instructions instead, or add scripts/execute.py")

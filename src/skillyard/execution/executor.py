@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from skillyard.errors import (
     ExecutionProblem,
@@ -19,17 +18,17 @@ from skillyard.errors import (
 from skillyard.execution.abp.results import unwrapped
 from skillyard.execution.call import Call, check_call, request_document, require_approved, verify_copy
 from skillyard.execution.context import without_credentials
-from skillyard.execution.distributed import DistributedCall, call_server, named_pool, server_problem
+from skillyard.execution.distributed import named_pool
+from skillyard.execution.elsewhere import REMOTE, Elsewhere
 from skillyard.execution.entry import conventional_entry, find_entry
 from skillyard.execution.environments import environment_for
 from skillyard.execution.kinds import KindUnavailable, chain, fallback_warning, unavailable_message
 from skillyard.execution.library import sdk_files
 from skillyard.execution.outcome import read_outcome
-from skillyard.execution.report import answer_of, answered, finished
+from skillyard.execution.report import answer_of, finished
 from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.execution.schema import with_defaults
 from skillyard.execution.servers import McpServer, read_servers
-from skillyard.execution.service import NO_ENDPOINT, ServiceCall, call_service, has_endpoint
 from skillyard.execution.static import has_data, read_static
 from skillyard.sandbox import (
     Job,
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from skillyard.execution.steps import StepTrace
 
 __all__ = ["Executor"]
-
-_REMOTE: Final = ("service", "distributed")
 
 
 class Executor:
@@ -86,8 +83,8 @@ class Executor:
         self._pool = _pool(prewarm) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
-        self._servers = dict(servers or {})
-        self._secret_hosts = tuple(self._ceiling.network_allowlist if secret_hosts is None else secret_hosts)
+        hosts = self._ceiling.network_allowlist if secret_hosts is None else secret_hosts
+        self._elsewhere = Elsewhere(dict(servers or {}), self._ceiling, tuple(hosts))
 
     @classmethod
     def from_configuration(
@@ -141,7 +138,7 @@ class Executor:
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
-        if skill.kind in _REMOTE and self._can_ask(skill):
+        if skill.kind in REMOTE and self._elsewhere.can_ask(skill):
             return True
         if not skill.has_entry:  # known from the summary: the file need not be read
             entry = conventional_entry(skill.directory)
@@ -153,16 +150,6 @@ class Executor:
             return can_start(find_entry(skill, document))
         except (SkillyardError, OSError):
             return False
-
-    def _can_ask(self, skill: Skill) -> bool:
-        """Whether the skill names a service, or a server that is registered here."""
-        try:
-            config = skill.document().metadata.config
-        except (SkillyardError, OSError):
-            return False
-        if skill.kind == "distributed" and server_problem(config, self._servers) is None:
-            return True
-        return has_endpoint(config)
 
     async def run(
         self,
@@ -220,10 +207,10 @@ class Executor:
 
     def _unfit(self, run: Run, skill: Skill, metadata: Metadata, unavailable: str | None) -> Run:
         """The run that its parameters ended; a skill that cannot be run here at all says that, and asks for no better ones."""
-        if skill.kind not in _REMOTE or self.can_run(skill):
+        if skill.kind not in REMOTE or self.can_run(skill):
             return run
-        missing = server_problem(metadata.config, self._servers) if skill.kind == "distributed" else None
-        message = unavailable_message([KindUnavailable(skill.kind, unavailable or missing or NO_ENDPOINT)])
+        reason = unavailable or self._elsewhere.problem(skill.kind, metadata.config)
+        message = unavailable_message([KindUnavailable(skill.kind, reason)])
         return replace(run, status="unavailable", error=RunError("kind_unavailable", message))
 
     async def _run_kind(self, call: Call, document: Document, digest: str | None, unavailable: str | None) -> Run:
@@ -252,28 +239,14 @@ class Executor:
             await require_approved(digest, call)
             return finished(call, read_outcome(output), None)
         serves = kind == "distributed" and named_pool(config) in self._pools
-        if kind in _REMOTE and not serves:
-            return await self._ask(kind, call, digest)
+        if kind in REMOTE and not serves:
+            return await self._elsewhere.ask(kind, call, digest)
         try:
             return await self._run_script(call, find_entry(call.skill, document), digest)
         except (ExecutionProblem, FileMissing) as problem:
             if stands_in:
                 raise KindUnavailable(kind, problem.message) from None
             raise
-
-    async def _ask(self, kind: str, call: Call, digest: str | None) -> Run:
-        """Run a skill whose work is done elsewhere."""
-        declared = Policy.from_security(call.metadata.security)
-        policy = effective(declared, self._ceiling)
-        await require_approved(digest, call)
-        began = time.monotonic()
-        config, parameters = call.metadata.config, call.parameters
-        if kind == "service":
-            answer = await call_service(ServiceCall(config, parameters, policy, self._ceiling, self._secret_hosts))
-        else:
-            answer = await call_server(DistributedCall(config, parameters, self._servers, policy, self._ceiling))
-        run = answered(replace(call, warnings=(*call.warnings, *narrowed(declared, policy))), answer)
-        return replace(run, duration_ms=round((time.monotonic() - began) * 1000))
 
     async def run_test(self, skill: Skill, script: str, *, digest: str | None = None) -> Run:
         """Run a script of the skill that tests it: without parameters, seeing the whole skill, judged by its exit code alone.

@@ -1,4 +1,4 @@
-"""The kinds of skills, and what stands in for one that cannot be used here (section 2.1).
+"""The kinds of skills, and what stands in for one that cannot be used here (document 000, section 2.1).
 
 A kind only gives way while nothing has run: it is not set up, or nobody answers. What ran and failed has failed (defect D-17),
 and what a policy refuses stays refused.

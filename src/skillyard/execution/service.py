@@ -1,4 +1,4 @@
-"""Skills of kind `service`: one HTTP request, and what it answers is the output (section 2.1).
+"""Skills of kind `service`: one HTTP request, and what it answers is the output (document 000, section 2.1).
 
 `config` has `endpoint`, `method` (POST when absent), `headers` and `timeoutMs`. The hosts are those of the skill's
 `security.network_allowlist` that the operator allows too; redirects are not followed.
@@ -102,7 +102,7 @@ async def _ask(call: ServiceCall, method: str, url: str, headers: dict[str, str]
     except TimeoutError:
         return failed("RESOURCE_LIMIT_ERROR", f"the service did not answer within {milliseconds} ms", status="timeout")
     except NetworkRefused as error:
-        return failed("SECURITY_VALIDATION_ERROR", grants.redacted_text(_sentence(error)), status="denied")
+        return failed("SECURITY_VALIDATION_ERROR", grants.redacted_text(error.sentence), status="denied")
     except NetworkFailed as error:
         return _not_answered(error, grants)
     except InvalidInput as error:
@@ -117,10 +117,6 @@ def _not_answered(error: NetworkFailed, grants: Grants) -> Answer:
     if "limit" in error.details:
         return failed("RESOURCE_LIMIT_ERROR", message, status="output_limit")
     return failed("SANDBOX_EXECUTION_ERROR", message)
-
-
-def _sentence(error: NetworkRefused) -> str:
-    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def _method(config: Mapping[str, object]) -> str:

@@ -113,7 +113,7 @@ async def _try_script(skill: Skill, executor: Executor, script: str, digest: str
     try:
         run = await executor.run_test(skill, script, digest=digest)
     except SkillyardError as error:
-        return Trial(script, "script", passed=False, message=_told(error))
+        return Trial(script, "script", passed=False, message=error.sentence)
     if run.error is None:
         return Trial(script, "script", passed=True, duration_ms=run.duration_ms)
     message = run.error.message.partition("\n")[0]
@@ -166,14 +166,10 @@ async def _try_example(skill: Skill, executor: Executor, entry: object, name: st
     except NotAnExample as reason:
         return Trial(name, "example", passed=False, message=str(reason))
     except SkillyardError as error:
-        return Trial(name, "example", passed=False, message=_told(error))
+        return Trial(name, "example", passed=False, message=error.sentence)
     problem = verdict(example, run).partition("\n")[0]
     log = _log(run) if problem else ""
     return Trial(example.name, "example", not problem, problem, log, run.duration_ms)
-
-
-def _told(error: SkillyardError) -> str:
-    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def _log(run: Run) -> str:

@@ -47,7 +47,7 @@ MANIFEST_FIELDS: Final = (
 _TOOL_NAME: Final = 100
 _SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?", re.ASCII)
-_ADDRESS: Final = re.compile(r"https?://[^\s/?#]+\S*", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+(?:[/?#]\S*)?", re.IGNORECASE)
 _INSTALL_VERSION: Final = re.compile(r"[0-9]{8}-[0-9]{6}(?:-[0-9]+)?")
 _TYPES: Final = ("anthropic", "custom")
 
@@ -122,7 +122,7 @@ def is_version(text: str) -> bool:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an address of the web."""
+    """Whether a text is an address of the web, without a user's name and password."""
     return bool(_ADDRESS.fullmatch(text))
 
 

@@ -16,7 +16,7 @@ from skillyard.interop.manifest import manifest_version
 from skillyard.interop.originals import CarriedFile, may_be_carried
 from skillyard.interop.protocols import parse_object
 from skillyard.packages import IGNORED, FoundSkill
-from skillyard.paths import read_inside, slug
+from skillyard.paths import is_regular, read_inside, slug
 
 __all__ = [
     "DESCRIBED_IN",
@@ -84,14 +84,7 @@ def _root(tree: Path, skill: FoundSkill) -> Path | None:
 
 def _formats(root: Path) -> tuple[Wrapping, ...]:
     """What kinds of package a folder is."""
-    return tuple(name for name, path in DESCRIBED_IN.items() if _is_file(root / path))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
+    return tuple(name for name, path in DESCRIBED_IN.items() if is_regular(root / path))
 
 
 def needless(group: Group, to: str) -> Wrapping | None:

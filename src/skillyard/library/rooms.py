@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard import catalog as room
-from skillyard.errors import ApprovalRejected, DigestMismatch, SkillNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Self
 
     from skillyard.agents import AgentBook
-    from skillyard.catalog import Skill
-    from skillyard.engine import Begun, PoolEngine, Records, Schedule, Scheduler, Schedules, Slots, Worker
+    from skillyard.engine import Begun, Makers, PoolEngine, Records, Schedule, Scheduler, Schedules, Slots, Worker
     from skillyard.execution import Executor
     from skillyard.memory import SqlMemoryService
     from skillyard.permissions import Approvals, Approver, Gate, Rules
@@ -154,6 +152,7 @@ class Rooms(room.Catalog):
         """
         from skillyard.engine import EngineSettings, Worker
         from skillyard.execution import Executor
+        from skillyard.registry import skill_with_content
 
         settings = EngineSettings.of(self.configuration)
         pools = pools or (settings.pool,)
@@ -164,7 +163,7 @@ class Rooms(room.Catalog):
         return Worker(
             self.records().database,
             pools,
-            find=self._with_content,
+            find=lambda skill_id, digest: skill_with_content(self, self.gate(), skill_id, digest),
             runner=runner,
             concurrency=concurrency,
             slots=slots,
@@ -179,65 +178,22 @@ class Rooms(room.Catalog):
         records = self.records()
         return Schedules(lambda: records.database)
 
-    def scheduler(self, begin: Callable[[Awaitable[Begun]], Awaitable[Begun]] | None = None) -> Scheduler:
+    def scheduler(
+        self, begin: Callable[[Awaitable[Begun]], Awaitable[Begun]] | None = None, makers: Makers | None = None
+    ) -> Scheduler:
         """What begins the runs of schedules that have come due: `await catalog.scheduler().begin_due()`.
 
-        Whoever keeps the runs that go on is given each by `begin`.
+        Whoever keeps the runs that go on is given each by `begin`. Where keys are used, `makers` know whose still hold.
         """
-        from skillyard.engine import Scheduler
+        from skillyard.engine import Scheduler, begin_scheduled
 
         records = self.records()
 
+        def engine() -> PoolEngine:
+            return self.engine().through(self.executor(prewarm=0))
+
         async def one(schedule: Schedule, run_id: str) -> Begun:
-            going = self._begin_scheduled(schedule, run_id)
+            going = begin_scheduled(schedule, run_id, find=self.get, gate=self.gate(), engine=engine)
             return await (begin(going) if begin is not None else going)
 
-        return Scheduler(self.schedules(), lambda: records.journal, one)
-
-    async def _begin_scheduled(self, schedule: Schedule, run_id: str) -> Begun:
-        """The run of a schedule, begun; nobody is there who could be asked."""
-        import asyncio
-
-        skill = await asyncio.to_thread(self.get, schedule.skill)
-        self.gate().check(skill)
-        if schedule.digest is None and self.rules().decide(skill) == "ask":
-            raise ApprovalRejected("a rule wants it to be asked about first", hint="make the schedule again and agree to it")
-        engine = self.engine().through(self.executor(prewarm=0))
-        return await engine.begin(
-            skill,
-            schedule.parameters,
-            context=schedule.context,
-            digest=schedule.digest,
-            run_id=run_id,
-            priority=schedule.priority,
-            schedule=schedule.name,
-        )
-
-    def _with_content(self, skill_id: str, digest: str) -> Skill:
-        """The skill, when it has that content and may be used; looked for once more on the disk when it seems to be another."""
-        for again in (False, True):
-            try:
-                if again:
-                    self.refresh()
-                skill = self.get(skill_id)
-                if skill.digest() == digest:
-                    self.gate().check(skill)
-                    return skill
-            except SkillNotFound:
-                if again and self.configuration.package_store is None:
-                    raise
-        stored = self._from_store(skill_id, digest)
-        if stored is None:
-            raise DigestMismatch(
-                f"this worker has other content of {skill_id} than was asked for",
-                hint="install the same version where the worker runs, or let it use the same store of packages",
-                expected=digest,
-            )
-        self.gate().check(stored)
-        return stored
-
-    def _from_store(self, skill_id: str, digest: str) -> Skill | None:
-        """The skill with that content from the configured store, when some server has installed it."""
-        from skillyard.registry.package_cache import stored_skill
-
-        return stored_skill(self.registry(), skill_id, digest)
+        return Scheduler(self.schedules(), lambda: records.journal, one, makers)

@@ -26,6 +26,7 @@ from skillyard.mcp.completing import complete
 from skillyard.mcp.manifest import entry
 from skillyard.mcp.paging import page
 from skillyard.mcp.published import PublishedSkill, PublishedSkills
+from skillyard.mcp.shapes import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
@@ -43,36 +44,6 @@ _INSTRUCTIONS: Final = (
 _log = logging.getLogger(__name__)
 _Context = ServerRequestContext[dict[str, object]]
 _Result = TypeVar("_Result")
-
-
-class UriParams(types.RequestParams):
-    """Parameters of `skills/get`."""
-
-    uri: str
-
-
-class FolderParams(types.PaginatedRequestParams):
-    """Parameters of `resources/directory/read`."""
-
-    uri: str
-
-
-class SkillEntries(types.PaginatedResult):
-    """Result of `skills/list`."""
-
-    skills: list[dict[str, object]]
-
-
-class SkillEntry(types.Result):
-    """Result of `skills/get`."""
-
-    skill: dict[str, object]
-
-
-class FolderListing(types.PaginatedResult):
-    """Result of `resources/directory/read`."""
-
-    resources: list[types.Resource]
 
 
 class SkillServer(Server[dict[str, object]]):

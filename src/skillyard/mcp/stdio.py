@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def serve_stdio(
     language: Language = "en",
     watch: bool = True,
 ) -> None:
-    """Serve until the client closes its end; nothing but the protocol is written to standard output.
+    """Serve until the client closes its end and has every answer; nothing but the protocol is written to standard output.
 
     The parameters are those of `SkillTools`. One process may serve several conversations of one client, so a skill that is
     loaded again is given again. With `watch` changes in the skill folders are announced to the client.
@@ -50,8 +51,10 @@ async def _serve(tools: SkillTools, *, watch: bool) -> None:
     # The SDK and what it needs take most of a second to import: only who serves pays for it.
     from mcp.server.stdio import stdio_server
 
+    from skillyard.mcp.answering import Outlet, answering_all
     from skillyard.mcp.server import create_server
 
     server = create_server(tools, watch=watch)
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    with closing(Outlet()) as outlet:
+        async with stdio_server() as (read, written), answering_all(read, written, outlet) as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from skillyard.errors import DatabaseUnavailable, InvalidInput
+from skillyard.errors import InvalidInput
 from skillyard.memory.model import Memory, Recalled, require_sound
-from skillyard.memory.relevance import indexed_words, query_words, relevance
+from skillyard.memory.relevance import query_words
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row, Select
-
     from skillyard.database import Database
+    from skillyard.memory.table import MemoryTable
 
 __all__ = ["SqlMemoryService"]
-
-_CANDIDATES: Final = 500
 
 
 class SqlMemoryService:
@@ -41,7 +36,7 @@ class SqlMemoryService:
             DatabaseUnavailable: the database cannot be used.
         """
         require_sound(memory)
-        return await asyncio.to_thread(self._save, memory, False)
+        return await asyncio.to_thread(lambda: self._table().save(memory))
 
     async def recall(
         self,
@@ -64,21 +59,19 @@ class SqlMemoryService:
         wanted = query_words(query)
         if not wanted:
             return ()
-        rows = await asyncio.to_thread(self._matching, wanted, user_id, tuple(tags), knowledge_base)
-        scored = sorted(
-            ((relevance(wanted, row.words), row) for row in rows),
-            key=lambda pair: (pair[0], pair[1].importance, pair[1].created_at, pair[1].number),
-            reverse=True,
+        return await asyncio.to_thread(
+            lambda: self._table().recall(
+                wanted, user_id=user_id, limit=limit, threshold=threshold, tags=tuple(tags), knowledge_base=knowledge_base
+            )
         )
-        return tuple(Recalled(_memory(row), score) for score, row in scored[:limit] if score >= threshold)
 
     async def list(self, *, user_id: str | None, limit: int = 50) -> tuple[Memory, ...]:
         """The newest memories of that user (None: everybody's), newest first."""
-        return await asyncio.to_thread(self._newest, user_id, limit, None)
+        return await asyncio.to_thread(lambda: self._table().newest(user_id, limit))
 
     async def forget(self, memory_id: str, *, user_id: str | None = None) -> bool:
         """Delete a memory for good; False when there is none of that id, or when it is not that user's."""
-        return await asyncio.to_thread(self._forget, memory_id, user_id)
+        return await asyncio.to_thread(lambda: self._table().forget(memory_id, user_id))
 
     async def record_emotion(
         self, user_id: str, emotion: str, *, intensity: float = 0.5, context: Mapping[str, object] | None = None
@@ -107,110 +100,14 @@ class SqlMemoryService:
         key = f"preference:{json.dumps([user_id, type])}"
         memory = Memory(f"{type}: {text}", user_id, metadata=metadata | {"source": "preference"}, key=key)
         require_sound(memory)
-        return await asyncio.to_thread(self._save, memory, True)
+        return await asyncio.to_thread(lambda: self._table().save(memory, replacing=True))
 
     async def build_timeline(self, user_id: str, days: int = 30) -> tuple[Memory, ...]:
         """The user's memories of the last `days` days, oldest first, at most 1000."""
         since = datetime.now(UTC) - timedelta(days=days)
-        return (await asyncio.to_thread(self._newest, user_id, 1000, since))[::-1]
+        return (await asyncio.to_thread(lambda: self._table().newest(user_id, 1000, since)))[::-1]
 
-    def _save(self, memory: Memory, replacing: bool) -> Memory:
-        from sqlalchemy.exc import IntegrityError
+    def _table(self) -> MemoryTable:
+        from skillyard.memory.table import MemoryTable  # SQLAlchemy with it: only for who remembers or recalls something
 
-        try:
-            return self._save_once(memory, replacing)
-        except DatabaseUnavailable as error:
-            if not isinstance(error.__cause__, IntegrityError):
-                raise
-            return self._save_once(memory, replacing)  # somebody else saved that key at the same moment
-
-    def _save_once(self, memory: Memory, replacing: bool) -> Memory:
-        from sqlalchemy import delete, select
-
-        from skillyard.database import memories
-
-        with self._database().write() as connection:
-            if memory.key is not None:
-                if replacing:
-                    connection.execute(delete(memories).where(memories.c.key == memory.key))
-                elif known := connection.execute(select(memories).where(memories.c.key == memory.key)).first():
-                    return _memory(known)
-            return _insert(connection, memory)
-
-    def _matching(
-        self, wanted: tuple[str, ...], user_id: str | None, tags: tuple[str, ...], knowledge_base: str | None
-    ) -> tuple[Row[Any], ...]:
-        from sqlalchemy import exists, select
-
-        from skillyard.database import memories, memory_tags, with_any_word
-
-        query = _of_user(select(memories), user_id).limit(_CANDIDATES)
-        for tag in tags:
-            query = query.where(exists().where(memory_tags.c.memory_id == memories.c.id, memory_tags.c.tag == tag))
-        if knowledge_base is not None:
-            query = query.where(memories.c.knowledge_base == knowledge_base)
-        with self._database().read() as connection:
-            return tuple(connection.execute(with_any_word(connection, query, wanted)).all())
-
-    def _newest(self, user_id: str | None, limit: int, since: datetime | None) -> tuple[Memory, ...]:
-        from sqlalchemy import select
-
-        from skillyard.database import memories
-
-        query = _of_user(select(memories), user_id).order_by(memories.c.created_at.desc(), memories.c.number.desc())
-        if since is not None:
-            query = query.where(memories.c.created_at >= since)
-        with self._database().read() as connection:
-            return tuple(_memory(row) for row in connection.execute(query.limit(limit)))
-
-    def _forget(self, memory_id: str, user_id: str | None) -> bool:
-        from sqlalchemy import delete
-
-        from skillyard.database import memories
-
-        query = delete(memories).where(memories.c.id == memory_id)
-        if user_id is not None:
-            query = query.where(memories.c.owner_type == "user", memories.c.owner_id == user_id)
-        with self._database().write() as connection:
-            return connection.execute(query).rowcount == 1
-
-
-def _of_user(query: Select[Any], user_id: str | None) -> Select[Any]:
-    from skillyard.database import memories
-
-    if user_id is None:
-        return query
-    return query.where(memories.c.owner_type == "user", memories.c.owner_id == user_id)
-
-
-def _insert(connection: Connection, memory: Memory) -> Memory:
-    from sqlalchemy import insert
-
-    from skillyard.database import memories, memory_tags
-
-    saved = replace(memory, id=f"mem_{os.urandom(12).hex()}")
-    owner_type, owner_id = memory.owner
-    row = {
-        "id": saved.id,
-        "key": memory.key,
-        "content": memory.content,
-        "words": indexed_words(memory.content),
-        "owner_type": owner_type,
-        "owner_id": owner_id,
-        "type": memory.type,
-        "importance": memory.importance,
-        "knowledge_base": memory.knowledge_base,
-        "source": str(memory.metadata.get("source") or "host"),
-        "run_id": memory.metadata.get("runId"),
-        "metadata": dict(memory.metadata),
-        "created_at": memory.timestamp,
-    }
-    connection.execute(insert(memories).values(row))
-    if memory.tags:
-        connection.execute(insert(memory_tags), [{"memory_id": saved.id, "tag": tag} for tag in memory.tags])
-    return saved
-
-
-def _memory(row: Row[Any]) -> Memory:
-    user = row.owner_id if row.owner_type == "user" else None
-    return Memory(row.content, user, row.created_at, row.metadata, row.key, row.id)
+        return MemoryTable(self._database())

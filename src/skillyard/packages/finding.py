@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from skillyard.errors import NoSkillInside
+from skillyard.paths import is_regular
 
 __all__ = ["FoundSkill", "choose_skills", "find_skills"]
 
@@ -61,7 +61,7 @@ def choose_skills(found: Sequence[FoundSkill], wanted: Sequence[str] = ()) -> tu
 
 
 def _folders(root: Path, prefix: str, depth: int) -> Iterator[str]:
-    if _is_file(root / prefix / _FILE):
+    if is_regular(root / prefix / _FILE):
         yield prefix.rstrip("/") or "."
         return
     if depth == _DEPTH:
@@ -70,13 +70,6 @@ def _folders(root: Path, prefix: str, depth: int) -> Iterator[str]:
         below = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_SEARCHED]
     for name in sorted(below):
         yield from _folders(root, f"{prefix}{name}/", depth + 1)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
 
 
 def _read(root: Path, path: str) -> FoundSkill:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skillyard.permissions.allowed import ALWAYS_PERMITTED, AllowedTools
 from skillyard.permissions.approvals import Approvals
 from skillyard.permissions.asking import (
@@ -14,9 +16,12 @@ from skillyard.permissions.asking import (
 )
 from skillyard.permissions.gate import Consent, Gate, unusable
 from skillyard.permissions.rules import Rules, Ruling, visible
-from skillyard.permissions.sessions import SqlSessionApprovals
-from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore, SqlApprovalStore
+from skillyard.permissions.sql_store import SqlApprovalStore
+from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
+
+if TYPE_CHECKING:
+    from skillyard.permissions.sessions import SqlSessionApprovals
 
 __all__ = [
     "ALWAYS_PERMITTED",
@@ -42,3 +47,12 @@ __all__ = [
     "unusable",
     "visible",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what speaks to the database when it is named."""
+    if name != "SqlSessionApprovals":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from skillyard.permissions.sessions import SqlSessionApprovals
+
+    return SqlSessionApprovals

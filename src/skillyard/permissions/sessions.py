@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import ColumnElement, delete, select
+
+from skillyard.database import insert_or_update, session_approvals
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from sqlalchemy import ColumnElement
 
     from skillyard.database import Database
 
@@ -33,10 +34,6 @@ class SqlSessionApprovals:
 
     def has(self, session: str, skill_id: str, digest: str) -> bool:
         """Whether the skill with exactly this content is approved for the session."""
-        from sqlalchemy import select
-
-        from skillyard.database import session_approvals
-
         table = session_approvals.c
         mine = select(table.digest).where(table.session == session, table.skill_id == skill_id, table.expires_at > utc_now())
         with self.database().read() as connection:
@@ -44,10 +41,6 @@ class SqlSessionApprovals:
 
     def add(self, session: str, skill_id: str, digest: str) -> None:
         """Approve the skill with this content for the session; what ended a day ago is forgotten."""
-        from sqlalchemy import delete
-
-        from skillyard.database import insert_or_update, session_approvals
-
         row = {"session": session, "skill_id": skill_id, "digest": digest, "expires_at": utc_now() + _LASTS}
         with self.database().write() as connection:
             connection.execute(delete(session_approvals).where(session_approvals.c.expires_at < utc_now() - _KEPT))
@@ -55,10 +48,6 @@ class SqlSessionApprovals:
 
     def skills(self) -> tuple[str, ...]:
         """The ids of skills that are approved for some session, sorted."""
-        from sqlalchemy import select
-
-        from skillyard.database import session_approvals
-
         table = session_approvals.c
         mine = select(table.skill_id).where(table.expires_at > utc_now()).distinct().order_by(table.skill_id)
         with self.database().read() as connection:
@@ -66,20 +55,12 @@ class SqlSessionApprovals:
 
     def end(self, session: str) -> None:
         """Forget what was approved for the session."""
-        from skillyard.database import session_approvals
-
         self._delete(session_approvals.c.session == session)
 
     def remove(self, skill_id: str) -> bool:
         """Take the approvals of a skill back in every session; False when there was none."""
-        from skillyard.database import session_approvals
-
         return self._delete(session_approvals.c.skill_id == skill_id)
 
     def _delete(self, which: ColumnElement[bool]) -> bool:
-        from sqlalchemy import delete
-
-        from skillyard.database import session_approvals
-
         with self.database().write() as connection:
             return connection.execute(delete(session_approvals).where(which)).rowcount > 0

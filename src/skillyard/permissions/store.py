@@ -1,4 +1,4 @@
-"""Approvals that outlive a session: the port, and the two places they are kept in.
+"""Approvals that outlive a session: the port, and the place in memory.
 
 An approval belongs to a workspace, the folder somebody works in, and holds for one content of one skill: a newer one takes the
 place of the older.
@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
-    from skillyard.database import Database
 
-__all__ = ["ApprovalStore", "Approved", "MemoryApprovalStore", "SqlApprovalStore"]
+__all__ = ["ApprovalStore", "Approved", "MemoryApprovalStore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,61 +81,3 @@ class MemoryApprovalStore:
         """Take the skill's approval back; False when there was none."""
         with self._lock:
             return self._kept.pop(skill_id, None) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class SqlApprovalStore:
-    """Approvals in the table `approvals`; `database` gives it, opened, when the first question needs it.
-
-    Raises, from every method:
-        DatabaseUnavailable: the database cannot be used; nothing is approved by that.
-    """
-
-    database: Callable[[], Database]
-    workspace: str
-
-    def has(self, skill_id: str, digest: str) -> bool:
-        """Whether the skill with exactly this content is approved here."""
-        return any(kept.digest == digest for kept in self._find(self.workspace, skill_id))
-
-    def approved(self) -> tuple[Approved, ...]:
-        """What is approved here, by the skills' ids."""
-        return self._find(self.workspace)
-
-    def everywhere(self) -> tuple[Approved, ...]:
-        """What is approved in any workspace, by workspace and skill."""
-        return self._find(None)
-
-    def add(self, skill_id: str, digest: str) -> None:
-        """Approve the skill with this content, in place of any earlier content of it."""
-        from skillyard.database import approvals, insert_or_update
-
-        row = {"workspace": self.workspace, "skill_id": skill_id, "digest": digest, "approved_at": utc_now()}
-        with self.database().write() as connection:
-            connection.execute(insert_or_update(connection, approvals, row))
-
-    def remove(self, skill_id: str) -> bool:
-        """Take the skill's approval back; False when there was none."""
-        from sqlalchemy import delete
-
-        from skillyard.database import approvals
-
-        here = (approvals.c.workspace == self.workspace, approvals.c.skill_id == skill_id)
-        with self.database().write() as connection:
-            return connection.execute(delete(approvals).where(*here)).rowcount > 0
-
-    def _find(self, workspace: str | None, skill_id: str | None = None) -> tuple[Approved, ...]:
-        from sqlalchemy import select
-
-        from skillyard.database import approvals
-
-        table = approvals.c
-        query = select(table.workspace, table.skill_id, table.digest, table.approved_at)
-        if workspace is not None:
-            query = query.where(table.workspace == workspace)
-        if skill_id is not None:
-            query = query.where(table.skill_id == skill_id)
-        with self.database().read() as connection:
-            return tuple(
-                Approved(**row._mapping) for row in connection.execute(query.order_by(table.workspace, table.skill_id))
-            )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillyard.errors import VersionUnusable
+from skillyard.packages import tree_digest
 from skillyard.registry.local_edits import refuse_edits
 from skillyard.registry.version_locks import locked_to
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from skillyard.registry.model import SkillVersion
     from skillyard.registry.versions import Versions
 
-__all__ = ["discard", "discard_all", "remove_version"]
+__all__ = ["discard", "discard_all", "prune"]
 
 
 def discard(versions: Versions, ledger: Ledger, version: SkillVersion, scratch: Path) -> None:
@@ -39,10 +40,30 @@ def discard(versions: Versions, ledger: Ledger, version: SkillVersion, scratch: 
 
 def discard_all(versions: Versions, ledger: Ledger, skill_id: str, scratch: Path) -> tuple[str, ...]:
     """Delete the files of every version that nobody reads; give their names."""
-    return tuple(name for name in versions.names(skill_id) if remove_version(versions, ledger, skill_id, name, scratch))
+    return tuple(name for name in versions.names(skill_id) if _remove(versions, ledger, skill_id, name, scratch))
 
 
-def remove_version(versions: Versions, ledger: Ledger, skill_id: str, version: str, scratch: Path) -> bool:
+def prune(versions: Versions, ledger: Ledger, skill_id: str, scratch: Path, *, keep: int) -> tuple[str, ...]:
+    """Delete the files of all but the newest `keep` versions; give their names.
+
+    Never of a version that serves, is in use, locked or changed by hand. Whoever calls this holds the lock of the skill.
+    """
+    there = [version for version in ledger.versions(skill_id) if not version.removed]
+    needed = {versions.current(skill_id), *locked_to(there, ledger.locks(skill_id))}
+    return tuple(
+        old.version
+        for old in there[keep:]
+        if old.version not in needed
+        and not _edited(versions.path(skill_id, old.version), old)
+        and _remove(versions, ledger, skill_id, old.version, scratch)
+    )
+
+
+def _edited(path: Path, version: SkillVersion) -> bool:
+    return path.is_dir() and tree_digest(path) != version.digest
+
+
+def _remove(versions: Versions, ledger: Ledger, skill_id: str, version: str, scratch: Path) -> bool:
     """Delete the files of a version unless somebody reads them, and write that down; whether they are gone."""
     gone = versions.remove(skill_id, version, scratch) or not versions.path(skill_id, version).exists()
     if gone:

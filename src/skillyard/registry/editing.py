@@ -68,6 +68,8 @@ def _address(name: str, value: str) -> str:
         parts = urlsplit("")
     if len(value) > _ADDRESS or not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"the {_said(name)} is no address of a page", hint="as in https://example.org/skill")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInput(f"the {_said(name)} holds a user's name or password", hint="leave it out: all see the address")
     return value
 
 

@@ -11,15 +11,15 @@ from skillyard.errors import SkillNotFound
 from skillyard.registry.model import InstalledSkill, InstallLog, SkillVersion
 from skillyard.registry.needs import trouble
 from skillyard.registry.operations import Operations
-from skillyard.registry.popularity import Popularity
 from skillyard.registry.recovery import recover
 from skillyard.registry.returning import named_version
-from skillyard.registry.version_tags import VersionTags
 from skillyard.registry.versions import Versions
 
 if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.registry.ledger import Ledger
+    from skillyard.registry.popularity import Popularity
+    from skillyard.registry.version_tags import VersionTags
 
 __all__ = ["Holdings"]
 
@@ -68,11 +68,15 @@ class Holdings:
     @property
     def popularity(self) -> Popularity:
         """Stars and counts of downloads."""
+        from skillyard.registry.popularity import Popularity
+
         return Popularity(self.ledger.database)
 
     @property
     def tags(self) -> VersionTags:
         """The names that were given to versions."""
+        from skillyard.registry.version_tags import VersionTags
+
         return VersionTags(self.ledger.database)
 
     def close(self) -> None:

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Self
 from skillyard.errors import SkillyardError
 from skillyard.packages import Difference, choose_skills, compare_trees, find_skills
 from skillyard.registry.candidate import Candidate, checked, read_candidate, staged
-from skillyard.registry.pipeline import folder_name, powers_in
+from skillyard.registry.consent import change_now, powers_in
+from skillyard.registry.order import folder_name
+from skillyard.registry.succession import refuse_yanked, signed
 
 if TYPE_CHECKING:
     from skillyard.catalog.inventory import SkillFile
     from skillyard.document import Diagnostic
     from skillyard.interop import Loading
     from skillyard.registry.model import SkillVersion
-    from skillyard.registry.pipeline import Order, Pipeline
+    from skillyard.registry.order import Order
+    from skillyard.registry.pipeline import Pipeline
     from skillyard.registry.powers import PowerChange, Powers
 
 __all__ = ["Inspected", "Refusal", "inspect"]
@@ -110,7 +113,7 @@ def _inspected(pipeline: Pipeline, candidate: Candidate, folder: str, order: Ord
         declared_version=document.metadata.version,
         digest=candidate.digest,
         size_bytes=candidate.size,
-        front_matter=document.front_matter,
+        front_matter=document.told,
         skill_md=document.text,
         files=list_files(tree.as_posix()),
         inventory=candidate.inventory,
@@ -125,7 +128,7 @@ def _inspected(pipeline: Pipeline, candidate: Candidate, folder: str, order: Ord
         installed=installed,
         powers_before=powers_in(before) if before else None,
         difference=compare_trees(before, tree) if before else None,
-        change=pipeline.change_now(candidate),
+        change=change_now(pipeline.versions, pipeline.ledger, candidate),
     )
 
 
@@ -135,7 +138,7 @@ def _judged(pipeline: Pipeline, candidate: Candidate, folder: str, order: Order)
     judges: tuple[Callable[[Candidate], Candidate], ...] = (
         lambda found: checked(found, folder),
         lambda found: _not_yanked(pipeline, found, order),
-        lambda found: pipeline.signed(found, order),
+        lambda found: signed(pipeline.versions, pipeline.ledger, found, order),
     )
     for judge in judges:
         try:
@@ -146,5 +149,5 @@ def _judged(pipeline: Pipeline, candidate: Candidate, folder: str, order: Order)
 
 
 def _not_yanked(pipeline: Pipeline, candidate: Candidate, order: Order) -> Candidate:
-    pipeline.refuse_yanked(candidate, order)
+    refuse_yanked(pipeline.ledger, candidate, order)
     return candidate

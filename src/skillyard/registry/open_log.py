@@ -7,22 +7,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from skillyard.errors import DatabaseUnavailable
 from skillyard.registry.model import Operation, Progress, ProgressEvent
 
-if TYPE_CHECKING:
-    from skillyard.registry.ledger import Ledger
-
 __all__ = ["OpenLog"]
+
+
+class Writing(Protocol):
+    """Writes something into a log that is open."""
+
+    def __call__(self, log_id: str, **values: object) -> None:
+        """Change these columns of the log."""
 
 
 @dataclass(slots=True)
 class OpenLog:
     """The log of an operation on one skill while it goes on; its time is that of its own steps, not of its turn to come."""
 
-    ledger: Ledger
+    write: Writing
     id: str
     operation_id: str
     operation: Operation
@@ -34,7 +38,7 @@ class OpenLog:
     @contextmanager
     def step(self, name: str, percent: int) -> Iterator[None]:
         """One step of the operation: told when it begins, timed, written down when the next one begins."""
-        self.ledger.write_log(self.id, status="in_progress", step=name, progress=percent, steps=self.steps)
+        self.write(self.id, status="in_progress", step=name, progress=percent, steps=self.steps)
         if self.progress is not None:
             self.progress(ProgressEvent(name, percent, self.skill_id))
         started = time.monotonic()
@@ -45,7 +49,7 @@ class OpenLog:
         except BaseException:
             entry["duration_ms"] = _since(started)
             with suppress(DatabaseUnavailable):  # why it failed is more than how long it took
-                self.ledger.write_log(self.id, steps=self.steps)
+                self.write(self.id, steps=self.steps)
             raise
         entry["duration_ms"] = _since(started)
 

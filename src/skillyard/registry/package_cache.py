@@ -13,18 +13,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillyard.errors import DigestMismatch
 from skillyard.packages import Limits, Store, extract, tree_digest
 from skillyard.packages.store import hex_part
 from skillyard.registry.versions import close_tree, delete_tree, real_folder
 
-if TYPE_CHECKING:
-    from skillyard.catalog import Skill
-    from skillyard.registry.registry import Registry
-
-__all__ = ["PackageCache", "stored_skill"]
+__all__ = ["PackageCache"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -116,25 +112,6 @@ class PackageCache:
             finally:
                 os.close(descriptor)
         return False
-
-
-def stored_skill(registry: Registry, skill_id: str, digest: str) -> Skill | None:
-    """The installed skill `skill_id` with exactly that content, from the store; None when the store never got it.
-
-    Raises:
-        PackageMissing, StoreFailed, DigestMismatch: the store does not give it any more.
-    """
-    from skillyard.catalog.single import read_installed
-
-    store, name = registry.store, skill_id.removeprefix("installed:")
-    try:
-        package = registry.ledger.package_of(name, digest) if store is not None else None
-    finally:
-        registry.close()
-    if store is None or package is None:
-        return None
-    cache = PackageCache(registry.root.parent / "cache" / "skills", store)
-    return read_installed(cache.folder(digest, package, name), skill_id)
 
 
 def _is_whole(folder: Path, digest: str) -> bool:

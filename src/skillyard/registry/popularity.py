@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
+
+from sqlalchemy import delete, func, select, update
+
+from skillyard.database import insert_if_new, skill_callers, skill_counts, skill_stars
 
 if TYPE_CHECKING:
     from skillyard.database import Database
 
-__all__ = ["Counts", "Popularity"]
+__all__ = ["Counted", "Counts", "Popularity"]
+
+Counted = Literal["downloads", "installs"]
+_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +38,6 @@ class Popularity:
 
     def counts(self) -> Mapping[str, Counts]:
         """The counts of every skill that has any, by id."""
-        from sqlalchemy import func, select
-
-        from skillyard.database import skill_counts, skill_stars
-
         with self._database.read() as connection:
             stars = connection.execute(select(skill_stars.c.skill_id, func.count()).group_by(skill_stars.c.skill_id)).all()
             counted = connection.execute(select(skill_counts)).all()
@@ -46,10 +50,6 @@ class Popularity:
 
     def star(self, skill_id: str, owner: str) -> bool:
         """Give a skill the star of `owner`; whether it did not have it yet."""
-        from sqlalchemy import select
-
-        from skillyard.database import insert_if_new, skill_stars
-
         row = {"skill_id": skill_id, "owner": owner, "starred_at": datetime.now(UTC)}
         with self._database.write() as connection:
             mine = select(skill_stars.c.owner).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
@@ -59,22 +59,19 @@ class Popularity:
 
     def unstar(self, skill_id: str, owner: str) -> bool:
         """Take the star of `owner` back; whether the skill had it."""
-        from sqlalchemy import delete
-
-        from skillyard.database import skill_stars
-
         with self._database.write() as connection:
             mine = delete(skill_stars).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
             return connection.execute(mine).rowcount > 0
 
-    def count(self, skill_id: str, *, downloads: int = 0, installs: int = 0) -> None:
-        """Add to the counts of a skill."""
-        from sqlalchemy import update
-
-        from skillyard.database import insert_if_new, skill_counts
-
-        table = skill_counts.c
+    def count(self, skill_id: str, what: Counted, owner: str) -> None:
+        """Count that `owner` has fetched or installed a skill; once a day, however often it is told."""
+        table, callers, today = skill_counts.c, skill_callers.c, int(time.time() // _DAY_S)
+        row = {"skill_id": skill_id, "owner": owner, "what": what, "day": 0}
+        mine = (callers.skill_id == skill_id, callers.owner == owner, callers.what == what)
         with self._database.write() as connection:
-            insert_if_new(connection, skill_counts, [{"skill_id": skill_id, "downloads": 0, "installs": 0}])
-            added = {"downloads": table.downloads + downloads, "installs": table.installs + installs}
-            connection.execute(update(skill_counts).where(table.skill_id == skill_id).values(added))
+            insert_if_new(connection, skill_callers, [row])
+            first = update(skill_callers).where(*mine, callers.day < today).values(day=today)
+            if connection.execute(first).rowcount:
+                insert_if_new(connection, skill_counts, [{"skill_id": skill_id, "downloads": 0, "installs": 0}])
+                one_more = update(skill_counts).where(table.skill_id == skill_id).values({what: table[what] + 1})
+                connection.execute(one_more)

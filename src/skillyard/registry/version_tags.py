@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import select
+
+from skillyard.database import insert_or_update, skill_tags
 from skillyard.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,10 +44,6 @@ class VersionTags:
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
         """The tags of every skill that has any, by id."""
-        from sqlalchemy import select
-
-        from skillyard.database import skill_tags
-
         found: dict[str, dict[str, str]] = {}
         with self._database.read() as connection:
             for row in connection.execute(select(skill_tags).order_by(skill_tags.c.tag)):
@@ -57,8 +56,6 @@ class VersionTags:
         Raises:
             InvalidInput: that is no tag, or there are too many.
         """
-        from skillyard.database import insert_or_update, skill_tags
-
         check_tag(tag)
         known = self.of(skill_id)
         if len(known) >= _MOST and tag not in known:

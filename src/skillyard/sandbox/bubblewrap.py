@@ -22,9 +22,10 @@ from skillyard.sandbox.handover import PROXY_PORT
 from skillyard.sandbox.hosts import ANY_HOST
 from skillyard.sandbox.identity import Identity
 from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
-from skillyard.sandbox.limits import common_limits
+from skillyard.sandbox.limits import common_limits, process_limits
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.running import Prepared, own_script, process_limits, run_job
+from skillyard.sandbox.preparing import Prepared, own_script
+from skillyard.sandbox.running import run_job
 from skillyard.sandbox.runtimes import runtime_for
 from skillyard.sandbox.spawning import Command, Descriptors
 

@@ -18,10 +18,11 @@ from typing import ClassVar, Final
 from skillyard.sandbox.environment import base_environment
 from skillyard.sandbox.filters import FilterOptions
 from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
-from skillyard.sandbox.limits import common_limits
+from skillyard.sandbox.limits import common_limits, process_limits
 from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparing import Prepared, own_script
 from skillyard.sandbox.processes import threads_of_user
-from skillyard.sandbox.running import Prepared, own_script, process_limits, run_job
+from skillyard.sandbox.running import run_job
 from skillyard.sandbox.runtimes import runtime_for
 from skillyard.sandbox.spawning import Command, Descriptors
 

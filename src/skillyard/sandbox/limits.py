@@ -1,15 +1,18 @@
-"""The report of what was limited in a run, and by what."""
+"""What is limited in a run: the limits of its processes, and the report of all of them, and by what."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from skillyard.sandbox.job import Limit
 
 if TYPE_CHECKING:
-    from skillyard.sandbox.running import Prepared
+    from skillyard.sandbox.preparing import Prepared
 
-__all__ = ["common_limits"]
+__all__ = ["common_limits", "process_limits"]
+
+_MEBIBYTE: Final = 1024 * 1024
 
 
 def common_limits(run: Prepared, *, processes: str, files: str) -> tuple[Limit, ...]:
@@ -29,3 +32,24 @@ def common_limits(run: Prepared, *, processes: str, files: str) -> tuple[Limit, 
         Limit("output_bytes", policy.output_bytes, True, "supervisor"),
         Limit("result_bytes", policy.result_bytes, True, "supervisor"),
     )
+
+
+def process_limits(run: Prepared) -> Mapping[str, int]:
+    """The process limits to set just before the skill's own program, by the names of `resource.RLIMIT_*`.
+
+    Memory is only limited where no cgroup counts it, and address space never for node, which reserves far more than it uses.
+    The number of processes is counted for the user, so its limit is only set where the user is the run's own.
+    """
+    policy = run.policy
+    limits = {
+        "CORE": 1,  # one byte also stops the program of the machine that collects cores; zero only stops files
+        "NOFILE": policy.nofile,
+        "FSIZE": policy.file_size_mb * _MEBIBYTE,
+        "STACK": 8 * _MEBIBYTE,
+        "CPU": policy.timeout_ms // 1000 + 1,
+    }
+    if run.cgroup is None:
+        limits["DATA"] = policy.memory_bytes + run.runtime.reserve_mb * _MEBIBYTE
+        if run.runtime.kind != "node":
+            limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
+    return limits

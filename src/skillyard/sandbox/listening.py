@@ -28,14 +28,14 @@ Noted = Callable[[str], object]
 """Is told each note of the run, JSON as text, in the same way."""
 
 _LISTENERS: Final[ContextVar[tuple[Listener, ...]]] = ContextVar("skillyard_listeners", default=())
-_NOTED: Final[ContextVar[Noted | None]] = ContextVar("skillyard_noted", default=None)
+_NOTED: Final[ContextVar[tuple[Noted, ...]]] = ContextVar("skillyard_noted", default=())
 _LONGEST: Final = 8192  # bytes of a line that is not waited for to its end
 
 
 @contextmanager
 def listening(listener: Listener, *, noted: Noted | None = None) -> Iterator[None]:
-    """Let `listener` hear every run that begins inside the block, and `noted` the notes of each."""
-    token, other = _LISTENERS.set((*_LISTENERS.get(), listener)), _NOTED.set(noted or _NOTED.get())
+    """Let `listener` hear every run that begins inside the block, and `noted` the notes of each; so do those before."""
+    token, other = _LISTENERS.set((*_LISTENERS.get(), listener)), _NOTED.set((*_NOTED.get(), *([noted] if noted else [])))
     try:
         yield
     finally:
@@ -85,4 +85,10 @@ def ears(secrets: tuple[str, ...]) -> tuple[Ear | None, Ear | None]:
 
 def notes_of(secrets: tuple[str, ...]) -> Notes:
     """What takes the notes of a run that begins now, and tells them where somebody listens."""
-    return Notes(_NOTED.get(), secrets)
+    noted = _NOTED.get()
+
+    def tell(note: str) -> None:
+        for listener in noted:
+            listener(note)
+
+    return Notes(tell if noted else None, secrets)

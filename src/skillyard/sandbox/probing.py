@@ -50,7 +50,8 @@ def attack(backend: SandboxBackend, *, binary: str | None, remedies: tuple[str, 
 def _attack(backend: SandboxBackend) -> str:
     """Why the backend cannot be trusted, empty when it held."""
     try:
-        with tempfile.TemporaryDirectory(prefix="skillyard-probe-") as folder, socket.create_server(("127.0.0.1", 0)) as server:
+        place = tempfile.TemporaryDirectory(prefix=f"skillyard-probe-{os.getpid()}-")
+        with place as folder, socket.create_server(("127.0.0.1", 0)) as server:
             Path(folder).chmod(0o755)
             secret = Path(folder, "canary.txt")
             secret.write_text("outside", encoding="ascii")

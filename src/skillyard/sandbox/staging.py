@@ -34,7 +34,7 @@ _OWN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER: Final = _OWN_FOLDER | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PREFIX: Final = "skillyard-run-"
-SWEEPER: Final = Sweeper(_PREFIX)
+SWEEPER: Final = Sweeper("skillyard-[a-z]+-")
 _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 
 

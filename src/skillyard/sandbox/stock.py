@@ -18,7 +18,9 @@ from skillyard.errors import SkillyardError
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
 from skillyard.sandbox.job import Job, Result
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.running import Prepared, check_input, concluded, prepare, quota, run_slot, sealed_files
+from skillyard.sandbox.preparing import Prepared, prepare
+from skillyard.sandbox.quota import quota
+from skillyard.sandbox.running import check_input, concluded, run_slot, sealed_files
 from skillyard.sandbox.runtimes import interpreter_for
 from skillyard.sandbox.supervisor import Watch
 from skillyard.sandbox.warm import MAXIMUM_STANDING

@@ -1,7 +1,7 @@
 """Clears up after processes that were killed: at the first run, and then each minute that something runs.
 
-What a run makes outside carries the number of the process that made it. Nothing watches for the end of that process; so a
-service that lives long looks now and then, and pays for it with one listing of a folder.
+What a run, a probe or a server makes outside carries the number of the process that made it. Nothing watches for the end of
+that process; so a service that lives long looks now and then, and pays for it with one listing of a folder.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _SECONDS: Final = 60.0
 
 
 class Sweeper:
-    """Finds what is named `PREFIX<process>-…` and whose process no longer lives."""
+    """Finds what is named `PREFIX<process>-…`, by a regular expression for the prefix, and whose process no longer lives."""
 
     def __init__(self, prefix: str) -> None:
-        self._name = re.compile(rf"{re.escape(prefix)}(\d+)-.+")
+        self._name = re.compile(rf"{prefix}(\d+)-.+")
         self._next: dict[str, float] = {}
 
     def sweep(self, folder: str, remove: Callable[[str], object]) -> None:

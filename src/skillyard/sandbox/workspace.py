@@ -58,7 +58,7 @@ def seed(folder: str, into: str, owner: Identity | None) -> Seed:
     if not os.path.isdir(folder) or os.path.islink(folder):
         raise FileMissing(f"there is no folder {folder!r} to work in")
     for relative, names, folders, descriptor in _walk(folder):
-        if relative.count("/") > MAXIMUM_DEPTH:
+        if names and relative.count("/") > MAXIMUM_DEPTH:
             raise PathRefused(f"{relative!r} is too deep", hint=f"at most {MAXIMUM_DEPTH} levels of folders")
         for name in folders:
             _make_folder(f"{into}/{relative}{name}", owner)

@@ -12,7 +12,8 @@ from skillyard.search.evaluation import (
 )
 from skillyard.search.filters import wanted
 from skillyard.search.index import SearchIndex
-from skillyard.search.ranking import Match, MatchShape, Reason, named_skills, search_skills
+from skillyard.search.match import Match, MatchShape, Reason
+from skillyard.search.ranking import named_skills, search_skills
 from skillyard.search.reranking import EmbeddingReranker, JudgeReranker, Reranker, chat_address, embeddings_address, rerank
 from skillyard.search.triggers import find_relevant_skills, match_event
 

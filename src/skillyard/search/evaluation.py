@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from skillyard.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from skillyard.search.ranking import Match
+    from skillyard.search.match import Match
 
 __all__ = ["Evaluation", "EvaluationShape", "TriggerCase", "evaluate_triggers", "read_trigger_cases"]
 

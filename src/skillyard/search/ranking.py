@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, NamedTuple, NotRequired, TypedDict
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.search.index import SearchIndex
 from skillyard.search.lexicon import translated
+from skillyard.search.match import Match
 from skillyard.search.pages import DESCRIPTION_LIMIT
 from skillyard.search.scores import Scores
 from skillyard.search.words import STOP_WORDS, compounds, runs, words
@@ -30,7 +30,7 @@ from skillyard.search.words import STOP_WORDS, compounds, runs, words
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["Match", "MatchShape", "Reason", "named_skills", "search_skills"]
+__all__ = ["named_skills", "search_skills"]
 
 _BRIEF: Final = 8  # words up to which a request that mentions a name as it is written means that skill
 _TRANSLATED: Final = 1.0  # what the English of a Chinese word counts
@@ -44,59 +44,6 @@ _LOOKED_AT: Final = 3  # matches for each one asked for, among which nearly the 
 REASONS: Final = 8  # reasons given for one match
 QUERY_LIMIT: Final = 20_000  # characters of a request that are read
 _SLOPE, _BEHIND, _CROWD, _OFFSET = 0.35, 0.77, 0.2, -1.65  # the curve of the confidence
-
-
-class Reason(NamedTuple):
-    """One reason for a match: the field, the word or phrase as it is written there, and its share of the request's weight."""
-
-    field: str
-    written: str
-    weight: float
-
-
-class MatchShape(TypedDict):
-    """A match as plain data, an entry of `skillyard search --json`."""
-
-    id: str
-    name: str
-    confidence: float
-    matched: list[str]
-    duplicates: NotRequired[list[str]]
-
-
-@dataclass(frozen=True)
-class Match:
-    """A skill that fits a request, how sure that is (0 to 1), and in `duplicates` the ids of skills with nearly its content."""
-
-    skill: Skill
-    confidence: float
-    duplicates: tuple[str, ...] = ()
-    _why: Callable[[], list[tuple[str, str]]] = field(default=list, repr=False, compare=False)
-    _weigh: Callable[[str], float] = field(default=lambda _: 0.0, repr=False, compare=False)
-
-    @cached_property
-    def matched(self) -> tuple[str, ...]:
-        """Because of what: at most eight words or phrases that the skill and the request share, each after its field.
-
-        The fields are `name:`, `phrase:`, `keyword:`, `description:` and `text:` (headings, body and names of files).
-        """
-        return tuple(f"{kind}:{written}" for kind, written in self._why())
-
-    def explain(self) -> tuple[Reason, ...]:
-        """The reasons of `matched` with what each weighs in the request (0 to 1), in the same order."""
-        return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
-
-    def to_dict(self) -> MatchShape:
-        """The match as plain data: `{"id", "name", "confidence", "matched", "duplicates"?}`."""
-        shape: MatchShape = {
-            "id": self.skill.id,
-            "name": self.skill.name,
-            "confidence": self.confidence,
-            "matched": list(self.matched),
-        }
-        if self.duplicates:
-            shape["duplicates"] = list(self.duplicates)
-        return shape
 
 
 def search_skills(

@@ -22,7 +22,7 @@ from skillyard.errors import InvalidInput, NetworkFailed
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
-    from skillyard.search.ranking import Match
+    from skillyard.search.match import Match
 
 __all__ = ["EmbeddingReranker", "JudgeReranker", "Reranker", "chat_address", "embeddings_address", "rerank"]
 

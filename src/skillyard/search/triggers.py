@@ -20,7 +20,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skillyard.errors import InvalidInput
-from skillyard.search.ranking import QUERY_LIMIT, Match
+from skillyard.search.match import Match
+from skillyard.search.ranking import QUERY_LIMIT
 from skillyard.search.words import words
 
 if TYPE_CHECKING:

@@ -56,6 +56,7 @@ from skillyard.server import (
 )
 from skillyard.server.admission import Admission
 from skillyard.server.authentication import SCHEMES, Authentication, Identities
+from skillyard.server.bodies import Bodies
 from skillyard.server.callers import scopes_of
 from skillyard.server.dialects import Dialects
 from skillyard.server.guard import Guard
@@ -65,6 +66,7 @@ from skillyard.server.limits import RateLimits
 from skillyard.server.observing import Observer
 from skillyard.server.openness import Openness
 from skillyard.server.page import routes as page
+from skillyard.server.page import show_lost
 from skillyard.server.problems import Problem, answer_errors
 from skillyard.server.recording import Recording
 from skillyard.server.scheduling import Clock
@@ -163,6 +165,7 @@ def create_app(
     for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
         app.include_router(Signposted(routes))
     answer_errors(app)
+    show_lost(app)
     _guard(app)
     app.add_middleware(Dialects)  # the last one stands before all others
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
@@ -173,6 +176,7 @@ def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
     openness = Openness(route for router in routers for route in router.routes)
+    app.add_middleware(Bodies)
     app.add_middleware(Housing)
     app.add_middleware(Recording, homes=state.homes)
     app.add_middleware(RateLimits, rates=state.settings.rates)

@@ -9,9 +9,21 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request
 
 from skillyard.access import DEFAULT, SCOPES, Scope
-from skillyard.errors import PermissionDenied, SignInRequired
+from skillyard.errors import NotYours, PermissionDenied, SignInRequired
 
-__all__ = ["LOCAL_USER", "NOBODY", "OPEN", "SERVER_ADMIN", "UNRECORDED", "Asking", "Caller", "Scope", "needs", "scopes_of"]
+__all__ = [
+    "LOCAL_USER",
+    "NOBODY",
+    "OPEN",
+    "SERVER_ADMIN",
+    "UNRECORDED",
+    "Asking",
+    "Caller",
+    "Scope",
+    "needs",
+    "require_own",
+    "scopes_of",
+]
 
 OPEN: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
@@ -67,6 +79,16 @@ def needs(scope: Scope) -> Any:
 
     check.scope = scope  # type: ignore[attr-defined] # for the description of the route
     return Depends(check)
+
+
+def require_own(what: str, own: bool, caller: Caller) -> None:
+    """Return when it is the caller's own, or the caller manages what the organisation has.
+
+    Raises:
+        NotYours: it is neither.
+    """
+    if not own and not caller.may("admin"):
+        raise NotYours(f"the {what} is somebody else's", hint="ask them, or use a key with the scope admin")
 
 
 def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:

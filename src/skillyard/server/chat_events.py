@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from skillyard.server.run_shapes import RunStep
+
 __all__ = ["ChatEvent", "OpenQuestion", "TurnState", "TurnUsage"]
 
 TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
@@ -80,6 +82,14 @@ class Printed(BaseModel):
     text: str
 
 
+class Stepped(BaseModel):
+    """A step of the script of a call has ended; not kept after the turn, the record of its run has it."""
+
+    event: Literal["step"] = "step"
+    id: str
+    step: RunStep
+
+
 class Gave(BaseModel):
     """What a tool gave; `text` is cut, `skill` and `run` name what it was about; `tokens` is what the model was given."""
 
@@ -124,12 +134,13 @@ class Used(BaseModel):
 
 
 class Failed(BaseModel):
-    """The turn failed."""
+    """The turn failed; `said` is what the service of the model said, in its own words and without any key."""
 
     event: Literal["error"] = "error"
     code: str
     message: str
     hint: str | None = None
+    said: str | None = None
 
 
 class Ended(BaseModel):
@@ -149,7 +160,7 @@ class TurnUsage(BaseModel):
 
 
 ChatEvent = Annotated[
-    Began | Wrote | Called | Asked | Printed | Gave | Filed | Noticed | Used | Failed | Ended,
+    Began | Wrote | Called | Asked | Printed | Stepped | Gave | Filed | Noticed | Used | Failed | Ended,
     Field(discriminator="event"),
 ]
 """The `data` of one server-sent event; its `event` field is the name of the event."""

@@ -128,10 +128,12 @@ class ConversationShape(BaseModel):
 
 
 class TurnError(BaseModel):
-    """Why a turn failed."""
+    """Why a turn failed, and how to mend it; `said` is what the service of the model said."""
 
     code: str
     message: str | None
+    hint: str | None = None
+    said: str | None = None
 
 
 class ChatFile(BaseModel):

@@ -229,6 +229,6 @@ def download(
     """The archive of a version, with SKILL.md in its root."""
     one = tagged(service, of_owner(service, caller, slug, ownerHandle), version, tag)
     with contextlib.suppress(DatabaseUnavailable):  # a count is no reason to refuse
-        service.registry.popularity.count(one.version.skill_id, downloads=1)
+        service.registry.popularity.count(one.version.skill_id, "downloads", service.owner(caller))
     headers = {"Content-Disposition": f'attachment; filename="{one.version.skill_id}-{one.label}.zip"'}
     return Response(package_of(service, one.version), headers=headers, media_type="application/zip")

@@ -79,13 +79,13 @@ def put_tag(service: Served, caller: Asking, slug: _Slug, tag: _Tag, body: Tagge
 
 @routes.post("/cli/telemetry/install", dependencies=[UNRECORDED])
 def count_install(service: Served, caller: Asking, body: Installed) -> dict[str, Any]:
-    """Count an install that a client tells of."""
+    """Count an install that a client tells of; each caller counts once a day."""
     if body.event == "install" and body.slug:
         try:
             skill = of_owner(service, caller, body.slug, None)
         except SkillNotFound:  # it came from elsewhere
             return {"ok": True}
-        service.registry.popularity.count(skill.skill_id, installs=1)
+        service.registry.popularity.count(skill.skill_id, "installs", service.owner(caller))
     return {"ok": True}
 
 

@@ -79,6 +79,12 @@ _ORDER: Final[dict[str, Any]] = {
         "content": {"application/json": {"schema": Order.model_json_schema(ref_template="#/components/schemas/{model}")}},
     }
 }
+_FILE: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 
 @routes.post("/-/upload-url")
@@ -90,7 +96,7 @@ def upload_url(request: Request, body: Announced) -> dict[str, Any]:
     return {"uploadUrl": str(request.url_for("upload", ticket=ticket)), "uploadTicket": ticket}
 
 
-@routes.post("/-/uploads/{ticket}")
+@routes.post("/-/uploads/{ticket}", openapi_extra=_FILE)
 async def upload(service: Served, request: Request, ticket: Annotated[str, InPath(pattern=TICKET)]) -> dict[str, Any]:
     """Take one file in, until it is published."""
     await take_in(service, request, ticket)

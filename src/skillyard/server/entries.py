@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from skillyard.catalog import Skill, Source, Status
 from skillyard.search import Match
-from skillyard.server.install_shapes import Diagnosis
+from skillyard.server.inspection_shapes import Diagnosis
 
 __all__ = ["Entry", "Facets", "Fit", "Wanted", "entry", "facets", "fit"]
 

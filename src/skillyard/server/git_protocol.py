@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Final
@@ -25,6 +26,7 @@ _ABILITIES: Final = " ".join((
     "object-format=sha1", "agent=skillyard",
 ))  # fmt: skip
 _FLUSH: Final = b"0000"
+_LENGTH: Final = re.compile(rb"[0-9a-fA-F]{4}")
 _LARGEST: Final = 256 * 1024
 """Of a request: it names one commit, and what the client has."""
 
@@ -85,10 +87,8 @@ def _line(text: str) -> bytes:
 def _lines(data: bytes) -> Iterator[bytes]:
     place = 0
     while place < len(data):
-        try:
-            size = int(data[place : place + 4], 16)
-        except ValueError:
-            raise InvalidInput("that is no request of git", hint="fetch with git") from None
+        length = data[place : place + 4]
+        size = int(length, 16) if _LENGTH.fullmatch(length) else 1  # int() alone would read -004 too, and go back for ever
         if 0 < size < 4 or place + size > len(data):
             raise InvalidInput("that is no request of git", hint="fetch with git")
         if size:

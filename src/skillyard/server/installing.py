@@ -17,7 +17,8 @@ from skillyard.packages import Source, resolve
 from skillyard.registry import InstallReport, PowerChange, new_operation_id
 from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.definitions import definition
-from skillyard.server.install_shapes import InspectedSkill, Installed, OperationStarted, inspected, result_detail
+from skillyard.server.inspection_shapes import InspectedSkill, inspected
+from skillyard.server.install_shapes import Installed, OperationStarted, result_detail
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
@@ -170,10 +171,13 @@ async def update(
 
 async def _address(request: Request) -> InstallAddress:
     """The JSON of a request that is no upload."""
-    if int(request.headers.get("content-length") or 0) > _LARGEST:
-        raise InvalidInput("the request is too large", hint="send an address, or an archive as multipart/form-data")
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LARGEST:
+            raise InvalidInput("the request is too large", hint="send an address, or an archive as multipart/form-data")
     try:
-        return InstallAddress.model_validate_json(await request.body())
+        return InstallAddress.model_validate_json(body)
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"])

@@ -1,4 +1,7 @@
-"""Which requests need no key on any server: those whose route says so with `OPEN`. Every other needs one, unknown ones too."""
+"""Which requests need no key on any server: those whose route says so with `OPEN`. Every other needs one, unknown ones too.
+
+But for a browser that mistyped the address of a page: it is shown the page, which says so, and asks for a key by itself.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.routing import Mount, Route
 
 from skillyard.server.callers import OPEN
@@ -16,10 +20,13 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Scope
 
-__all__ = ["PAGE", "Openness"]
+__all__ = ["PAGE", "Openness", "is_lost"]
 
 PAGE: Final = "page"
 """The name of a mount with files of our own page: they need no key either."""
+
+_OF_PROGRAMS: Final = ("/api", "/assets", "/.well-known", "/.claude-plugin", "/anthropic", "/openai", "/mirror", "/mcp")
+"""Below these nobody but programs asks; what is not there is told to them in their own words."""
 
 
 class _Seen(NamedTuple):
@@ -40,7 +47,15 @@ class Openness:
         for route in self._seen:
             if (route.methods is None or method in route.methods) and route.path.match(scope["path"]):
                 return route.open
+        return is_lost(scope)
+
+
+def is_lost(scope: Scope) -> bool:
+    """Whether somebody looks with a browser for what, if no route fits, can only be a page that is none."""
+    path = scope["path"]
+    if scope["method"] not in ("GET", "HEAD") or any(path == name or path.startswith(f"{name}/") for name in _OF_PROGRAMS):
         return False
+    return any("text/html" in accepted.lower() for accepted in Headers(scope=scope).getlist("accept"))
 
 
 def _seen(route: BaseRoute) -> _Seen | None:

@@ -1,5 +1,8 @@
 """The page in the browser: one document for every address of it, and the files that document names.
 
+A browser that asks for an address which is nothing at all gets the document too, with the status 404: the page says that there
+is no such page, and leads on. Programs, and whoever asks below the addresses of programs, get a problem like any other.
+
 The files were written when the package was built (`web/`), with compressed copies beside them. Their names hold a digest of
 what is in them, so a browser keeps them for good; the document is asked for each time. It may load scripts and styles from this
 server only; styles that the page's library writes while it runs carry a number that is new with every answer (a nonce), so that
@@ -10,24 +13,28 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Awaitable
 from mimetypes import guess_type
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from skillyard.server.callers import OPEN
+from skillyard.server.openness import is_lost
 
-__all__ = ["routes"]
+__all__ = ["routes", "show_lost"]
 
 routes: Final = APIRouter(include_in_schema=False)
 
 _STATIC: Final = Path(__file__).with_name("static")
 _PLACES: Final = (
-    "agents", "approvals", "audit", "chat", "doctor", "install", "keys", "memory", "runs", "settings", "skills", "workers",
+    "agents", "approvals", "audit", "chat", "doctor", "install", "keys", "memory", "runs", "schedules", "settings", "skills",
+    "workers",
 )  # fmt: skip # as web/src/app/router.tsx names them
 _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 _ENCODINGS: Final = (("br", ".br"), ("gzip", ".gz"))  # the smaller first
@@ -60,10 +67,22 @@ Skillyard was installed from its sources without building it. In the folder of t
 """
 
 
-def _document() -> Response:
+def show_lost(app: FastAPI) -> None:
+    """Let a browser that is lost see the page; called after `answer_errors`, whose answer everybody else gets."""
+    told = app.exception_handlers[HTTPException]
+
+    async def lost(request: Request, error: Exception) -> Response:
+        if "endpoint" not in request.scope and is_lost(request.scope):
+            return await run_in_threadpool(_document, 404)
+        return await cast("Awaitable[Response]", told(request, error))
+
+    app.add_exception_handler(404, lost)
+
+
+def _document(found: int = 200) -> Response:
     """The one document, with a policy that only its own scripts and styles pass."""
     try:
-        text, status = (_STATIC / "index.html").read_text("utf-8"), 200
+        text, status = (_STATIC / "index.html").read_text("utf-8"), found
     except FileNotFoundError:
         text, status = _MISSING, 503
     nonce = secrets.token_urlsafe(18)

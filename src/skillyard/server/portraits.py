@@ -8,10 +8,12 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from skillyard.catalog import Skill, Status
+from skillyard.engine.plain import plain
 from skillyard.portrait import take_portrait
 from skillyard.server.callers import needs
 from skillyard.server.entries import Entry, entry
-from skillyard.server.install_shapes import ClientLoading, PowersShape, ScanFinding
+from skillyard.server.inspection_shapes import ClientLoading
+from skillyard.server.install_shapes import PowersShape, ScanFinding
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
 from skillyard.server.shapes import Answer
@@ -103,7 +105,7 @@ def look_at(service: Served, skill: _Name) -> Answer[PortraitOf]:
     powers, schema = portrait.powers, portrait.input_schema
     told = portrait.to_dict() | entry(portrait.skill).model_dump()
     told |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
-    return Answer(data=PortraitOf.model_validate(told))
+    return Answer(data=PortraitOf.model_validate(plain(told)))
 
 
 @routes.get("/scan", responses=READING | WRITING)
@@ -113,7 +115,7 @@ def scan(service: Served, skill: _Name) -> Answer[ScanOf]:
 
     found = _readable(service, skill)
     report = scan_skill(found.directory, suppressions=service.catalog.suppressions())
-    return Answer(data=ScanOf.model_validate(report.to_dict()))
+    return Answer(data=ScanOf.model_validate(plain(report.to_dict())))
 
 
 @routes.get("/clients", responses=READING | WRITING)
@@ -122,7 +124,7 @@ def loading(service: Served, skill: _Name) -> Answer[list[ClientLoading]]:
     from skillyard.interop import check_clients
 
     found = _readable(service, skill)
-    return Answer(data=[ClientLoading.model_validate(client.to_dict()) for client in check_clients(found.directory)])
+    return Answer(data=[ClientLoading.model_validate(plain(client.to_dict())) for client in check_clients(found.directory)])
 
 
 def _readable(service: Service, name: str) -> Skill:

@@ -24,7 +24,7 @@ from skillyard.text import sanitize
 __all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
 
 _MEDIA_TYPE: Final = "application/problem+json"
-_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed"}
+_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
@@ -133,7 +133,8 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     code = _CODES.get(error.status_code, "invalid_input")
-    return _answer(error.status_code, code, str(error.detail), "/openapi.json lists the routes", headers=error.headers)
+    hint = "/openapi.json lists the routes" if code != "request_too_large" else "send less, or an archive where one is taken"
+    return _answer(error.status_code, code, str(error.detail), hint, headers=error.headers)
 
 
 async def _of_the_system(request: Request, error: Exception) -> JSONResponse:

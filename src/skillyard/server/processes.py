@@ -48,7 +48,7 @@ def serve_in_processes(make: Callable[[], FastAPI], listening: socket.socket, ho
         from skillyard.server.logs import configure_logs
 
         configure_logs(how.log)
-    with tempfile.TemporaryDirectory(prefix="skillyard-metrics-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"skillyard-metrics-{os.getpid()}-") as folder:
         os.environ[SHARED] = folder
         try:
             _Processes(make, listening, how).run()

@@ -18,7 +18,7 @@ from skillyard.engine import FINAL, Begun, RunState
 from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
-from skillyard.server.callers import Asking, Caller, needs
+from skillyard.server.callers import Asking, Caller, needs, require_own
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.questions import nobody
 from skillyard.server.run_events import Position, run_events
@@ -187,10 +187,11 @@ def get_run(service: Served, run_id: str) -> Answer[RunDetail]:
 
 
 @routes.post("/{run_id}/cancel", responses=WRITING, dependencies=[_EXECUTE])
-async def cancel(service: Served, run_id: str) -> Answer[RunDetail]:
-    """End a run that waits or works, whichever process carries it; one that has ended stays as it is."""
+async def cancel(service: Served, caller: Asking, run_id: str) -> Answer[RunDetail]:
+    """End a run that waits or works, one's own or as an admin; one that has ended stays as it is."""
     journal = service.catalog.records().journal
     record = await run_in_threadpool(journal.get, run_id)
+    require_own("run", record.context.get("userId") == service.owner(caller), caller)
     if record.state not in FINAL:
         if await service.catalog.engine().cancel(record.id):
             await service.runs.ended(record.id)

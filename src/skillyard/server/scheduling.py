@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from skillyard.access import DEFAULT
+from skillyard.access import DEFAULT, Keys
+from skillyard.engine import Makers
 from skillyard.errors import DatabaseUnavailable, SkillyardError
 from skillyard.times import utc_now
 
@@ -70,7 +71,7 @@ class Clock:
         self._looks[name] = time.monotonic() + _LOOK_S
         try:
             async with self._homes.of(name) as service:
-                scheduler = service.catalog.scheduler(service.runs.begin)
+                scheduler = service.catalog.scheduler(service.runs.begin, Makers(Keys(self._homes.database), name))
                 await scheduler.begin_due()
                 following = await scheduler.next_at()
         except DatabaseUnavailable:

@@ -15,7 +15,8 @@ from skillyard.registry import SkillVersion
 from skillyard.server.callers import needs
 from skillyard.server.contents import bytes_answer, file_answer
 from skillyard.server.definitions import FILE, Folder
-from skillyard.server.install_shapes import ClientLoading, InstallResult, TreeDifference, VersionDetail, result_detail
+from skillyard.server.inspection_shapes import ClientLoading, TreeDifference
+from skillyard.server.install_shapes import InstallResult, VersionDetail, result_detail
 from skillyard.server.packaged import package_of
 from skillyard.server.portraits import ScanOf
 from skillyard.server.problems import READING, WRITING

@@ -72,7 +72,7 @@ def gather(skills: Collection[Skill], *, reserved: Collection[str]) -> DeclaredT
 
 
 def find_declared(context: ToolContext, name: str, action: str = "") -> DeclaredTool:
-    """The tool that a model means by `name`: a declared tool, else the skill of that name or display name (section 2.2).
+    """The tool that a model means by `name`: a declared one, else the skill of that name or display name (document 000, 2.2).
 
     A skill with several tools is asked for the one that `action` names.
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from skillyard.errors import InvalidInput, SkillNotFound, SkillyardError
+from skillyard.errors import InvalidInput
 from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, visible
 from skillyard.prompt import write_index
-from skillyard.text import single_line
 from skillyard.tools.access import Access
-from skillyard.tools.arguments import check, decode
-from skillyard.tools.declared import find_declared, run_declared
-from skillyard.tools.listing import SEARCH_SKILLS, SKILLS_LIST
-from skillyard.tools.loading import SKILL, SKILLS_LOAD
-from skillyard.tools.reading import READ_SKILL_FILE
-from skillyard.tools.result import ToolResult, failure
-from skillyard.tools.running import RUN_SKILL, answer_run
-from skillyard.tools.textform import TextAnswer, block, problem_block, run_block, write_paragraph
-from skillyard.tools.tool import Caller, Repeat, Tool, ToolContext, refusal
+from skillyard.tools.calling import Calling
+from skillyard.tools.offering import TOOLS, Offer
+from skillyard.tools.result import ToolResult
+from skillyard.tools.textform import TextAnswer, problem_block, write_paragraph
+from skillyard.tools.tool import Caller, Repeat, ToolContext
 from skillyard.tools.wording import WORDINGS, Language
 
 if TYPE_CHECKING:
@@ -34,13 +27,6 @@ if TYPE_CHECKING:
     from skillyard.tools.definition import Dialect, ToolDefinition
 
 __all__ = ["SkillTools"]
-
-_log = logging.getLogger(__name__)
-_TOOLS: Final[Mapping[str, Tool]] = {
-    tool.name: tool for tool in (SKILL, SKILLS_LIST, SKILLS_LOAD, READ_SKILL_FILE, RUN_SKILL, SEARCH_SKILLS)
-}
-
-_NAMED: Final = 40  # tools that are named to who asks for one there is not
 
 
 class SkillTools:
@@ -94,12 +80,12 @@ class SkillTools:
         mode = allowed_tools or catalog.configuration.allowed_tools
         runner = (engine or _engine(catalog, executor, records() if record else None)) if run_skills else None
         self._context = ToolContext(
-            access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}), tuple(_TOOLS)
+            access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}), tuple(TOOLS)
         )
         self._language: Language = language
-        self._offers_declared = False
         self._session = session
-        self._definitions: dict[str, tuple[tuple[Skill, ...], ToolDefinition]] = {}
+        self._offer = Offer(self._context)
+        self._calling = Calling(self._context, self._offer)
 
     @property
     def access(self) -> Access:
@@ -108,7 +94,7 @@ class SkillTools:
 
     def names(self) -> tuple[str, ...]:
         """The names of the tools that something can use now; none when there is no skill."""
-        return tuple(tool.name for tool in self._offered())
+        return self._offer.names()
 
     def define(self, name: str) -> ToolDefinition:
         """One tool as it stands now, offered or not.
@@ -116,9 +102,7 @@ class SkillTools:
         Raises:
             InvalidInput: no such tool.
         """
-        if name not in _TOOLS:
-            raise InvalidInput(f"no tool {name!r}", hint=f"the tools are: {', '.join(_TOOLS)}")
-        return self._definition(_TOOLS[name])
+        return self._offer.define(name)
 
     def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False) -> list[dict[str, object]]:
         """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
@@ -128,8 +112,8 @@ class SkillTools:
         """
         if dialect not in ("openai", "anthropic", "mcp"):
             raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
-        self._offers_declared = self._offers_declared or abp_tools
-        return [definition.to_dict(dialect) for definition in self._all_definitions(abp_tools)]
+        self._offer.with_declared |= abp_tools
+        return [definition.to_dict(dialect) for definition in self._offer.all(declared=abp_tools)]
 
     async def call(
         self,
@@ -145,19 +129,7 @@ class SkillTools:
         `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
         go to the approver with a question, so that a dialog can stand beside the call it is about (row 001-18).
         """
-        tool = _TOOLS.get(name)
-        if tool is None:
-            return await self._call_declared(name, arguments, session=session, message_id=message_id, call_id=call_id)
-        try:
-            caller = Caller(self._context.sessions.get(session or self._session), message_id, call_id)
-            definition = await asyncio.to_thread(self._definition, tool)
-            checked = check(definition.parameters, decode(arguments))
-            return await tool.call(self._context, checked, caller)
-        except SkillyardError as error:
-            return tool.refuse(self._context, error, _wanted(arguments))
-        except Exception:  # the model's loop must go on; the log keeps what happened
-            _log.exception("the tool %s failed", name)
-            return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
+        return await self._calling.call(name, arguments, self._caller(session, message_id, call_id))
 
     def prompt(
         self,
@@ -200,7 +172,7 @@ class SkillTools:
 
         Empty when no tool is offered.
         """
-        return write_paragraph(self._all_definitions(abp_tools), self._language)
+        return write_paragraph(self._offer.all(declared=abp_tools), self._language)
 
     def text_calls(self, text: str) -> AbpText:
         """The tool calls in a model's text, the blocks that are none, and the text around them; calls nothing."""
@@ -217,7 +189,7 @@ class SkillTools:
         results: list[ToolResult] = []
         blocks: list[str] = []
         for call in found.calls:
-            result, shown = await self._call_in_text(call, session, message_id)
+            result, shown = await self.answer_call(call, session=session, message_id=message_id)
             results.append(result)
             blocks.append(shown)
         blocks += [problem_block(problem) for problem in found.problems]
@@ -232,7 +204,7 @@ class SkillTools:
         """
         from skillyard.execution.picking import run_preprocessors
 
-        engine, caller = self._context.engine, Caller(self._context.sessions.get(session or self._session), message_id)
+        engine, caller = self._context.engine, self._caller(session, message_id)
         if engine is None:
             return []
 
@@ -248,13 +220,13 @@ class SkillTools:
 
         Several skills add up: what one of them asks for works. Skills that ask for nothing neither add nor take away.
         """
-        return self._is_ours(tool) or self._restrictions(session).permits(tool, argument)
+        return self._offer.is_ours(tool) or self._restrictions(session).permits(tool, argument)
 
     def filter(self, names: Iterable[str], *, session: str | None = None) -> list[str]:
         """Those of the host's tools `names` that the model may be offered; the skill tools always stay."""
         wanted = list(names)
         kept = set(self._restrictions(session).filter(wanted))
-        return [name for name in wanted if name in kept or self._is_ours(name)]
+        return [name for name in wanted if name in kept or self._offer.is_ours(name)]
 
     def work_in(self, session: str, folder: str | None) -> None:
         """Let the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
@@ -272,84 +244,20 @@ class SkillTools:
         self, call: AbpCall, *, session: str | None = None, message_id: str | None = None
     ) -> tuple[ToolResult, str]:
         """Do one call that a model wrote in text (see `text_calls`), and give its block to send back; never raises."""
-        return await self._call_in_text(call, session, message_id)
+        return await self._calling.in_text(call, self._caller(session, message_id, call.id))
 
     def end_session(self, session: str) -> None:
         """Forget what that conversation loaded, and what was approved for it."""
         self._context.sessions.end(session)
         self._context.access.end_session(session)
 
+    def _caller(self, session: str | None, message_id: str | None = None, call_id: str | None = None) -> Caller:
+        return Caller(self._context.sessions.get(session or self._session), message_id, call_id)
+
     def _restrictions(self, session: str | None) -> AllowedTools:
         loaded = self._context.sessions.get(session or self._session).loaded.values()
         names = [name for skill in loaded for name in skill.allowed_tools]
         return AllowedTools(names, mode=self._context.allowed_tools)
-
-    def _definition(self, tool: Tool) -> ToolDefinition:
-        """The definition of `tool`, written anew only when the skills are others than the last time."""
-        offered = self._context.access.offered()
-        known = self._definitions.get(tool.name)
-        if known is None or known[0] is not offered:
-            known = self._definitions[tool.name] = (offered, tool.define(self._context))
-        return known[1]
-
-    def _offered(self) -> list[Tool]:
-        return [tool for tool in _TOOLS.values() if tool.offered(self._context)]
-
-    def _all_definitions(self, abp_tools: bool) -> list[ToolDefinition]:
-        own = [self._definition(tool) for tool in self._offered()]
-        declared = self._context.declared().by_function.values() if abp_tools else ()
-        return own + [tool.definition() for tool in declared]
-
-    def _is_ours(self, name: str) -> bool:
-        return name in _TOOLS or (self._offers_declared and name in self._context.declared().by_function)
-
-    async def _call_declared(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | str | None,
-        *,
-        session: str | None,
-        message_id: str | None,
-        call_id: str | None,
-    ) -> ToolResult:
-        """Call the function of a tool that a skill declares."""
-        try:
-            known = await asyncio.to_thread(self._context.declared)
-            if (declared := known.by_function.get(name)) is None:
-                return self._unknown(name)
-            caller = Caller(self._context.sessions.get(session or self._session), message_id, call_id)
-            run = await run_declared(self._context, declared, decode(arguments), caller)
-            return answer_run(single_line(declared.skill.name), run)
-        except SkillyardError as error:
-            return refusal(self._context, error, name)
-        except Exception:  # the model's loop must go on; the log keeps what happened
-            _log.exception("the tool %s failed", name)
-            return failure("internal_error", f"Tool failed: {name}", "The tool failed. Try something else.")
-
-    async def _call_in_text(self, call: AbpCall, session: str | None, message_id: str | None) -> tuple[ToolResult, str]:
-        """The result of one call in text, and its block."""
-        if call.tool in _TOOLS:
-            result = await self.call(call.tool, call.parameters, session=session, message_id=message_id, call_id=call.id)
-            return result, block(call.tool, result.text if result.ok else f"Tool execution failed: {result.text}")
-        try:
-            declared = await asyncio.to_thread(find_declared, self._context, call.tool, call.action)
-            caller = Caller(self._context.sessions.get(session or self._session), message_id, call.id)
-            run = await run_declared(self._context, declared, call.parameters, caller, action=call.action)
-            return answer_run(single_line(declared.skill.name), run), run_block(call, run)
-        except SkillNotFound:
-            result = self._unknown(call.tool)
-        except SkillyardError as error:
-            result = refusal(self._context, error, call.tool)
-        except Exception:  # the model's loop must go on; the log keeps what happened
-            _log.exception("the tool %s failed", call.tool)
-            result = failure("internal_error", f"Tool failed: {call.tool}", "The tool failed. Try something else.")
-        return result, block(call.tool, f"Tool execution failed: {result.text}")
-
-    def _unknown(self, name: str) -> ToolResult:
-        shown = single_line(str(name))[:200]
-        known = (*self.names(), *self._context.declared().by_function)
-        text = f"There is no tool {shown!r}. The tools are: {', '.join(known[:_NAMED]) or 'none'}"
-        return failure("unknown_tool", f"Unknown tool: {shown}", text)
 
 
 def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | None) -> Rules:
@@ -372,12 +280,3 @@ def _engine(catalog: Catalog, executor: Executor | None, records: Records | None
 
     runner = executor or Executor.from_configuration(catalog.configuration)
     return PoolEngine.of(catalog.configuration, runner, records, organisation=catalog.data_directory)
-
-
-def _wanted(arguments: Mapping[str, object] | str | None) -> str:
-    """The skill a failed call was about, as far as the arguments tell."""
-    try:
-        given = decode(arguments)
-    except InvalidInput:
-        return ""
-    return next((str(given[key]) for key in ("skill", "name", "skill_name", "id") if key in given), "")

@@ -15,15 +15,18 @@ type RunEvent = components["schemas"]["RunEvent"];
 export interface RunNarrowing {
   skill?: string | undefined;
   state?: RunState | undefined;
+  schedule?: string | undefined;
 }
 
-export const runsQuery = ({ skill, state }: RunNarrowing, limit = 50) =>
+export const runsQuery = ({ skill, state, schedule }: RunNarrowing, limit = 50) =>
   infiniteQueryOptions({
-    queryKey: ["runs", "list", skill, state, limit],
+    queryKey: ["runs", "list", skill, state, schedule, limit],
     queryFn: ({ signal, pageParam }) =>
       whole(
         api.GET("/api/v1/runs", {
-          params: { query: { ...(skill ? { skill } : {}), ...(state ? { state: [state] } : {}), page: pageParam, limit } },
+          params: {
+            query: { ...(skill ? { skill } : {}), ...(state ? { state: [state] } : {}), ...(schedule ? { schedule } : {}), page: pageParam, limit },
+          },
           signal,
         }),
       ),

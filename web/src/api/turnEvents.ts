@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 
 import { type ChatEvent, type ConversationDetail, eventsAddress, type Turn } from "./chat";
 
-const NAMES: readonly ChatEvent["event"][] = ["begin", "text", "call", "ask", "log", "result", "file", "notice", "usage", "error", "end"];
+const NAMES: readonly ChatEvent["event"][] = ["begin", "text", "call", "ask", "log", "step", "result", "file", "notice", "usage", "error", "end"];
 const DRAW_MS = 60; // how often what has come is drawn
 const AGAIN_MS = 2_000;
 

@@ -7,6 +7,7 @@ import { signIn } from "@/api/keys";
 import { asProblem } from "@/api/problem";
 
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { common } from "@/i18n/common";
 
 import { shell } from "./words";
@@ -23,6 +24,7 @@ export default function SignIn() {
       await cache.resetQueries();
     },
   });
+  const meaning = useMeaning("errors");
   const problem = asking.error ? asProblem(asking.error) : undefined;
   return (
     <Modal opened onClose={() => undefined} withCloseButton={false} title={t.signIn} centered>
@@ -39,7 +41,7 @@ export default function SignIn() {
             description={t.keyHint}
             value={key}
             onChange={(event) => setKey(event.currentTarget.value)}
-            error={problem && (problem.message || c.unreachable)}
+            error={problem && (meaning(problem.code)?.title ?? (problem.message || c.unreachable))}
             autoComplete="current-password"
             data-autofocus
             required

@@ -2,6 +2,7 @@
 import {
   IconBooks,
   IconBrain,
+  IconCalendarTime,
   IconChecks,
   IconHistory,
   IconKey,
@@ -32,6 +33,7 @@ export const NAVIGATION: readonly { group: keyof (typeof shell)["en"]["groups"];
       { id: "install", to: "/install", icon: IconPackageImport },
       { id: "chat", to: "/chat", icon: IconMessages },
       { id: "runs", to: "/runs", icon: IconHistory },
+      { id: "schedules", to: "/schedules", icon: IconCalendarTime },
       { id: "agents", to: "/agents", icon: IconRobot },
       { id: "memory", to: "/memory", icon: IconBrain },
     ],

@@ -85,6 +85,7 @@ const install = createRoute({
 export interface RunsSearch {
   skill?: string | undefined;
   state?: RunState | undefined;
+  schedule?: string | undefined;
 }
 
 const runs = createRoute({
@@ -93,6 +94,7 @@ const runs = createRoute({
   validateSearch: (found: Record<string, unknown>): RunsSearch => ({
     skill: text(found.skill),
     state: RUN_STATES.find((state) => state === found.state),
+    schedule: text(found.schedule),
   }),
   component: lazyRouteComponent(() => fetched(import("@/pages/runs/RunsPage")), "RunsPage"),
 });
@@ -101,6 +103,24 @@ const run = createRoute({
   getParentRoute: () => root,
   path: "/runs/$id",
   component: lazyRouteComponent(() => fetched(import("@/pages/run/RunPage")), "RunPage"),
+});
+
+/** Whether a schedule is being made, of which skill when that is chosen. */
+export interface SchedulesSearch {
+  add?: string | true | undefined;
+}
+
+const schedules = createRoute({
+  getParentRoute: () => root,
+  path: "/schedules",
+  validateSearch: (found: Record<string, unknown>): SchedulesSearch => ({ add: found.add === true || text(found.add) }),
+  component: lazyRouteComponent(() => fetched(import("@/pages/schedules/SchedulesPage")), "SchedulesPage"),
+});
+
+const schedule = createRoute({
+  getParentRoute: () => root,
+  path: "/schedules/$name",
+  component: lazyRouteComponent(() => fetched(import("@/pages/schedule/SchedulePage")), "SchedulePage"),
 });
 
 const approvals = createRoute({
@@ -173,7 +193,7 @@ const doctor = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, skills, skill, install, chat.addChildren([conversation]), report, runs, run, agents, agent, memory, approvals, audit, keys, workers, settings, doctor]),
+  routeTree: root.addChildren([home, skills, skill, install, chat.addChildren([conversation]), report, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, workers, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

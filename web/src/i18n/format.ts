@@ -1,7 +1,6 @@
 /** Numbers, sizes and times as people of each language write them. */
-import { type Language, useLanguage } from "./index";
+import { type Language, LOCALES, useLanguage } from "./index";
 
-const LOCALES: Record<Language, string> = { en: "en-GB", zh: "zh-CN" };
 const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ["year", 31_536_000],
   ["month", 2_592_000],
@@ -17,8 +16,12 @@ export interface Format {
   bytes(value: number): string;
   /** 21 Nov 2026, 08:00 */
   time(value: string | number | Date): string;
+  /** Sat, 21 Nov 2026, 08:00 as clocks in a time zone show it; where the browser does not know the zone, as this one does. */
+  timeIn(value: string | number | Date, zone: string): string;
   /** 3 hours ago */
   ago(value: string | number | Date): string;
+  /** Whether it was before now. */
+  past(value: string | number | Date): boolean;
   /** 1.2 s, from milliseconds */
   duration(milliseconds: number): string;
   /** 93 % from 0.93 */
@@ -45,13 +48,18 @@ function made(language: Language): Format {
       const date = valid(value);
       return date ? time.format(date) : String(value);
     },
+    timeIn: (value, zone) => {
+      const date = valid(value);
+      return date ? inZone(locale, zone).format(date) : String(value);
+    },
     ago: (value) => {
       const date = valid(value);
       if (!date) return String(value);
       const seconds = (date.getTime() - Date.now()) / 1000;
       const [unit, length] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
-      return ago.format(Math.round(seconds / length), unit);
+      return ago.format(unit === "day" ? days(date) : Math.round(seconds / length), unit);
     },
+    past: (value) => new Date(value).getTime() <= Date.now(),
     duration: (milliseconds) => {
       if (milliseconds > 0 && milliseconds < 0.1) return "< 0.1 ms";
       if (milliseconds < 1000) return `${number.format(milliseconds < 10 ? milliseconds : Math.round(milliseconds))} ms`;
@@ -60,6 +68,21 @@ function made(language: Language): Format {
     },
     share: (value) => share.format(value),
   };
+}
+
+/** How many days from today a moment is, by the calendar: early on Monday is not tomorrow on Saturday evening. */
+function days(date: Date): number {
+  const midnight = (moment: Date) => new Date(moment.getFullYear(), moment.getMonth(), moment.getDate()).getTime();
+  return Math.round((midnight(date) - midnight(new Date())) / 86_400_000);
+}
+
+function inZone(locale: string, timeZone: string): Intl.DateTimeFormat {
+  const shown = { weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" } as const;
+  try {
+    return new Intl.DateTimeFormat(locale, { ...shown, timeZone });
+  } catch {
+    return new Intl.DateTimeFormat(locale, shown);
+  }
 }
 
 const FORMATS: Record<Language, Format> = { en: made("en"), zh: made("zh") };

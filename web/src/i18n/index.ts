@@ -4,7 +4,7 @@ import { useSyncExternalStore } from "react";
 export type Language = "en" | "zh";
 
 /** What a table of words may hold: a text, or a function from values to a text. */
-type Said<M> = {
+export type Said<M> = {
   readonly [K in keyof M]: M[K] extends (...values: infer V) => infer R
     ? (...values: V) => R
     : M[K] extends string
@@ -62,6 +62,9 @@ function subscribe(listener: () => void): () => void {
 export function useLanguage(): Language {
   return useSyncExternalStore(subscribe, language);
 }
+
+/** How the language that is spoken writes dates and lists. */
+export const LOCALES: Readonly<Record<Language, string>> = { en: "en-GB", zh: "zh-CN" };
 
 /** The words of a table in the language that is spoken. */
 export function useText<M>(table: Words<M>): Said<M> {

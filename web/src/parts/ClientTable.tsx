@@ -16,7 +16,7 @@ export function ClientTable({ clients }: { clients: readonly Loading[] }) {
         <Table.Tbody>
           {clients.map(({ client, loads, name, problems, notes }) => (
             <Table.Tr key={client}>
-              <Table.Th scope="row" w={120}>
+              <Table.Th scope="row" w={120} style={{ whiteSpace: "nowrap" }}>
                 {t.clients[client] ?? client}
               </Table.Th>
               <Table.Td w={150}>

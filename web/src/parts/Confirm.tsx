@@ -1,9 +1,11 @@
 /** Asks before something is done that cannot be taken back at once. */
-import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
+
+import { Dialog } from "./Dialog";
 
 interface Props {
   opened: boolean;
@@ -21,7 +23,7 @@ interface Props {
 export function Confirm({ opened, title, children, action, danger = false, busy = false, act, close }: Props) {
   const t = useText(common);
   return (
-    <Modal opened={opened} onClose={close} title={title} centered closeButtonProps={{ "aria-label": t.close }}>
+    <Dialog opened={opened} close={close} title={title}>
       <Stack gap="lg">
         <Text component="div" size="sm" style={{ overflowWrap: "anywhere" }}>
           {children}
@@ -35,6 +37,6 @@ export function Confirm({ opened, title, children, action, danger = false, busy 
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }

@@ -4,7 +4,10 @@ import { IconAlertTriangle, IconPlugConnectedX } from "@tabler/icons-react";
 
 import { asProblem } from "@/api/problem";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { common } from "@/i18n/common";
+
+import { Original } from "./Original";
 
 interface Props {
   error: unknown;
@@ -16,13 +19,15 @@ export function ErrorState({ error, again }: Props) {
   const problem = asProblem(error);
   const gone = problem.code === "unreachable";
   const own = problem.code === "page_failed";
-  const title = gone ? t.unreachable : own ? t.unexpected : problem.message;
-  const hint = gone ? t.unreachableHint : own ? t.unexpectedHint : problem.hint;
+  const meant = useMeaning("errors")(problem.code);
+  const title = gone ? t.unreachable : own ? t.unexpected : (meant?.title ?? problem.message);
+  const hint = gone ? t.unreachableHint : own ? t.unexpectedHint : (meant?.mend ?? problem.hint);
   const Icon = gone ? IconPlugConnectedX : IconAlertTriangle;
   return (
     <Alert variant="light" color={gone ? "gray" : "red"} icon={<Icon size={20} />} title={title} role="alert" styles={{ title: { overflowWrap: "anywhere" } }}>
       <Stack gap="sm" align="flex-start">
         {hint && <Text size="sm">{hint}</Text>}
+        {meant && <Original>{[problem.message, problem.hint]}</Original>}
         {own && <Code block>{problem.message}</Code>}
         <Group gap="sm">
           {again && (

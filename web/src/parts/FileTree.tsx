@@ -7,7 +7,9 @@ import { useFormat } from "@/i18n/format";
 import classes from "./FileTree.module.css";
 import { visible } from "./foreign";
 
-export interface TreeFile {
+export const STEEP = 6; // folders deep: further in, steps are small
+
+interface TreeFile {
   name: string;
   size: number;
   type: "markdown" | "script" | "template" | "other";
@@ -89,7 +91,7 @@ export function FileTree({ label, files, chosen, choose, expanded = false }: Pro
           {...(row.file ? {} : { "aria-expanded": row.open })}
           tabIndex={index === at ? 0 : -1}
           className={classes.row}
-          style={{ paddingLeft: 8 + row.depth * 16 }}
+          style={{ paddingLeft: 8 + Math.min(row.depth, STEEP) * 16 + Math.max(0, row.depth - STEEP) * 6 }}
           title={visible(row.label)}
           onClick={() => {
             setFocus(row.path);

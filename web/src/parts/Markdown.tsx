@@ -14,8 +14,8 @@ interface Props {
   picture?: ((path: string) => string) | undefined;
   /** Open another file of the skill. */
   open?: ((path: string) => void) | undefined;
-  /** The highest heading that it may have, where it stands inside something that has headings. */
-  heading?: 1 | 2 | 3 | 4 | undefined;
+  /** The highest heading that it may have: the first belongs to the page around it. */
+  heading?: 2 | 3 | 4;
 }
 
 const OUTSIDE = /^(https?|mailto):/i;
@@ -52,12 +52,11 @@ function codeOf(node: Element | undefined): { text: string; language: string | u
 
 /** Headings as far down as the place wants them. */
 function lowered(highest: number): Components {
-  if (highest === 1) return {};
   const at = (level: number) => `h${Math.min(6, level + highest - 1)}` as "h1";
   return { h1: at(1), h2: at(2), h3: at(3), h4: at(4), h5: at(5) };
 }
 
-export default function Markdown({ children, picture, open, heading = 1 }: Props) {
+export default function Markdown({ children, picture, open, heading = 2 }: Props) {
   const components: Components = {
     a: ({ href, children }) => {
       if (href && OUTSIDE.test(href))

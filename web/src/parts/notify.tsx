@@ -4,6 +4,7 @@ import { lazy, Suspense, useSyncExternalStore } from "react";
 
 import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
+import { meaningOf } from "@/i18n/chinese";
 
 const Notices = lazy(() => fetched(import("./Notices")));
 const listeners = new Set<() => void>();
@@ -22,7 +23,8 @@ export function notify(notice: NotificationData): void {
 /** Say why something was not done, and the way out when there is one. */
 export function notifyProblem(error: unknown): void {
   const { message, hint, code } = asProblem(error);
-  notify({ color: "red", title: message || code, message: hint ?? "", autoClose: 10_000 });
+  const tell = (title: string, text: string) => notify({ color: "red", title, message: text, autoClose: 10_000 });
+  void meaningOf("errors", code).then((meant) => (meant ? tell(`${meant.title}：${message}`, meant.mend) : tell(message || code, hint ?? "")));
 }
 
 export function NoticePlace() {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.opening import open_catalog, open_records
+from skillyard.cli.opening import open_catalog, open_home
 from skillyard.prompt import Style
 
 if TYPE_CHECKING:
@@ -45,13 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the action says."""
-    from skillyard.agents import AgentBook
-
     if (arguments.action == "list") != (arguments.name is None):
         raise UsageProblem("which agent?", hint="`skillyard agents` lists them; `skillyard agents show NAME` shows one")
     screen: Screen = arguments.screen
-    records = open_records(arguments)
-    book = AgentBook(lambda: records.database)
+    book = open_home(arguments).agents()
     match arguments.action:
         case "list":
             _list(screen, book.list())

@@ -9,7 +9,6 @@ from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.opening import open_approvals
 from skillyard.cli.recording import leave_trail
 from skillyard.errors import AmbiguousSkill, RecordNotFound
-from skillyard.permissions import SqlSessionApprovals
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -67,6 +66,8 @@ def _list(screen: Screen, approved: tuple[Approved, ...]) -> None:
 
 
 def _revoke(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None:
+    from skillyard.permissions import SqlSessionApprovals
+
     sessions = SqlSessionApprovals(store.database)
     known = sorted({*(item.skill_id for item in store.approved()), *sessions.skills()})
     chosen = known if wanted is None else [_one(known, wanted)]

@@ -179,17 +179,27 @@ class _Talk:
             turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen, fresh=True))
         return turn
 
+    def _show_why(self, turn: Turn, *, newest: bool) -> None:
+        """Why a turn did not come to its end; of the newest also how to mend it."""
+        from skillyard.cli.chatting import tell_more
+
+        error = turn.error
+        self._screen.note(f"({turn.state}: {error['message']})" if error else f"({turn.state})")
+        if error and newest:
+            tell_more(self._screen, error)
+
     def _open_turn(self) -> Turn | None:
         turns = self._runner.run(self._chat.turns(self._conversation))
         return turns[-1] if turns and turns[-1].state in ("waiting", "running") else None
 
     def _show_earlier(self) -> None:
         """What was said before, and the question that is still open."""
-        for turn in self._runner.run(self._chat.turns(self._conversation)):
+        turns = self._runner.run(self._chat.turns(self._conversation))
+        for turn in turns:
             self._screen.line(f"> {turn.request}", style="dim")
             if turn.answer:
                 self._screen.line(turn.answer)
             if turn.state in ("failed", "stopped", "interrupted"):
-                self._screen.note(f"({turn.state})")
+                self._show_why(turn, newest=turn is turns[-1])
         if (turn_now := self._open_turn()) is not None and sys.stdin.isatty():
             self._finish(turn_now)

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STATUS",
         help=f"only skills of this status ({', '.join(_STATUSES)}); may be given several times",
     )
+    parser.add_argument("--wide", action="store_true", help="whole descriptions, also where they are long")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,9 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     if skills:
         uses = Counter(skill.name for skill in catalog.all())
         screen.table(
-            ((_name(skill, uses), skill.source, skill.status, _last_column(skill)) for skill in skills),
+            ((_name(skill, uses), skill.source, skill.status, _last_column(skill, arguments)) for skill in skills),
             header=("NAME", "SOURCE", "STATUS", "DESCRIPTION"),
-            stretch=3,
+            stretch=None if arguments.wide else 3,
         )
     if catalog.all():
         screen.note(_summary(catalog, skills))
@@ -69,10 +70,11 @@ def _name(skill: Skill, uses: Counter[str]) -> str:
     return skill.name if uses[skill.name] == 1 or skill.status == "ok" else skill.id
 
 
-def _last_column(skill: Skill) -> str:
+def _last_column(skill: Skill, arguments: argparse.Namespace) -> str:
     """What it does, or else why it is not offered."""
+    screen: Screen = arguments.screen
     if skill.status == "ok" or not skill.reason:
-        return skill.description
+        return screen.description(skill.description, wide=arguments.wide)
     return f"{skill.reason} ({skill.directory})" if skill.status == "broken" else skill.reason
 
 

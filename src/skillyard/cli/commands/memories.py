@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.opening import open_records
+from skillyard.cli.opening import open_home
 from skillyard.errors import RecordNotFound
 
 if TYPE_CHECKING:
@@ -39,13 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     """List, search or forget."""
     import asyncio
 
-    from skillyard.memory import SqlMemoryService
-
     if (arguments.action == "list") != (arguments.text is None):
         hint = "`skillyard memories`, `skillyard memories search TEXT` or `skillyard memories forget ID`"
         raise UsageProblem("which memories?", hint=hint)
-    records = open_records(arguments)
-    return asyncio.run(_do(arguments, SqlMemoryService(lambda: records.database)))
+    return asyncio.run(_do(arguments, open_home(arguments).memory()))
 
 
 async def _do(arguments: argparse.Namespace, service: SqlMemoryService) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.consent import require_consent
@@ -11,6 +12,7 @@ from skillyard.cli.failures import FAILURE, OK
 from skillyard.cli.json_input import json_object
 from skillyard.cli.opening import open_catalog
 from skillyard.cli.outcome import draw_run
+from skillyard.errors import NotExecutable
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -66,19 +68,22 @@ def run(arguments: argparse.Namespace) -> int:
     catalog = open_catalog(arguments)
     skill = catalog.get(arguments.name)
     digest = require_consent(catalog, skill, screen)
-    outcome = asyncio.run(
-        catalog.run(
-            skill,
-            parameters,
-            context=context,
-            entry=arguments.entry,
-            timeout_ms=arguments.timeout,
-            digest=digest,
-            fresh=arguments.no_cache_result,
-            install=arguments.install,
-            priority=arguments.priority,
-        )
+    running = catalog.run(
+        skill,
+        parameters,
+        context=context,
+        entry=arguments.entry,
+        timeout_ms=arguments.timeout,
+        digest=digest,
+        fresh=arguments.no_cache_result,
+        install=arguments.install,
+        priority=arguments.priority,
     )
+    try:
+        outcome = asyncio.run(running)
+    except NotExecutable as error:  # here, unlike elsewhere, its folder may be named
+        hint = (error.hint or "").replace("--skill-dir FOLDER", f"--skill-dir {shlex.quote(skill.directory)}")
+        raise NotExecutable(error.message, hint=hint, **error.details) from None
     flush_spans()
     if screen.as_json:
         screen.data(outcome.to_dict())

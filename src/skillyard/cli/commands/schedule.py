@@ -6,18 +6,18 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.opening import open_organisation
+from skillyard.cli.opening import open_database, open_organisation
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from skillyard.cli.screen import Screen
-    from skillyard.engine import Schedule
+    from skillyard.engine import Makers, Schedule
     from skillyard.library import Catalog
 
 __all__ = ["add_arguments", "run"]
 
-_NAMED: Final = ("show", "remove", "pause", "resume")
+_NAMED: Final = ("show", "remove", "pause", "resume", "take-over")
 _HINT: Final = "`skillyard schedule add NAME SKILL --cron '0 8 * * mon-fri'`, or `list`, `show NAME`, `remove NAME`"
 
 
@@ -26,9 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("list", "add", "show", "remove", "pause", "resume", "due"),
+        choices=("list", "add", "show", "remove", "pause", "resume", "take-over", "due"),
         default="list",
-        help="list (the default), add, show, remove, pause, resume; due runs what has come due where no server does",
+        help="list (the default), add, show, remove, pause, resume; take-over lets one that is held go on as yours; due runs "
+        "what has come due where no server does",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the schedule: lower-case letters, digits, dashes")
     parser.add_argument("skill", nargs="?", metavar="SKILL", help="for add: the skill's name or id")
@@ -45,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input", default="{}", metavar="JSON", help="the parameters: a JSON object, @FILE, or - for standard input"
     )
-    parser.add_argument("--context", default="{}", metavar="JSON", help='for whom, for example {"userId": "u1"}')
+    parser.add_argument(
+        "--context", default="{}", metavar="JSON", help='for add and take-over: for whom, for example {"userId": "u1"}'
+    )
     parser.add_argument("--priority", type=int, default=0, metavar="N", help="as of `skillyard run` (default: %(default)s)")
     parser.add_argument("--organisation", metavar="NAME", help="of this one (default: the server's own)")
 
@@ -59,18 +62,41 @@ def run(arguments: argparse.Namespace) -> int:
     if (action == "add") != bool(arguments.cron or arguments.at):
         raise UsageProblem("when? --cron or --at" if action == "add" else f"{action} takes no time", hint=_HINT)
     catalog = open_organisation(arguments)
+    makers = _makers(arguments)
     if action == "due":
-        return _run_due(catalog, arguments.screen)
+        return _run_due(catalog, makers, arguments.screen)
     if action == "list":
-        return _list(catalog.schedules().all(), arguments.screen)
+        return _list(makers.held(catalog.schedules().all()), arguments.screen)
     if action == "add":
         return _tell(_added(catalog, arguments), arguments.screen, "added")
     book = catalog.schedules()
     if action == "show":
-        return _tell(book.get(name), arguments.screen, "")
+        return _tell(makers.held((book.get(name),))[0], arguments.screen, "")
     if action == "remove":
         return _tell(book.remove(name), arguments.screen, "removed")
-    return _tell(book.pause(name, paused=action == "pause"), arguments.screen, f"{action}d")
+    if action == "take-over":
+        return _tell(book.take_over(name, made_by=_me(), context=_context(arguments)), arguments.screen, "taken over")
+    return _tell(makers.held((book.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
+
+
+def _makers(arguments: argparse.Namespace) -> Makers:
+    """Whose keys still hold, by the server's main database."""
+    from skillyard.access import DEFAULT, Keys
+    from skillyard.engine import Makers
+
+    return Makers(Keys(lambda: open_database(arguments)), arguments.organisation or DEFAULT)
+
+
+def _me() -> str:
+    from skillyard.access import actor_name
+
+    return actor_name()
+
+
+def _context(arguments: argparse.Namespace) -> dict[str, Any]:
+    from skillyard.cli.json_input import json_object
+
+    return json_object("--context", arguments.context)
 
 
 def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
@@ -83,7 +109,8 @@ def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
         name=arguments.name,
         skill=skill.id,
         parameters=json_object("--input", arguments.input),
-        context=json_object("--context", arguments.context),
+        context=_context(arguments),
+        made_by=_me(),
         cron=arguments.cron,
         time_zone=arguments.zone,
         missed=arguments.missed,
@@ -102,12 +129,12 @@ def _moment(text: str | None) -> datetime | None:
         raise UsageProblem(f"--at {text} is no time", hint="write it as 2027-01-31T08:00, or with Z or +01:00 behind") from None
 
 
-def _run_due(catalog: Catalog, screen: Screen) -> int:
+def _run_due(catalog: Catalog, makers: Makers, screen: Screen) -> int:
     """Begin what has come due and wait for it; 1 when one did not succeed."""
     import asyncio
 
     async def all_of_it() -> list[Any]:
-        begun = await catalog.scheduler().begin_due()
+        begun = await catalog.scheduler(makers=makers).begin_due()
         return await asyncio.gather(*(one.ended for one in begun), return_exceptions=True)
 
     done = asyncio.run(all_of_it())
@@ -125,7 +152,7 @@ def _tell(schedule: Schedule, screen: Screen, what: str) -> int:
     elif what:
         screen.line(
             f"{schedule.name} {what}"
-            if schedule.paused or what == "removed"
+            if schedule.paused or schedule.held or what == "removed"
             else f"{schedule.name} {what}; next {_next(schedule)}"
         )
     else:
@@ -147,8 +174,8 @@ def _list(found: tuple[Schedule, ...], screen: Screen) -> int:
 
 def _next(schedule: Schedule) -> str:
     """When it comes due, in its own time zone."""
-    if schedule.paused:
-        return "paused"
+    if schedule.paused or schedule.held:
+        return "held" if schedule.held else "paused"
     if schedule.next_at is None:
         return "never"
     from zoneinfo import ZoneInfo

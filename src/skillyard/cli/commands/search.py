@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "metadata", "brief", "full"),
         help="tell of each match as a model would be told: by how surely it fits (auto), or always so much",
     )
+    parser.add_argument("--wide", action="store_true", help="whole descriptions, also where they are long")
     parser.add_argument("--explain", action="store_true", help="show what each reason weighs in the request")
 
 
@@ -93,10 +94,14 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
         for match in matches:
             _explain(screen, match)
     else:
+        told = [screen.description(match.skill.description, wide=arguments.wide) for match in matches]
         screen.table(
-            ((f"{match.confidence:.2f}", match.skill.name, _words(match), match.skill.description) for match in matches),
+            (
+                (f"{match.confidence:.2f}", match.skill.name, _words(match), text)
+                for match, text in zip(matches, told, strict=True)
+            ),
             header=("FIT", "NAME", "BECAUSE OF", "DESCRIPTION"),
-            stretch=3,
+            stretch=None if arguments.wide else 3,
             marks=[[found.partition(":")[2] for found in match.matched] for match in matches],
         )
     if matches[0].confidence < _UNSURE:

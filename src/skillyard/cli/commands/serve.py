@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.advice import scanner_of
 from skillyard.cli.arguments import positive
+from skillyard.cli.awaiting import telling_of_database
 from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.opening import open_catalog
 
@@ -93,15 +94,16 @@ def run(arguments: argparse.Namespace) -> int:
     how = Listening(workers=processes, drain_s=arguments.drain, grace_s=arguments.grace, log=arguments.log_format)
     again = functools.partial(_open, arguments.root, arguments.project, cache=not arguments.no_cache)
     opening = again if processes > 1 else functools.partial(_with_registry, catalog)
-    serve(
-        opening,
-        host=arguments.host,
-        port=arguments.port,
-        how=how,
-        ready=ready,
-        allowed_hosts=arguments.allowed_host,
-        require_keys=arguments.require_keys,
-    )
+    with telling_of_database(catalog, screen):
+        serve(
+            opening,
+            host=arguments.host,
+            port=arguments.port,
+            how=how,
+            ready=ready,
+            allowed_hosts=arguments.allowed_host,
+            require_keys=arguments.require_keys,
+        )
     return OK
 
 

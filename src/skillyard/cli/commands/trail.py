@@ -101,7 +101,7 @@ def _report(report: TrailReport, catalog: Catalog, screen: Screen) -> int:
     )
     screen.table(rows, header=("SKILL", "OFFERED", "LOADED", "READ", "RUN", "FAILED", "TOKENS"), stretch=0)
     for name, told in (
-        ("never_used", "offered and never used"),
+        ("never_used", "offered in ten conversations or more, and never used"),
         ("not_followed", "loaded, and then no file read and nothing run"),
         ("fails_often", "often fails"),
     ):

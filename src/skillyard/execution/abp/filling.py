@@ -1,4 +1,4 @@
-"""The parameters of a call, complete: what was given, else the default, else what the user prefers (section 2.2)."""
+"""The parameters of a call, complete: what was given, else the default, else what the user prefers (document 000, 2.2)."""
 
 from __future__ import annotations
 

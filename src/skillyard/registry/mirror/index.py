@@ -25,6 +25,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
 _LONGEST: Final = 2000
+_LARGEST: Final = 1 << 40  # bytes of a package: what is fetched has limits of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,14 @@ class MirroredVersion:
         """
         moment = datetime.fromisoformat(_text(shape, "installedAt"))
         size = shape.get("size")
-        if moment.tzinfo is None or not isinstance(size, int) or size < 0:
+        if moment.tzinfo is None or type(size) is not int or not 0 <= size <= _LARGEST:
             raise ValueError("a version has no size or no time zone")
         return cls(
             version=_text(shape, "version", _VERSION),
             digest=_text(shape, "digest", _DIGEST),
             package=_text(shape, "package", _DIGEST),
             size=size,
-            installed_at=moment,
+            installed_at=_in_utc(moment),
             declared_version=_optional(shape, "declaredVersion"),
             signer=_optional(shape, "signer"),
             deprecated=_optional(shape, "deprecated"),
@@ -189,6 +190,13 @@ class MirrorIndex:
                 f"{place} is no mirror: {INDEX_FILE}: {why}", hint="make it again with `skillyard mirror export`"
             ) from None
         return cls(tuple(sorted(skills, key=lambda skill: skill.skill_id)))
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a version was installed at a time that no clock ever showed") from None
 
 
 def _text(shape: Mapping[str, object], name: str, form: re.Pattern[str] | None = None) -> str:

@@ -1,16 +1,16 @@
 /** One agent, or a new one: written at the left, what a model is told of it at the right, at once. */
 import { Badge, Button, Skeleton, Stack } from "@mantine/core";
-import { IconArrowLeft, IconDeviceFloppy, IconTrash } from "@tabler/icons-react";
+import { IconDeviceFloppy, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { type Agent, type AgentBody, agentQuery, forgetAgent, keepAgent } from "@/api/agents";
 import { useText } from "@/i18n";
+import { BackLink } from "@/parts/BackLink";
 import { Confirm } from "@/parts/Confirm";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
-import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { notify } from "@/parts/notify";
 import { Page } from "@/parts/Page";
@@ -83,11 +83,7 @@ function Editor({ kept }: { kept: Agent | undefined }) {
     <Page
       title={kept ? visible(kept.name) : t.fresh}
       width="wide"
-      lead={
-        <AnchorLink to="/agents" size="sm" c="dimmed">
-          <IconArrowLeft size={14} style={{ verticalAlign: -2 }} /> {t.back}
-        </AnchorLink>
-      }
+      lead={<BackLink to="/agents">{t.back}</BackLink>}
       marks={changed && <Badge color="yellow">{t.unsaved}</Badge>}
       actions={
         <>

@@ -1,14 +1,12 @@
 /** The agent as it is written: its name, prompt, model and skills. */
-import { Autocomplete, NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
+import { NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 
 import { type AgentBody, promptQuery } from "@/api/agents";
-import { searchQuery } from "@/api/catalog";
 import { useText } from "@/i18n";
-import { visible } from "@/parts/foreign";
 import { Section } from "@/parts/Section";
+import { SkillPicker } from "@/parts/SkillPicker";
 
 import { agents as table } from "../agents/words";
 import { Chosen } from "./Chosen";
@@ -71,32 +69,14 @@ export function Draft({ draft, change }: Props) {
   );
 }
 
-function Add({ draft, change }: Props) {
+function Add({ draft: { skills }, change }: Props) {
   const t = useText(table);
-  const [typed, setTyped] = useState("");
-  const [question] = useDebouncedValue(typed.trim(), 150);
-  const found = useQuery({ ...searchQuery(question, 12), enabled: question.length > 1 });
-  const skills = draft.skills;
   const taken = new Set(skills.map(({ skill }) => skill.replace(/^installed:/, "")));
-  const offered = new Map(
-    (question.length > 1 ? (found.data ?? []) : [])
-      .filter(({ skill }) => !taken.has(skill.id.replace(/^installed:/, "")))
-      .map(({ skill }) => [`${visible(skill.name)} · ${visible(skill.description).slice(0, 90)}`, skill.id]),
-  );
   return (
-    <Autocomplete
-      aria-label={t.add}
+    <SkillPicker
       placeholder={t.add}
-      value={typed}
-      onChange={setTyped}
-      data={[...offered.keys()]}
-      filter={({ options }) => options}
-      selectFirstOptionOnChange
-      onOptionSubmit={(label) => {
-        const skill = offered.get(label);
-        if (skill) change({ skills: [...skills, { skill, version_lock: null, auto_update: true }] });
-        setTimeout(() => setTyped("")); // after the label was put into the field
-      }}
+      fits={({ id }) => !taken.has(id.replace(/^installed:/, ""))}
+      pick={({ id }) => change({ skills: [...skills, { skill: id, version_lock: null, auto_update: true }] })}
     />
   );
 }

@@ -7,6 +7,7 @@ import { useState } from "react";
 import { type Approval, approvalsQuery, questionsQuery, revokeApproval } from "@/api/approvals";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { DataTable } from "@/parts/DataTable";
 import { EmptyState } from "@/parts/EmptyState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
@@ -56,40 +57,28 @@ function Kept({ agreed }: { agreed: readonly Approval[] }) {
   const [chosen, setChosen] = useState<Approval>();
   return (
     <>
-      <Table.ScrollContainer minWidth={560} type="native">
-        <Table>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t.skill}</Table.Th>
-              <Table.Th>{t.content}</Table.Th>
-              <Table.Th>{t.when}</Table.Th>
-              <Table.Td />
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {agreed.map((approval) => (
-              <Table.Tr key={`${approval.skill_id} ${approval.digest}`}>
-                <Table.Td>
-                  <AnchorLink to="/skills/$id" params={{ id: approval.skill_id }} size="sm">
-                    <bdi>{visible(approval.skill_id)}</bdi>
-                  </AnchorLink>
-                </Table.Td>
-                <Table.Td>
-                  <Code title={approval.digest}>{approval.digest.slice(0, 19)}…</Code>
-                </Table.Td>
-                <Table.Td>
-                  <Text size="sm">{format.time(approval.approved_at)}</Text>
-                </Table.Td>
-                <Table.Td ta="right">
-                  <Button size="compact-sm" variant="subtle" color="red" onClick={() => setChosen(approval)}>
-                    {t.revoke}
-                  </Button>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable minWidth={560} columns={[t.skill, t.content, t.when, ""]}>
+        {agreed.map((approval) => (
+          <Table.Tr key={`${approval.skill_id} ${approval.digest}`}>
+            <Table.Td>
+              <AnchorLink to="/skills/$id" params={{ id: approval.skill_id }} size="sm">
+                <bdi>{visible(approval.skill_id)}</bdi>
+              </AnchorLink>
+            </Table.Td>
+            <Table.Td>
+              <Code title={approval.digest}>{approval.digest.slice(0, 19)}…</Code>
+            </Table.Td>
+            <Table.Td>
+              <Text size="sm">{format.time(approval.approved_at)}</Text>
+            </Table.Td>
+            <Table.Td ta="right">
+              <Button size="compact-sm" variant="subtle" color="red" onClick={() => setChosen(approval)}>
+                {t.revoke}
+              </Button>
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </DataTable>
       <TakeBack
         chosen={chosen}
         leave={() => setChosen(undefined)}

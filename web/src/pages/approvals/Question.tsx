@@ -1,25 +1,24 @@
 /** One question that waits: what is asked, about which content, and the answers. */
-import { Button, Code, Group, Menu, Paper, Stack, Text, TextInput } from "@mantine/core";
-import { IconCheck, IconChevronDown, IconX } from "@tabler/icons-react";
+import { Code, Group, Paper, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 
-import { answerQuestion, approvalsQuery, type PendingQuestion, questionsQuery, type Verdict } from "@/api/approvals";
+import { answerQuestion, approvalsQuery, type PendingQuestion, questionsQuery, type Verdict as Answer } from "@/api/approvals";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
+import { Verdict } from "@/parts/Verdict";
+import { verdict } from "@/parts/verdictWords";
 
 import { approvals } from "./words";
 
 export function Question({ question }: { question: PendingQuestion }) {
   const t = useText(approvals);
+  const v = useText(verdict);
   const format = useFormat();
   const cache = useQueryClient();
-  const [reason, setReason] = useState("");
   const answering = useMutation({
-    mutationFn: (decision: Verdict["decision"]) => answerQuestion(question.id, { decision, ...(reason.trim() ? { reason: reason.trim() } : {}) }),
+    mutationFn: (body: Answer) => answerQuestion(question.id, body),
     onSettled: () => Promise.all([cache.invalidateQueries(questionsQuery()), cache.invalidateQueries(approvalsQuery())]),
   });
   return (
@@ -49,50 +48,13 @@ export function Question({ question }: { question: PendingQuestion }) {
             <bdi>{visible(question.asked_by)}</bdi> · {t.content} <Code title={question.digest}>{question.digest.slice(0, 19)}…</Code>
           </Text>
         </Group>
-        {answering.error && <ErrorState error={answering.error} />}
-        <Group gap="xs" align="flex-end">
-          <Button.Group>
-            <Button leftSection={<IconCheck size={16} />} loading={answering.isPending} onClick={() => answering.mutate("once")}>
-              {t.once}
-            </Button>
-            <Menu position="bottom-end" width={300}>
-              <Menu.Target>
-                <Button px={8} aria-label={`${t.session} / ${t.workspace}`} disabled={answering.isPending}>
-                  <IconChevronDown size={16} />
-                </Button>
-              </Menu.Target>
-              <Menu.Dropdown>
-                {(["session", "workspace"] as const).map((decision) => (
-                  <Menu.Item key={decision} onClick={() => answering.mutate(decision)}>
-                    <Text size="sm" fw={560}>
-                      {t[decision]}
-                    </Text>
-                    <Text size="xs" c="dimmed">
-                      {t[`${decision}Why`]}
-                    </Text>
-                  </Menu.Item>
-                ))}
-              </Menu.Dropdown>
-            </Menu>
-          </Button.Group>
-          <TextInput
-            aria-label={t.reason}
-            placeholder={t.reason}
-            value={reason}
-            maxLength={500}
-            onChange={({ currentTarget }) => setReason(currentTarget.value)}
-            flex="1 1 220px"
-          />
-          <Button
-            variant="light"
-            color="red"
-            leftSection={<IconX size={16} />}
-            disabled={answering.isPending}
-            onClick={() => answering.mutate("reject")}
-          >
-            {t.reject}
-          </Button>
-        </Group>
+        <Verdict
+          longer={(["session", "workspace"] as const).map((decision) => ({ decision, label: decision === "session" ? t.session : v.workspace, why: t[`${decision}Why`] }))}
+          reason={t.reason}
+          busy={answering.isPending}
+          error={answering.error}
+          answer={(decision, reason) => answering.mutate({ decision, ...(reason ? { reason } : {}) })}
+        />
       </Stack>
     </Paper>
   );

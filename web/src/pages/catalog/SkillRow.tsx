@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 
 import type { Entry, Fit } from "@/api/catalog";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
 import { StateBadge } from "@/parts/StateBadge";
@@ -86,11 +87,12 @@ function Confidence({ value }: { value: number }) {
 
 function Marks({ skill }: { skill: Entry }) {
   const t = useText(catalog);
+  const meaning = useMeaning("rules");
   const serious = skill.diagnostics.filter(({ severity }) => severity !== "info");
   return (
     <Group gap={6} wrap="nowrap" className={classes.marks}>
       {serious.length > 0 && (
-        <Tooltip label={serious.map(({ message }) => visible(message)).join(" · ")}>
+        <Tooltip label={serious.map(({ rule, message }) => meaning(rule)?.title ?? visible(message)).join(" · ")}>
           <Badge color="yellow" leftSection={<IconAlertTriangle size={13} />} visibleFrom="sm">
             {t.findings(serious.length)}
           </Badge>

@@ -1,18 +1,17 @@
 /** A conversation before its first word: with which agent, or which model and skills. */
 import { Alert, Autocomplete, Box, Checkbox, Code, Collapse, NativeSelect, Pill, SegmentedControl, Stack, Text, Textarea, UnstyledButton } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { IconChevronRight, IconKey } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { agentsQuery } from "@/api/agents";
-import { searchQuery } from "@/api/catalog";
 import { type ModelChoices, modelsQuery } from "@/api/chat";
 import { useText } from "@/i18n";
 import { CopyLine } from "@/parts/CopyLine";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
+import { SkillPicker } from "@/parts/SkillPicker";
 
 import classes from "./Begin.module.css";
 import type { Choice, Choose } from "./choice";
@@ -141,30 +140,14 @@ function WithModel({ choice, choose, models }: Props & { models: ModelChoices | 
 
 function Skills({ choice: { skills }, choose }: Props) {
   const t = useText(chat);
-  const [typed, setTyped] = useState("");
-  const [question] = useDebouncedValue(typed.trim(), 150);
-  const found = useQuery({ ...searchQuery(question, 12), enabled: question.length > 1 }).data ?? [];
-  const offered = new Map(
-    (question.length > 1 ? found : [])
-      .filter(({ skill }) => !skills.some(({ id }) => id === skill.id))
-      .map(({ skill }) => [`${visible(skill.name)} · ${visible(skill.description).slice(0, 80)}`, skill]),
-  );
   return (
     <Box>
-      <Autocomplete
+      <SkillPicker
         label={t.begin.skills}
         description={t.begin.skillsHint}
         placeholder={t.begin.add}
-        value={typed}
-        onChange={setTyped}
-        data={[...offered.keys()]}
-        filter={({ options }) => options}
-        selectFirstOptionOnChange
-        onOptionSubmit={(label) => {
-          const skill = offered.get(label);
-          if (skill) choose({ skills: [...skills, { id: skill.id, name: skill.name }] });
-          setTimeout(() => setTyped("")); // after the label was put into the field
-        }}
+        fits={({ id }) => !skills.some((skill) => skill.id === id)}
+        pick={({ id, name }) => choose({ skills: [...skills, { id, name }] })}
       />
       {skills.length > 0 && (
         <Pill.Group mt={8}>

@@ -18,7 +18,7 @@ import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "rea
 
 import type { Turn } from "@/api/chat";
 import { fetched } from "@/api/parts";
-import { runQuery } from "@/api/runs";
+import { runQuery, type RunStep } from "@/api/runs";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
@@ -105,6 +105,11 @@ function useTitle({ tool, arguments: given }: Call): string {
   }
 }
 
+/** What a call that goes on has said last: a line of its script, or the name of a step. */
+function lastWord({ log, steps }: Call): string | undefined {
+  return log.trimEnd().split("\n").pop() || steps.at(-1)?.stepName;
+}
+
 function OneCall({ call, state }: { call: Call; state: Turn["state"] }) {
   const t = useText(chat);
   const format = useFormat();
@@ -113,7 +118,7 @@ function OneCall({ call, state }: { call: Call; state: Turn["state"] }) {
   const Mark = ICONS[call.tool] ?? IconTool;
   const now = stateOf(call, state);
   const { result } = call;
-  const tail = now === "runs" ? call.log.trimEnd().split("\n").pop() : undefined;
+  const tail = now === "runs" ? lastWord(call) : undefined;
   return (
     <Box className={classes.call} data-state={now}>
       <UnstyledButton className={classes.head ?? ""} aria-expanded={opened} onClick={() => setOpened(!opened)}>
@@ -168,6 +173,7 @@ function Inside({ call, now }: { call: Call; now: CallState }) {
           <Value value={call.arguments} />
         </Suspense>
       </Part>
+      {now === "runs" && call.steps.length > 0 && <Steps steps={call.steps} />}
       {now === "runs" && call.log && <Log text={call.log} />}
       {result?.run && <OfRun run={result.run} />}
       {result && (
@@ -198,17 +204,21 @@ function OfRun({ run: id }: { run: string }) {
   const printed = [run.stdout, run.stderr].filter((text) => text.trim()).join("\n");
   return (
     <>
-      {run.steps.length > 0 && (
-        <Suspense>
-          <Waterfall steps={run.steps} />
-        </Suspense>
-      )}
+      {run.steps.length > 0 && <Steps steps={run.steps} />}
       {printed && (
         <Part title={t.printed}>
           <Lines text={printed} label={t.printed} />
         </Part>
       )}
     </>
+  );
+}
+
+function Steps({ steps }: { steps: readonly RunStep[] }) {
+  return (
+    <Suspense>
+      <Waterfall steps={steps} />
+    </Suspense>
   );
 }
 

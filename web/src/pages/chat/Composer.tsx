@@ -41,14 +41,22 @@ export function Composer({ place, conversation, sending, unable }: Props) {
   const turn = conversation?.turns.at(-1);
   const going = turn && isOpen(turn) ? turn : undefined;
   const stopping = useMutation({ mutationFn: stopTurn, onError: notifyProblem });
-  const ready = !(unable && place) && !going && !sending.pending && text.trim() !== "";
+  const busy = Boolean(going ?? sending.pending);
+  const sendable = !(unable && place) && text.trim() !== "";
+  const [held, setHeld] = useState<string>();
+  const holds = busy && held === text;
   useEffect(() => {
     if (window.matchMedia("(hover: hover)").matches) field.current?.focus({ preventScroll: true });
   }, []);
 
+  const say = () => void sending.send({ text, files: sending.staged });
   const send = () => {
-    if (ready) void sending.send({ text, files: sending.staged });
+    if (sendable && busy) setHeld(text);
+    else if (sendable) say();
   };
+  useEffect(() => {
+    if (!busy && sendable && held === text && !sending.error) say(); // it was entered while the answer was still coming
+  });
   const take = (one: ChatCommand) => {
     setText(`/${one.name} `);
     setAt(0);
@@ -96,6 +104,7 @@ export function Composer({ place, conversation, sending, unable }: Props) {
           classNames={{ input: classes.input ?? "" }}
           onChange={({ currentTarget }) => {
             setText(currentTarget.value);
+            setHeld(undefined);
             setAt(0);
             if (sending.error) sending.forgive();
           }}
@@ -112,7 +121,7 @@ export function Composer({ place, conversation, sending, unable }: Props) {
             )}
           </FileButton>
           <Text id={`${list}-keys`} size="xs" c="dimmed" flex={1} truncate visibleFrom="xs">
-            {t.keys}
+            {holds ? t.held : t.keys}
           </Text>
           <Box flex={1} hiddenFrom="xs" />
           {going ? (
@@ -123,7 +132,7 @@ export function Composer({ place, conversation, sending, unable }: Props) {
             </Tooltip>
           ) : (
             <Tooltip label={t.send}>
-              <ActionIcon size="lg" radius="xl" variant="filled" color="pine" aria-label={t.send} disabled={!ready} loading={sending.pending !== undefined} onClick={send}>
+              <ActionIcon size="lg" radius="xl" variant="filled" color="pine" aria-label={t.send} disabled={!sendable} loading={sending.pending !== undefined} onClick={send}>
                 <IconArrowUp size={19} />
               </ActionIcon>
             </Tooltip>

@@ -1,5 +1,5 @@
 /** Give a conversation another name, or delete it. */
-import { Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,8 +8,10 @@ import { changeConversation, type Conversation, deleteConversation } from "@/api
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
 import { Confirm } from "@/parts/Confirm";
+import { Dialog } from "@/parts/Dialog";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
+import { FormFooter } from "@/parts/FormFooter";
 import { notify } from "@/parts/notify";
 
 import { chat } from "./words";
@@ -32,7 +34,7 @@ export function Rename({ conversation, close }: Props) {
     },
   });
   return (
-    <Modal opened onClose={close} title={t.rename} centered closeButtonProps={{ "aria-label": c.close }}>
+    <Dialog opened close={close} title={t.rename}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -40,19 +42,11 @@ export function Rename({ conversation, close }: Props) {
         }}
       >
         <Stack gap="md">
-          {renaming.error && <ErrorState error={renaming.error} />}
           <TextInput label={t.renameTitle} value={title} maxLength={200} data-autofocus onChange={({ currentTarget }) => setTitle(currentTarget.value)} />
-          <Group justify="flex-end" gap="sm">
-            <Button variant="default" onClick={close}>
-              {c.cancel}
-            </Button>
-            <Button type="submit" disabled={!title.trim()} loading={renaming.isPending}>
-              {c.save}
-            </Button>
-          </Group>
+          <FormFooter cancel={close} submit={c.save} busy={renaming.isPending} disabled={!title.trim()} error={renaming.error} />
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,13 +1,13 @@
 /** The work folder of a conversation: what was given and what scripts wrote, to look at, to take and to delete. */
-import { ActionIcon, Anchor, Box, Button, FileButton, Modal, Skeleton, Text } from "@mantine/core";
+import { ActionIcon, Anchor, Box, Button, FileButton, Skeleton, Text } from "@mantine/core";
 import { IconDownload, IconPlus, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 
 import { type ChatFile, chatFileAddress, chatFileQuery, type ConversationDetail, deleteFile, putFile } from "@/api/chat";
 import { useText } from "@/i18n";
-import { common } from "@/i18n/common";
 import { useFormat } from "@/i18n/format";
+import { Dialog } from "@/parts/Dialog";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -84,14 +84,13 @@ function About({ file: { size, origin } }: { file: ChatFile }) {
 }
 
 function Preview({ conversation, file, close }: { conversation: string; file: ChatFile; close: () => void }) {
-  const c = useText(common);
   const query = useQuery(chatFileQuery(conversation, file));
   return (
-    <Modal opened onClose={close} size="xl" title={<bdi>{visible(file.name)}</bdi>} closeButtonProps={{ "aria-label": c.close }}>
+    <Dialog opened close={close} size="xl" title={<bdi>{visible(file.name)}</bdi>} centered={false}>
       <Loaded query={query} skeleton={<Skeleton h={240} />}>
         {({ isText, data }) => <Shown name={file.name} isText={isText} data={data} />}
       </Loaded>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,16 +1,17 @@
 /** A question of a turn that waits: which skill, what it is for, its files and what it may do; and the answers. */
-import { Box, Button, Code, Group, List, Menu, Paper, Stack, Text, TextInput } from "@mantine/core";
-import { IconCheck, IconChevronDown, IconShieldQuestion, IconX } from "@tabler/icons-react";
+import { Box, Code, Group, List, Paper, Stack, Text } from "@mantine/core";
+import { IconShieldQuestion } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { answerTurn, type ConversationDetail, type Decision, type Turn } from "@/api/chat";
 import { sessionQuery } from "@/api/keys";
 import { useText } from "@/i18n";
-import { ErrorState } from "@/parts/ErrorState";
 import { FileTree } from "@/parts/FileTree";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
+import { Verdict } from "@/parts/Verdict";
+import { verdict } from "@/parts/verdictWords";
 
 import classes from "./Question.module.css";
 import type { Asked } from "./story";
@@ -18,14 +19,11 @@ import { chat } from "./words";
 
 export function Question({ turn, asked: { question, calls } }: { turn: Turn; asked: Asked }) {
   const t = useText(chat);
+  const v = useText(verdict);
   const cache = useQueryClient();
   const scopes = useQuery(sessionQuery()).data?.scopes ?? [];
-  const [reason, setReason] = useState("");
   const answering = useMutation({
-    mutationFn: (decision: Decision["decision"]) => {
-      const why = reason.trim();
-      return answerTurn(turn, { call: question.call, decision, ...(decision === "reject" && why ? { reason: why } : {}) });
-    },
+    mutationFn: (said: Omit<Decision, "call">) => answerTurn(turn, { call: question.call, ...said }),
     onSuccess: (answered) =>
       cache.setQueriesData<ConversationDetail>({ queryKey: ["chat", "one", turn.conversation_id] }, (before) =>
         before && { ...before, turns: before.turns.map((one) => (one.id === answered.id ? answered : one)) },
@@ -53,45 +51,13 @@ export function Question({ turn, asked: { question, calls } }: { turn: Turn; ask
           <bdi>{visible(question.description)}</bdi>
         </Text>
         <About asked={question} />
-        {answering.error && <ErrorState error={answering.error} />}
-        <Group gap="xs">
-          <Button.Group>
-            <Button leftSection={<IconCheck size={16} />} loading={answering.isPending} onClick={() => answering.mutate("once")}>
-              {t.ask.once}
-            </Button>
-            <Menu position="bottom-end" width={300}>
-              <Menu.Target>
-                <Button px={8} aria-label={t.ask.more} disabled={answering.isPending}>
-                  <IconChevronDown size={16} />
-                </Button>
-              </Menu.Target>
-              <Menu.Dropdown>
-                {longer.map((decision) => (
-                  <Menu.Item key={decision} onClick={() => answering.mutate(decision)}>
-                    <Text size="sm" fw={560}>
-                      {t.ask[decision]}
-                    </Text>
-                    <Text size="xs" c="dimmed">
-                      {t.ask[`${decision}Why`]}
-                    </Text>
-                  </Menu.Item>
-                ))}
-              </Menu.Dropdown>
-            </Menu>
-          </Button.Group>
-          <TextInput
-            flex="1 1 200px"
-            aria-label={t.ask.reason}
-            placeholder={t.ask.reason}
-            value={reason}
-            maxLength={2_000}
-            onChange={({ currentTarget }) => setReason(currentTarget.value)}
-            onKeyDown={({ key }) => key === "Enter" && reason.trim() && answering.mutate("reject")}
-          />
-          <Button variant="light" color="red" leftSection={<IconX size={16} />} disabled={answering.isPending} onClick={() => answering.mutate("reject")}>
-            {t.ask.reject}
-          </Button>
-        </Group>
+        <Verdict
+          longer={longer.map((decision) => ({ decision, label: decision === "session" ? t.ask.session : v.workspace, why: t.ask[`${decision}Why`] }))}
+          reason={t.ask.reason}
+          busy={answering.isPending}
+          error={answering.error}
+          answer={(decision, reason) => answering.mutate({ decision, ...(decision === "reject" && reason ? { reason } : {}) })}
+        />
       </Stack>
     </Paper>
   );

@@ -1,12 +1,14 @@
 /** Every skill in all conversations: which are never used, which are loaded and not followed, whose runs fail. */
 import { Badge, Checkbox, Group, Skeleton, Table, Text, Tooltip } from "@mantine/core";
-import { IconArrowLeft, IconChartBar } from "@tabler/icons-react";
+import { IconChartBar } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { reportQuery, type SkillUse, type TrailReport } from "@/api/chat";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { BackLink } from "@/parts/BackLink";
+import { DataTable } from "@/parts/DataTable";
 import { EmptyState } from "@/parts/EmptyState";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
@@ -23,6 +25,8 @@ const VERDICTS: readonly [Verdict, string][] = [
   ["never_used", "gray"],
 ];
 
+const NUMBERS = ["offered", "loaded", "read", "run", "failed", "tokens", "took"] as const;
+
 const verdictsOn = (report: TrailReport, id: string) => VERDICTS.filter(([name]) => report[name].includes(id));
 
 export function ReportPage() {
@@ -33,9 +37,7 @@ export function ReportPage() {
       title={t.report.title}
       lead={
         <>
-          <AnchorLink to="/chat" size="sm" c="dimmed">
-            <IconArrowLeft size={14} style={{ verticalAlign: -2 }} aria-hidden /> {t.report.back}
-          </AnchorLink>
+          <BackLink to="/chat">{t.report.back}</BackLink>
           <br />
           {t.report.lead}
         </>
@@ -58,26 +60,11 @@ function Report({ report }: { report: TrailReport }) {
       <Checkbox mb="md" label={t.report.only} checked={only} onChange={({ currentTarget }) => setOnly(currentTarget.checked)} />
       {sorted.length === 0 && <Empty>{t.report.fine}</Empty>}
       {sorted.length > 0 && (
-        <Table.ScrollContainer minWidth={760} type="native">
-          <Table verticalSpacing={7} fz="sm">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t.report.skill}</Table.Th>
-                {(["offered", "loaded", "read", "run", "failed", "tokens", "took"] as const).map((name) => (
-                  <Table.Th key={name} ta="right">
-                    {t.report[name]}
-                  </Table.Th>
-                ))}
-                <Table.Th>{t.report.verdict}</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {sorted.map((use) => (
-                <Use key={use.skill_id} use={use} report={report} />
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <DataTable minWidth={760} dense columns={[t.report.skill, ...NUMBERS.map((name) => ({ name: t.report[name], right: true })), t.report.verdict]}>
+          {sorted.map((use) => (
+            <Use key={use.skill_id} use={use} report={report} />
+          ))}
+        </DataTable>
       )}
     </>
   );
@@ -99,7 +86,7 @@ function Use({ use, report }: { use: SkillUse; report: TrailReport }) {
           {count ? format.number(count) : <Text span c="dimmed" inherit>–</Text>}
         </Table.Td>
       ))}
-      <Table.Td ta="right">{duration_ms ? format.duration(duration_ms) : <Text span c="dimmed" inherit>–</Text>}</Table.Td>
+      <Table.Td ta="right" style={{ whiteSpace: "nowrap" }}>{duration_ms ? format.duration(duration_ms) : <Text span c="dimmed" inherit>–</Text>}</Table.Td>
       <Table.Td>
         <Group gap={6}>
           {verdictsOn(report, id).map(([name, color]) => (

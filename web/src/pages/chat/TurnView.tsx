@@ -1,15 +1,17 @@
 /** One turn: what was said, what the model wrote and did, how it ended, and what can be done about it. */
-import { ActionIcon, Alert, Badge, Box, Button, Group, Loader, Text, Textarea, Tooltip } from "@mantine/core";
+import { ActionIcon, Alert, Badge, Box, Button, Group, Loader, Stack, Text, Textarea, Tooltip } from "@mantine/core";
 import { IconAlertTriangle, IconFile, IconFileDownload, IconInfoCircle, IconPencil, IconPlugConnectedX, IconPlugX, IconRefresh } from "@tabler/icons-react";
 import { memo, useMemo, useState } from "react";
 
 import { chatFileAddress, isOpen, type Turn } from "@/api/chat";
 import { useTurnEvents } from "@/api/turnEvents";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { common } from "@/i18n/common";
 import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
 import { visible } from "@/parts/foreign";
+import { Original } from "@/parts/Original";
 
 import { Calls } from "./Calls";
 import type { PanelTab } from "./Panel";
@@ -169,11 +171,29 @@ function Piece({ part, turn, running }: { part: Part; turn: Turn; running: boole
       );
     case "error":
       return (
-        <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={visible(part.error.message)} styles={{ title: { overflowWrap: "anywhere" } }}>
-          {part.error.hint && <bdi>{visible(part.error.hint)}</bdi>}
-        </Alert>
+        <Failure error={part.error} />
       );
   }
+}
+
+/** Why a turn failed, how to mend it, and what the service of the model said itself. */
+function Failure({ error }: { error: Extract<Part, { kind: "error" }>["error"] }) {
+  const t = useText(chat);
+  const meant = useMeaning("errors")(error.code);
+  const hint = meant?.mend ?? error.hint;
+  return (
+    <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={visible(meant?.title ?? error.message)} styles={{ title: { overflowWrap: "anywhere" } }}>
+      <Stack gap="xs">
+        {hint && <bdi>{visible(hint)}</bdi>}
+        {meant && <Original>{[error.message, error.hint]}</Original>}
+        {error.said && (
+          <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+            {t.serviceSaid} <bdi>{visible(error.said)}</bdi>
+          </Text>
+        )}
+      </Stack>
+    </Alert>
+  );
 }
 
 /** Why a turn did not come to its end, where that is not told yet. */

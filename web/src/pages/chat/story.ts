@@ -4,6 +4,7 @@ import type { ChatEvent, OpenQuestion } from "@/api/chat";
 type Of<E extends ChatEvent["event"]> = Extract<ChatEvent, { event: E }>;
 export type Question = Of<"ask">["question"];
 export type Result = Of<"result">;
+export type Step = Of<"step">["step"];
 export type Given = Of<"file">;
 
 export interface Call {
@@ -13,6 +14,8 @@ export interface Call {
   arguments: unknown;
   question: Question | undefined;
   log: string;
+  /** Those that have ended while it goes on. */
+  steps: readonly Step[];
   result: Result | undefined;
 }
 
@@ -46,7 +49,7 @@ export function storyOf(events: readonly ChatEvent[]): Story {
   const callOf = (id: string, tool: string): Call => {
     const known = calls.get(id);
     if (known) return known;
-    const call: Call = { kind: "call", id, tool, arguments: undefined, question: undefined, log: "", result: undefined };
+    const call: Call = { kind: "call", id, tool, arguments: undefined, question: undefined, log: "", steps: [], result: undefined };
     calls.set(id, call);
     items.push(call);
     return call;
@@ -65,11 +68,14 @@ export function storyOf(events: readonly ChatEvent[]): Story {
       case "log":
         callOf(told.id, "").log += told.text;
         break;
-      case "result": {
-        const call = callOf(told.id, told.tool);
-        call.result = told;
+      case "step": {
+        const call = callOf(told.id, "");
+        call.steps = [...call.steps, told.step];
         break;
       }
+      case "result":
+        callOf(told.id, told.tool).result = told;
+        break;
       case "file":
         if (told.origin === "user") given.push(told);
         else items.push({ kind: "file", file: told });

@@ -6,6 +6,7 @@ import { lazy, type ReactNode, Suspense } from "react";
 import type { Inspected } from "@/api/installing";
 import { fetched } from "@/api/parts";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
 import { body } from "@/pages/skill/frontMatter";
 import { ClientTable } from "@/parts/ClientTable";
@@ -35,6 +36,7 @@ interface Props {
 
 export function FoundSkill({ skill, single, possible, taken, take, agreed, agree, overruled, overrule }: Props) {
   const t = useText(install);
+  const meaning = useMeaning("rules");
   return (
     <Paper p="lg" className={classes.skill} component="article" aria-label={visible(skill.name)}>
       <Group gap="sm" align="flex-start" wrap="nowrap">
@@ -68,7 +70,7 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
           icon={<IconInfoCircle size={18} />}
           color="gray"
           title={t.warnings}
-          notes={[...skill.warnings, ...skill.diagnostics.filter(({ severity }) => severity !== "info").map(({ message, line }) => `${message} (SKILL.md:${line})`)]}
+          notes={[...skill.warnings, ...skill.diagnostics.filter(({ severity }) => severity !== "info").map(({ rule, message, line }) => `${meaning(rule)?.title ?? message} (SKILL.md:${line})`)]}
         />
         <Parts skill={skill} />
       </Stack>

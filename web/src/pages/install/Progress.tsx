@@ -6,10 +6,12 @@ import { useEffect } from "react";
 
 import { type Operation, useOperation } from "@/api/installing";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
 import { visible } from "@/parts/foreign";
 import { versions } from "@/pages/skill/versionWords";
 import { ButtonLink } from "@/parts/links";
+import { Original } from "@/parts/Original";
 
 import { install } from "./words";
 
@@ -25,6 +27,8 @@ export function Progress({ id, again, over }: Props) {
   const cache = useQueryClient();
   const operation = useOperation(id);
   const state = operation?.state ?? "running";
+  const meaning = useMeaning("errors");
+  const meant = operation?.error ? meaning(operation.error.code) : undefined;
   useEffect(() => {
     if (state === "running") return;
     over();
@@ -48,7 +52,9 @@ export function Progress({ id, again, over }: Props) {
         <LogCard key={log.id} log={log} operation={operation} />
       ))}
       {operation?.error && (
-        <Alert color="red" variant="light" title={<bdi>{visible(operation.error.message)}</bdi>} role="alert">
+        <Alert color="red" variant="light" title={<bdi>{meant?.title ?? visible(operation.error.message)}</bdi>} role="alert">
+          {meant && <Text size="sm">{meant.mend}</Text>}
+          {meant && <Original>{[operation.error.message]}</Original>}
           <Text size="sm">{t.failedHint}</Text>
           <Code>{operation.error.code}</Code>
         </Alert>

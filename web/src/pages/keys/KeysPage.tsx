@@ -7,6 +7,7 @@ import { useState } from "react";
 import { type Key, keysQuery, revokeKey } from "@/api/keys";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { DataTable } from "@/parts/DataTable";
 import { EmptyState } from "@/parts/EmptyState";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
@@ -47,27 +48,11 @@ function KeyTable({ keys }: { keys: readonly Key[] }) {
   const shown = all ? keys : keys.filter(({ state }) => state === "usable");
   return (
     <Stack gap="sm">
-      <Table.ScrollContainer minWidth={820} type="native">
-        <Table>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t.name}</Table.Th>
-              <Table.Th>{t.key}</Table.Th>
-              <Table.Th>{t.scopes}</Table.Th>
-              <Table.Th>{t.organisation}</Table.Th>
-              <Table.Th>{t.used}</Table.Th>
-              <Table.Th>{t.ends}</Table.Th>
-              <Table.Th>{t.state}</Table.Th>
-              <Table.Td />
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {shown.map((key) => (
-              <KeyRow key={key.id} item={key} revoke={() => setChosen(key)} />
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable minWidth={820} columns={[t.name, t.key, t.scopes, t.organisation, t.used, t.ends, t.state, ""]}>
+        {shown.map((key) => (
+          <KeyRow key={key.id} item={key} revoke={() => setChosen(key)} />
+        ))}
+      </DataTable>
       {keys.some(({ state }) => state !== "usable") && (
         <Checkbox label={t.showAll} checked={all} onChange={({ currentTarget }) => setAll(currentTarget.checked)} />
       )}
@@ -91,7 +76,7 @@ function KeyRow({ item, revoke }: { item: Key; revoke: () => void }) {
   return (
     <Table.Tr>
       <Table.Td>
-        <Text size="sm" fw={560}>
+        <Text size="sm" fw={560} maw={260} style={{ overflowWrap: "anywhere" }}>
           <bdi>{visible(item.name)}</bdi>
         </Text>
         <Text size="xs" c="dimmed">
@@ -99,12 +84,12 @@ function KeyRow({ item, revoke }: { item: Key; revoke: () => void }) {
         </Text>
       </Table.Td>
       <Table.Td>
-        <Code>{item.prefix}…</Code>
+        <Code style={{ whiteSpace: "nowrap" }}>{item.prefix}…</Code>
       </Table.Td>
       <Table.Td>
         <Group gap={4}>
           {item.scopes.map((scope) => (
-            <Badge key={scope} color={scope === "admin" ? "yellow" : "gray"}>
+            <Badge key={scope} miw="max-content" color={scope === "admin" ? "yellow" : "gray"}>
               {scope}
             </Badge>
           ))}

@@ -1,14 +1,14 @@
 /** Makes a key, and shows it this once. */
-import { Alert, Button, Checkbox, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { keysQuery, makeKey, organisationsQuery, type Scope, SCOPES } from "@/api/keys";
 import { useText } from "@/i18n";
-import { common } from "@/i18n/common";
 import { CopyLine } from "@/parts/CopyLine";
-import { ErrorState } from "@/parts/ErrorState";
+import { Dialog } from "@/parts/Dialog";
+import { FormFooter } from "@/parts/FormFooter";
 
 import { keys as table } from "./words";
 
@@ -16,31 +16,20 @@ const DAYS = [7, 30, 90, 365] as const;
 
 export function MakeKey({ opened, close }: { opened: boolean; close: () => void }) {
   const t = useText(table);
-  const c = useText(common);
   const [secret, setSecret] = useState<string>();
   const leave = () => {
     setSecret(undefined);
     close();
   };
   return (
-    <Modal
-      opened={opened}
-      onClose={leave}
-      title={secret ? t.made : t.make}
-      size="lg"
-      centered
-      closeOnClickOutside={!secret}
-      closeOnEscape={!secret}
-      closeButtonProps={{ "aria-label": c.close }}
-    >
+    <Dialog opened={opened} close={leave} title={secret ? t.made : t.make} size="lg" closeOnClickOutside={!secret} closeOnEscape={!secret}>
       {secret ? <Made secret={secret} done={leave} /> : <Form made={setSecret} cancel={close} />}
-    </Modal>
+    </Dialog>
   );
 }
 
 function Form({ made, cancel }: { made: (secret: string) => void; cancel: () => void }) {
   const t = useText(table);
-  const c = useText(common);
   const cache = useQueryClient();
   const organisations = useQuery({ ...organisationsQuery(), retry: false });
   const [name, setName] = useState("");
@@ -85,15 +74,7 @@ function Form({ made, cancel }: { made: (secret: string) => void; cancel: () => 
           onChange={setDays}
           allowDeselect={false}
         />
-        {making.error && <ErrorState error={making.error} />}
-        <Group justify="flex-end" gap="sm">
-          <Button variant="default" onClick={cancel}>
-            {c.cancel}
-          </Button>
-          <Button type="submit" loading={making.isPending} disabled={!name.trim() || !scopes.length}>
-            {t.make}
-          </Button>
-        </Group>
+        <FormFooter cancel={cancel} submit={t.make} busy={making.isPending} disabled={!name.trim() || !scopes.length} error={making.error} />
       </Stack>
     </form>
   );

@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 
 import { type Check, doctorQuery } from "@/api/machine";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
@@ -53,6 +54,11 @@ export function DoctorPage() {
 
 function One({ check }: { check: Check }) {
   const t = useText(machine);
+  const meaning = useMeaning("checks");
+  const [kind = "", ...rest] = check.name.split(" ");
+  const whole = meaning(check.name);
+  const meant = whole ?? meaning(kind);
+  const name = meant ? [meant.title, ...(whole ? [] : rest)].join(" ") : check.name;
   return (
     <li className={classes.check}>
       <Group gap="sm" wrap="nowrap" align="flex-start">
@@ -62,13 +68,18 @@ function One({ check }: { check: Check }) {
         <Stack gap={4} flex={1} miw={0}>
           <Text size="sm" style={{ overflowWrap: "anywhere" }}>
             <Text span inherit fw={600}>
-              {check.name}
+              {visible(name)}
             </Text>{" "}
             <bdi>{visible(check.detail)}</bdi>
           </Text>
+          {check.status !== "ok" && meant && (
+            <Text size="sm" c="dimmed">
+              {t.mend} {meant.mend}
+            </Text>
+          )}
           {check.fix && (
             <Text size="sm" c="dimmed">
-              {t.mend} <Code>{visible(check.fix)}</Code>
+              {!meant && t.mend} <Code>{visible(check.fix)}</Code>
             </Text>
           )}
         </Stack>

@@ -6,6 +6,7 @@ import { type Settings, settingsQuery } from "@/api/machine";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { catalog } from "@/pages/catalog/words";
+import { DataTable } from "@/parts/DataTable";
 import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
@@ -79,32 +80,20 @@ function Roots({ settings }: { settings: Settings }) {
   const format = useFormat();
   return (
     <Section title={t.roots}>
-      <Table.ScrollContainer minWidth={560} type="native">
-        <Table verticalSpacing={6} fz="sm">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t.folder}</Table.Th>
-              <Table.Th>{t.source}</Table.Th>
-              <Table.Th>{t.state}</Table.Th>
-              <Table.Th ta="right">{t.skills}</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {settings.roots.map((root) => (
-              <Table.Tr key={`${root.source} ${root.path}`}>
-                <Table.Td>
-                  <Text size="sm" ff="monospace" style={{ overflowWrap: "anywhere" }}>
-                    {visible(root.path)}
-                  </Text>
-                </Table.Td>
-                <Table.Td>{sources[root.source] ?? root.source}</Table.Td>
-                <Table.Td title={root.reason ?? ""}>{root.status}</Table.Td>
-                <Table.Td ta="right">{format.number(root.skills)}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable minWidth={560} dense columns={[t.folder, t.source, t.state, { name: t.skills, right: true }]}>
+        {settings.roots.map((root) => (
+          <Table.Tr key={`${root.source} ${root.path}`}>
+            <Table.Td>
+              <Text size="sm" ff="monospace" style={{ overflowWrap: "anywhere" }}>
+                {visible(root.path)}
+              </Text>
+            </Table.Td>
+            <Table.Td>{sources[root.source] ?? root.source}</Table.Td>
+            <Table.Td title={root.reason ?? ""}>{root.status}</Table.Td>
+            <Table.Td ta="right">{format.number(root.skills)}</Table.Td>
+          </Table.Tr>
+        ))}
+      </DataTable>
     </Section>
   );
 }
@@ -114,26 +103,18 @@ function Rules({ settings }: { settings: Settings }) {
   const permissions: Record<string, string> = t.permissions;
   return (
     <Section title={t.rules} lead={t.rulesWhy[settings.permission_match]} empty={!settings.permissions.length && t.noRules}>
-      <Table verticalSpacing={6} fz="sm">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t.pattern}</Table.Th>
-            <Table.Th>{t.permission}</Table.Th>
+      <DataTable minWidth={260} dense columns={[t.pattern, t.permission]}>
+        {settings.permissions.map((rule) => (
+          <Table.Tr key={rule.pattern}>
+            <Table.Td>
+              <Code>{visible(rule.pattern)}</Code>
+            </Table.Td>
+            <Table.Td>
+              <Badge color={COLOURS[rule.permission] ?? "gray"}>{permissions[rule.permission] ?? rule.permission}</Badge>
+            </Table.Td>
           </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {settings.permissions.map((rule) => (
-            <Table.Tr key={rule.pattern}>
-              <Table.Td>
-                <Code>{visible(rule.pattern)}</Code>
-              </Table.Td>
-              <Table.Td>
-                <Badge color={COLOURS[rule.permission] ?? "gray"}>{permissions[rule.permission] ?? rule.permission}</Badge>
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+        ))}
+      </DataTable>
     </Section>
   );
 }

@@ -1,12 +1,13 @@
 /** Writes something down. */
-import { Button, Group, Modal, NativeSelect, NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
+import { Group, NativeSelect, NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { type MemoryBody, remember } from "@/api/memories";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
-import { ErrorState } from "@/parts/ErrorState";
+import { Dialog } from "@/parts/Dialog";
+import { FormFooter } from "@/parts/FormFooter";
 import { notify } from "@/parts/notify";
 
 import { memory as table } from "./words";
@@ -36,7 +37,7 @@ export function Remember({ opened, close }: { opened: boolean; close: () => void
     .map((tag) => tag.trim())
     .filter(Boolean);
   return (
-    <Modal opened={opened} onClose={close} title={t.add} centered closeButtonProps={{ "aria-label": c.close }}>
+    <Dialog opened={opened} close={close} title={t.add}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -55,17 +56,9 @@ export function Remember({ opened, close }: { opened: boolean; close: () => void
             <NumberInput label={t.importance} value={importance} min={0} max={1} step={0.1} onChange={(value) => setImportance(Number(value) || 0)} />
           </Group>
           <TextInput label={t.tags} description={t.tagsHint} value={tags} onChange={({ currentTarget }) => setTags(currentTarget.value)} />
-          {saving.error && <ErrorState error={saving.error} />}
-          <Group justify="flex-end" gap="sm">
-            <Button variant="default" onClick={close}>
-              {c.cancel}
-            </Button>
-            <Button type="submit" loading={saving.isPending} disabled={!content.trim()}>
-              {c.save}
-            </Button>
-          </Group>
+          <FormFooter cancel={close} submit={c.save} busy={saving.isPending} disabled={!content.trim()} error={saving.error} />
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -7,6 +7,7 @@ import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
 import { type Fact, FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
 import { Section } from "@/parts/Section";
 
 import { runs } from "../runs/words";
@@ -18,6 +19,14 @@ export function Facts({ run }: { run: RunDetail }) {
     [t.facts.id, <Copied key="id" text={run.run_id} />],
     [t.facts.asked, format.time(run.created_at)],
     [t.facts.took, run.duration_ms === null ? null : format.duration(run.duration_ms)],
+    [
+      t.ofSchedule,
+      run.schedule && (
+        <AnchorLink key="schedule" to="/schedules/$name" params={{ name: run.schedule }} size="sm">
+          <bdi>{visible(run.schedule)}</bdi>
+        </AnchorLink>
+      ),
+    ],
     [t.facts.kind, run.ran_as && run.ran_as !== run.kind ? `${run.kind} → ${run.ran_as}` : run.kind],
     [t.facts.entry, run.entry && <Code>{visible(run.entry)}</Code>],
     [t.facts.interpreter, run.interpreter && visible(run.interpreter)],

@@ -5,6 +5,7 @@ import { IconCheck, IconX } from "@tabler/icons-react";
 import type { RunDetail } from "@/api/runs";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { DataTable } from "@/parts/DataTable";
 import { visible } from "@/parts/foreign";
 import { Section } from "@/parts/Section";
 
@@ -46,37 +47,26 @@ export function Limits({ limits }: { limits: RunDetail["limits"] }) {
   const t = useText(runs);
   return (
     <Section title={t.limits} lead={t.limitsWhy} empty={!limits.length && t.noLimits}>
-        <Table.ScrollContainer minWidth={380} type="native">
-          <Table verticalSpacing={5} fz="sm">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t.limit}</Table.Th>
-                <Table.Th>{t.value}</Table.Th>
-                <Table.Th>{t.by}</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {limits.map((limit) => (
-                <Table.Tr key={limit.name}>
-                  <Table.Td>{limit.name}</Table.Td>
-                  <Table.Td>
-                    <bdi>{visible(typeof limit.value === "string" ? limit.value : JSON.stringify(limit.value))}</bdi>
-                  </Table.Td>
-                  <Table.Td>
-                    <Group gap={6} wrap="nowrap" align="flex-start">
-                      {limit.enforced ? (
-                        <IconCheck size={15} color="var(--mantine-primary-color-filled)" aria-label={t.enforced} role="img" />
-                      ) : (
-                        <IconX size={15} color="var(--mantine-color-red-filled)" aria-hidden />
-                      )}
-                      <span>{limit.enforced ? limit.by : t.notEnforced}</span>
-                    </Group>
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+      <DataTable minWidth={380} dense columns={[t.limit, t.value, t.by]}>
+        {limits.map((limit) => (
+          <Table.Tr key={limit.name}>
+            <Table.Td>{limit.name}</Table.Td>
+            <Table.Td>
+              <bdi>{visible(typeof limit.value === "string" ? limit.value : JSON.stringify(limit.value))}</bdi>
+            </Table.Td>
+            <Table.Td>
+              <Group gap={6} wrap="nowrap" align="flex-start">
+                {limit.enforced ? (
+                  <IconCheck size={15} color="var(--mantine-primary-color-filled)" aria-label={t.enforced} role="img" />
+                ) : (
+                  <IconX size={15} color="var(--mantine-color-red-filled)" aria-hidden />
+                )}
+                <span>{limit.enforced ? limit.by : t.notEnforced}</span>
+              </Group>
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </DataTable>
     </Section>
   );
 }
@@ -86,36 +76,24 @@ export function Contacts({ contacts }: { contacts: RunDetail["contacts"] }) {
   const format = useFormat();
   return (
     <Section title={t.contacts} empty={!contacts.length && t.noContacts}>
-        <Table.ScrollContainer minWidth={380} type="native">
-          <Table verticalSpacing={5} fz="sm">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t.host}</Table.Th>
-                <Table.Th>{t.verdict}</Table.Th>
-                <Table.Th ta="right">{t.requests}</Table.Th>
-                <Table.Th ta="right">{t.traffic}</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {contacts.map((contact, index) => (
-                <Table.Tr key={index}>
-                  <Table.Td>
-                    <bdi>{`${visible(contact.host)}:${contact.port}`}</bdi>
-                  </Table.Td>
-                  <Table.Td>
-                    <Badge color={contact.verdict === "allowed" ? "pine" : "red"} title={contact.reason}>
-                      {contact.verdict}
-                    </Badge>
-                  </Table.Td>
-                  <Table.Td ta="right">{format.number(contact.requests)}</Table.Td>
-                  <Table.Td ta="right">
-                    {format.bytes(contact.sent_bytes)} / {format.bytes(contact.received_bytes)}
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+      <DataTable minWidth={380} dense columns={[t.host, t.verdict, { name: t.requests, right: true }, { name: t.traffic, right: true }]}>
+        {contacts.map((contact, index) => (
+          <Table.Tr key={index}>
+            <Table.Td>
+              <bdi>{`${visible(contact.host)}:${contact.port}`}</bdi>
+            </Table.Td>
+            <Table.Td>
+              <Badge color={contact.verdict === "allowed" ? "pine" : "red"} title={contact.reason}>
+                {contact.verdict}
+              </Badge>
+            </Table.Td>
+            <Table.Td ta="right">{format.number(contact.requests)}</Table.Td>
+            <Table.Td ta="right">
+              {format.bytes(contact.sent_bytes)} / {format.bytes(contact.received_bytes)}
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </DataTable>
     </Section>
   );
 }

@@ -1,6 +1,6 @@
 /** One run, while it goes on and afterwards: what it was given, its steps, what it printed, and what it came to. */
 import { Alert, Button, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle, IconBan, IconHelpCircle, IconInfoCircle } from "@tabler/icons-react";
+import { IconBan, IconHelpCircle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
@@ -18,6 +18,7 @@ import { Value } from "@/parts/Value";
 import { RunStateBadge } from "../runs/RunStateBadge";
 import { runs } from "../runs/words";
 import { Facts } from "./Facts";
+import { Fault } from "./Fault";
 import { Logs } from "./Logs";
 import { Output } from "./Output";
 import { Contacts, Limits, MemoryWrites } from "./Records";
@@ -83,13 +84,7 @@ function Told({ run, heard }: { run: RunDetail; heard: Heard }) {
   return (
     <Stack gap="md">
       {heard.asked && live && <Question asked={heard.asked} />}
-      {run.error && (
-        <Alert color={run.state === "failed" ? "red" : "gray"} icon={<IconAlertTriangle size={20} />} title={<code>{run.error.code}</code>} role="alert">
-          <Text size="sm" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
-            <bdi>{visible(run.error.message ?? "")}</bdi>
-          </Text>
-        </Alert>
-      )}
+      <Fault run={run} />
       {(run.warnings.length > 0 || run.message) && (
         <Alert color="gray" icon={<IconInfoCircle size={20} />}>
           {[...(run.message ? [run.message] : []), ...run.warnings].map((warning, index) => (

@@ -1,5 +1,5 @@
 /** Every run there was, and those that go on. */
-import { Group, Select, Stack, TextInput } from "@mantine/core";
+import { Group, Pill, Select, Stack, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconHistory, IconMoodEmpty, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
@@ -11,6 +11,7 @@ import { RUN_STATES } from "@/api/runStates";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
+import { visible } from "@/parts/foreign";
 import { ButtonLink } from "@/parts/links";
 import { Page } from "@/parts/Page";
 import { PagedList } from "@/parts/PagedList";
@@ -25,7 +26,7 @@ export function RunsPage() {
   const format = useFormat();
   const chosen = route.useSearch();
   const query = useInfiniteQuery(runsQuery(chosen));
-  const narrowed = chosen.skill !== undefined || chosen.state !== undefined;
+  const narrowed = chosen.skill !== undefined || chosen.state !== undefined || chosen.schedule !== undefined;
   return (
     <Page title={t.title} lead={t.lead}>
       <Stack gap="sm">
@@ -46,7 +47,7 @@ export function RunsPage() {
 
 function Narrow() {
   const t = useText(runs);
-  const { skill, state } = route.useSearch();
+  const { skill, state, schedule } = route.useSearch();
   const navigate = route.useNavigate();
   const [typed, setTyped] = useState(skill ?? "");
   const narrow = useDebouncedCallback(
@@ -77,6 +78,16 @@ function Narrow() {
         clearable
         w={180}
       />
+      {schedule && (
+        <Pill
+          size="lg"
+          withRemoveButton
+          removeButtonProps={{ "aria-label": t.anySchedule, "aria-hidden": false, tabIndex: 0 }}
+          onRemove={() => void navigate({ search: (before) => ({ ...before, schedule: undefined }), replace: true })}
+        >
+          {t.ofSchedule} <bdi>{visible(schedule)}</bdi>
+        </Pill>
+      )}
     </Group>
   );
 }

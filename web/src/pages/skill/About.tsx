@@ -6,11 +6,13 @@ import { getRouteApi } from "@tanstack/react-router";
 import { fileAddress, fileQuery } from "@/api/files";
 import { installedId, type Portrait } from "@/api/skills";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
 import { FactList } from "@/parts/FactList";
 import { Loaded } from "@/parts/Loaded";
 import { AnchorLink, BadgeLink } from "@/parts/links";
 import Markdown from "@/parts/Markdown";
+import { Original } from "@/parts/Original";
 import { visible } from "@/parts/foreign";
 
 import { body } from "./frontMatter";
@@ -48,24 +50,30 @@ export default function About({ skill }: { skill: Portrait }) {
 
 function Findings({ skill }: { skill: Portrait }) {
   const t = useText(table);
+  const meaning = useMeaning("rules");
   if (skill.diagnostics.length === 0) return null;
   const worst = skill.diagnostics.some(({ severity }) => severity === "error") ? "red" : "yellow";
   return (
     <Alert variant="light" color={worst} title={t.findings}>
       <Stack gap={6}>
-        {skill.diagnostics.map(({ rule, message, line, fix }, index) => (
-          <Text key={index} size="sm" component="div" style={{ overflowWrap: "anywhere" }}>
-            <Code>{rule}</Code> {visible(message)}{" "}
-            <Text span c="dimmed" inherit>
-              ({t.line(line)})
-            </Text>
-            {fix && (
-              <Text size="sm" c="dimmed">
-                {t.fix}: {visible(fix)}
+        {skill.diagnostics.map(({ rule, message, line, fix }, index) => {
+          const meant = meaning(rule);
+          const mend = meant?.mend ?? fix;
+          return (
+            <Text key={index} size="sm" component="div" style={{ overflowWrap: "anywhere" }}>
+              <Code>{rule}</Code> {meant?.title ?? visible(message)}{" "}
+              <Text span c="dimmed" inherit>
+                ({t.line(line)})
               </Text>
-            )}
-          </Text>
-        ))}
+              {mend && (
+                <Text size="sm" c="dimmed">
+                  {t.fix}: {visible(mend)}
+                </Text>
+              )}
+              {meant && <Original>{[message, fix]}</Original>}
+            </Text>
+          );
+        })}
       </Stack>
     </Alert>
   );

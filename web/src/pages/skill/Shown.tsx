@@ -1,5 +1,5 @@
 /** What programs and other clients are shown of an installed skill, and a form to say something else than its SKILL.md. */
-import { Anchor, Badge, Box, Button, Group, Modal, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
+import { Anchor, Badge, Box, Button, Group, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
 import { IconPencil } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -7,8 +7,9 @@ import { useState } from "react";
 import { type Definition, type DefinitionEdit, definitionQuery, editDefinition } from "@/api/definitions";
 import { useText } from "@/i18n";
 import { common } from "@/i18n/common";
-import { ErrorState } from "@/parts/ErrorState";
+import { Dialog } from "@/parts/Dialog";
 import { FactList } from "@/parts/FactList";
+import { FormFooter } from "@/parts/FormFooter";
 import { notify } from "@/parts/notify";
 import { visible } from "@/parts/foreign";
 
@@ -100,7 +101,7 @@ function Edit({ definition, close }: { definition: Definition; close: () => void
       </Button>
     );
   return (
-    <Modal opened onClose={close} title={t.ask(visible(definition.name))} size="lg" centered closeButtonProps={{ "aria-label": c.close }}>
+    <Dialog opened close={close} title={t.ask(visible(definition.name))} size="lg">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -131,18 +132,10 @@ function Edit({ definition, close }: { definition: Definition; close: () => void
               />
             ),
           )}
-          {saving.error && <ErrorState error={saving.error} />}
-          <Group justify="flex-end" gap="sm">
-            <Button variant="default" onClick={close}>
-              {c.cancel}
-            </Button>
-            <Button type="submit" loading={saving.isPending} disabled={Object.keys(changed).length === 0}>
-              {c.save}
-            </Button>
-          </Group>
+          <FormFooter cancel={close} submit={c.save} busy={saving.isPending} disabled={Object.keys(changed).length === 0} error={saving.error} />
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,6 +1,6 @@
 /** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
 import { Alert, Badge, Box, Skeleton, Stack, Tabs, Text } from "@mantine/core";
-import { IconArrowLeft, IconBook, IconDevices, IconFiles, IconHistory, IconPlayerPlay, IconShield, type Icon } from "@tabler/icons-react";
+import { IconBook, IconDevices, IconFiles, IconHistory, IconPlayerPlay, IconShield, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
@@ -11,7 +11,7 @@ import { installedId, type Portrait, portraitQuery } from "@/api/skills";
 import { versionsQuery } from "@/api/versions";
 import { useText } from "@/i18n";
 import { catalog } from "@/pages/catalog/words";
-import { AnchorLink } from "@/parts/links";
+import { BackLink } from "@/parts/BackLink";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { StateBadge } from "@/parts/StateBadge";
@@ -160,9 +160,7 @@ function Back() {
   const t = useText(table);
   return (
     <Box className={classes.back}>
-      <AnchorLink to="/skills" size="sm" c="dimmed">
-        <IconArrowLeft size={14} aria-hidden /> {t.all}
-      </AnchorLink>
+      <BackLink to="/skills">{t.all}</BackLink>
     </Box>
   );
 }

@@ -6,6 +6,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type Worker, type Workers, workersQuery } from "@/api/workers";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { DataTable } from "@/parts/DataTable";
 import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
@@ -52,28 +53,16 @@ function Pools({ pools }: { pools: Workers["pools"] }) {
   const format = useFormat();
   return (
     <Section title={t.pools} empty={!pools.length && t.noPools}>
-      <Table.ScrollContainer minWidth={420} type="native">
-        <Table verticalSpacing={6} fz="sm">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t.pool}</Table.Th>
-              <Table.Th ta="right">{t.serving}</Table.Th>
-              <Table.Th ta="right">{t.waiting}</Table.Th>
-              <Table.Th ta="right">{t.running}</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {pools.map((pool) => (
-              <Table.Tr key={pool.name}>
-                <Table.Td>{visible(pool.name)}</Table.Td>
-                <Table.Td ta="right">{format.number(pool.workers)}</Table.Td>
-                <Table.Td ta="right">{format.number(pool.waiting)}</Table.Td>
-                <Table.Td ta="right">{format.number(pool.running)}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable minWidth={420} dense columns={[t.pool, { name: t.serving, right: true }, { name: t.waiting, right: true }, { name: t.running, right: true }]}>
+        {pools.map((pool) => (
+          <Table.Tr key={pool.name}>
+            <Table.Td>{visible(pool.name)}</Table.Td>
+            <Table.Td ta="right">{format.number(pool.workers)}</Table.Td>
+            <Table.Td ta="right">{format.number(pool.waiting)}</Table.Td>
+            <Table.Td ta="right">{format.number(pool.running)}</Table.Td>
+          </Table.Tr>
+        ))}
+      </DataTable>
     </Section>
   );
 }
@@ -82,24 +71,11 @@ function Crew({ workers }: { workers: Workers["workers"] }) {
   const t = useText(workersWords);
   return (
     <Section title={t.workers} empty={!workers.length && t.nobody}>
-      <Table.ScrollContainer minWidth={640} type="native">
-        <Table verticalSpacing={6} fz="sm">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t.worker}</Table.Th>
-              <Table.Th>{t.pools}</Table.Th>
-              <Table.Th>{t.state}</Table.Th>
-              <Table.Th>{t.runs}</Table.Th>
-              <Table.Th>{t.seen}</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {workers.map((worker) => (
-              <Row key={worker.id} worker={worker} />
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable minWidth={640} dense columns={[t.worker, t.pools, t.state, t.runs, t.seen]}>
+        {workers.map((worker) => (
+          <Row key={worker.id} worker={worker} />
+        ))}
+      </DataTable>
     </Section>
   );
 }

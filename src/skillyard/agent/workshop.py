@@ -1,0 +1,149 @@
+"""Where the turns of this process work: the tools of each conversation, the models that are open, the tasks that go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.agent.desk import Desk
+from skillyard.agent.files import WorkFolder
+from skillyard.agent.live import Live
+from skillyard.agent.models import open_model
+from skillyard.agent.work import Work
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from skillyard.agent.chat_records import ChatRecords
+    from skillyard.agent.conversation import Conversation, Turn
+    from skillyard.agent.events import Event
+    from skillyard.agent.loop import Limits
+    from skillyard.agent.trail import Trail
+    from skillyard.library import Catalog
+
+__all__ = ["Workshop"]
+
+_KEPT_DESKS: Final = 64
+_KEPT_TURNS: Final = 256
+_LOOK_S: Final = 0.5
+
+
+class Workshop:
+    """What conversations over `catalog` have in this process; the records say what they have everywhere."""
+
+    def __init__(self, catalog: Catalog, records: ChatRecords, trail: Trail, *, addresses: bool = True, limits: Limits) -> None:
+        self._catalog = catalog
+        self._records = records
+        self._trail = trail
+        self._addresses = addresses
+        self._limits = limits
+        self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._live: OrderedDict[str, Live] = OrderedDict()
+        self._models: dict[str, Model] = {}
+
+    def folder(self, conversation: Conversation) -> WorkFolder:
+        """The files of a conversation."""
+        return WorkFolder(self._catalog.data_directory, conversation.id, self._records)
+
+    async def model(self, name: str | None) -> Model:
+        """The model of that name, else the usual one; opened once.
+
+        Raises:
+            InvalidInput: it cannot be used.
+        """
+        key = name or ""
+        if key not in self._models:
+            model = await asyncio.to_thread(lambda: open_model(name, addresses=self._addresses))
+            self._models[key] = await model.__aenter__()
+        return self._models[key]
+
+    async def desk(self, conversation: Conversation) -> Desk:
+        """The tools of a conversation, made when they are not there, or when another process has gone on with it meanwhile."""
+        desk = self._desks.get(conversation.id)
+        if desk is None or not desk.remembers(conversation.memory):
+            folder = self.folder(conversation)
+            desk = await asyncio.to_thread(lambda: Desk(self._catalog, conversation, folder.make()))
+            self._desks[conversation.id] = desk
+        self._desks.move_to_end(conversation.id)
+        while len(self._desks) > _KEPT_DESKS:
+            self._desks.popitem(last=False)
+        return desk
+
+    def clear(self, conversation: Conversation) -> None:
+        """Forget the tools of a conversation: it is deleted, or begins anew from an earlier turn."""
+        self._desks.pop(conversation.id, None)
+
+    def live(self, turn: Turn) -> Live | None:
+        """The turn as it works here, or ended here last: not when another process has gone on with it."""
+        live = self._live.get(turn.id)
+        return None if live is not None and live.over and turn.state == "running" else live
+
+    def work(
+        self,
+        conversation: Conversation,
+        turn: Turn,
+        earlier: Sequence[Turn],
+        model: Model,
+        desk: Desk,
+        *,
+        before: Sequence[Event] = (),
+    ) -> Work:
+        """What the work on a turn needs; `before` are its events up to the question that it waited for."""
+        live = self._live[turn.id] = Live(before, partial(self._records.tell, turn.id))
+        while len(self._live) > _KEPT_TURNS:
+            self._live.popitem(last=False)
+        return Work(
+            conversation, turn, earlier, model, desk, live, self._records, self._trail, self.folder(conversation),
+            self._catalog, self._limits,
+        )  # fmt: skip
+
+    def start(self, work: Work, working: Coroutine[Any, Any, None]) -> None:
+        """Let the work on a turn go on in the background, until it is done or somebody stops it."""
+
+        async def watched() -> None:
+            watching = asyncio.create_task(self._watch(work.turn.id, own))
+            try:
+                await working
+            finally:
+                watching.cancel()
+
+        own = work.live.task = asyncio.create_task(watched())
+
+    async def stop(self, turn: Turn) -> bool:
+        """Stop a turn that works here; False when it does not."""
+        live = self._live.get(turn.id)
+        if live is None or live.task is None or live.over:
+            return False
+        live.task.cancel()
+        await asyncio.wait([live.task])
+        return True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn goes on here."""
+        return any(self._going())
+
+    async def close(self) -> None:
+        """Stop every turn that works here, and let go of the connections to models."""
+        tasks = self._going()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for model in self._models.values():
+            await model.__aexit__(None, None, None)
+        self._models.clear()
+
+    def _going(self) -> list[asyncio.Task[None]]:
+        return [live.task for live in self._live.values() if live.task is not None and not live.task.done()]
+
+    async def _watch(self, turn_id: str, task: asyncio.Task[None]) -> None:
+        """Stop the turn when somebody asked for it in another process."""
+        while not task.done():
+            await asyncio.sleep(_LOOK_S)
+            if await asyncio.to_thread(self._records.stop_asked, turn_id):
+                task.cancel()
+                return

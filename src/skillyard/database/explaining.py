@@ -1,0 +1,57 @@
+"""What a driver or the file system says about a database, as an error of the house: without SQL, values or passwords.
+
+Two kinds are told apart. A value that the tables do not take will not be taken later either: that is `ValueRefused`, or
+`RecordExists` when its place is taken. Everything else is the database's own trouble, and may be over when it is asked again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+
+from skillyard.errors import DatabaseUnavailable, RecordExists, SkillyardError, ValueRefused
+
+__all__ = ["explained", "name_refusal"]
+
+_HINT: Final = "make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url"
+_DAMAGED: Final = "put a backup in its place, or move it away: `skillyard db backfill` writes down again what is installed"
+_TAKEN: Final = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, "23505")
+_TOO_LONG: Final = "54"  # the class of PostgreSQL's codes for what is over a limit of the program
+
+
+def explained(error: SQLAlchemyError | OSError, *, name: str, secret: str | None) -> SkillyardError:
+    """The error of the house for one that the database `name` gave; its password, the `secret`, is never said."""
+    reason = error.orig if isinstance(error, DBAPIError) else error
+    words = " ".join(str(reason).split()) or type(error).__name__
+    if secret:
+        words = words.replace(secret, "***")
+    if isinstance(error, IntegrityError) and _code(reason) in _TAKEN:
+        return RecordExists("there is such a record already", hint="choose another name or id")
+    if isinstance(error, (DataError, IntegrityError)) or str(_code(reason)).startswith(_TOO_LONG):
+        return ValueRefused(
+            f"the records do not take a value: {_first(reason)}", hint="give a shorter text, or a smaller number"
+        )
+    hint = _DAMAGED if "not a database" in words or "malformed" in words else _HINT
+    return DatabaseUnavailable(f"the database {name} cannot be used: {words[:300]}", hint=hint)
+
+
+def name_refusal(context: ExceptionContext) -> DataError | None:
+    """What a driver refuses before it asks the database, such as a number that SQLite has no room for, as what it is."""
+    error = context.original_exception
+    if isinstance(error, (OverflowError, UnicodeError)):
+        return DataError(context.statement, None, error)
+    return None
+
+
+def _code(reason: Any) -> object:
+    """What the driver calls it: a number of SQLite's, five characters of PostgreSQL's."""
+    return getattr(reason, "sqlstate", None) or getattr(reason, "sqlite_errorcode", None)
+
+
+def _first(reason: Any) -> str:
+    """What is wrong, in one sentence; the lines behind the first one quote the row."""
+    told = getattr(getattr(reason, "diag", None), "message_primary", None) or str(reason)
+    return " ".join(str(told).partition("\n")[0].split())[:200]

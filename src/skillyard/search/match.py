@@ -1,0 +1,66 @@
+"""What a search finds: a skill, how sure it is that it fits, and because of what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+
+__all__ = ["Match", "MatchShape", "Reason"]
+
+
+class Reason(NamedTuple):
+    """One reason for a match: the field, the word or phrase as it is written there, and its share of the request's weight."""
+
+    field: str
+    written: str
+    weight: float
+
+
+class MatchShape(TypedDict):
+    """A match as plain data, an entry of `skillyard search --json`."""
+
+    id: str
+    name: str
+    confidence: float
+    matched: list[str]
+    duplicates: NotRequired[list[str]]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A skill that fits a request, how sure that is (0 to 1), and in `duplicates` the ids of skills with nearly its content."""
+
+    skill: Skill
+    confidence: float
+    duplicates: tuple[str, ...] = ()
+    _why: Callable[[], list[tuple[str, str]]] = field(default=list, repr=False, compare=False)
+    _weigh: Callable[[str], float] = field(default=lambda _: 0.0, repr=False, compare=False)
+
+    @cached_property
+    def matched(self) -> tuple[str, ...]:
+        """Because of what: at most eight words or phrases that the skill and the request share, each after its field.
+
+        The fields are `name:`, `phrase:`, `keyword:`, `description:` and `text:` (headings, body and names of files).
+        """
+        return tuple(f"{kind}:{written}" for kind, written in self._why())
+
+    def explain(self) -> tuple[Reason, ...]:
+        """The reasons of `matched` with what each weighs in the request (0 to 1), in the same order."""
+        return tuple(Reason(kind, written, self._weigh(written)) for kind, written in self._why())
+
+    def to_dict(self) -> MatchShape:
+        """The match as plain data: `{"id", "name", "confidence", "matched", "duplicates"?}`."""
+        shape: MatchShape = {
+            "id": self.skill.id,
+            "name": self.skill.name,
+            "confidence": self.confidence,
+            "matched": list(self.matched),
+        }
+        if self.duplicates:
+            shape["duplicates"] = list(self.duplicates)
+        return shape

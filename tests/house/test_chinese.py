@@ -1,0 +1,79 @@
+"""The page says in Chinese what every stable code of the server means, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skillyard.document import RULES
+from skillyard.server import problems
+
+ROOT = Path(__file__).parents[2]
+TABLES = ROOT / "web/src/chinese"
+_RUNS = re.compile(r'"([A-Z]{3,}(?:_[A-Z]+)*|kind_unavailable)"')
+_CHECKS = re.compile(r'(?:Check|_runs|_program)\(\s*f?"([^"]+)"')
+
+
+def table(name: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = json.loads(TABLES.joinpath(f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def given_codes(module: Path) -> Iterator[str]:
+    """The `code` of each class of errors that a module defines."""
+    for kind in ast.walk(ast.parse(module.read_text("utf-8"))):
+        for line in kind.body if isinstance(kind, ast.ClassDef) else ():
+            named = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+            value = getattr(line, "value", None)
+            if any(isinstance(name, ast.Name) and name.id == "code" for name in named) and isinstance(value, ast.Constant):
+                yield from [value.value] if isinstance(value.value, str) else []
+
+
+def codes_of_errors() -> set[str]:
+    """Every code that an answer may carry: of the tree, wherever its leaves stand, and of requests that fit no route."""
+    found = {code for module in ROOT.joinpath("src").rglob("*.py") for code in given_codes(module)}
+    return found - {"usage"} | set(problems._CODES.values())  # wrong usage is of the command line only
+
+
+def codes_of_runs() -> set[str]:
+    """What a run that did not succeed is given: every `RunError`, and those that are passed on to it."""
+    found: set[str] = set()
+    for room in ("execution", "engine", "server"):
+        for module in ROOT.joinpath("src/skillyard", room).glob("*.py"):
+            lines = module.read_text("utf-8").splitlines()
+            told = [
+                line for line in lines if re.search(r"RunError\(|refused\(|failed\(|_CODES|_BY_ERROR|\"\),?$|_ERROR\"", line)
+            ]
+            found |= {code for line in told for code in _RUNS.findall(line)}
+    return {code for code in found if code.endswith(("_ERROR", "_FAILED", "_FOR", "_INCOMPLETE", "_unavailable", "ED"))}
+
+
+def names_of_checks() -> set[str]:
+    """What the doctor looks at; of names that end in a value, such as `root {source}`, the word before it."""
+    names = _CHECKS.findall(ROOT.joinpath("src/skillyard/examination.py").read_text("utf-8"))
+    languages = {f"{name} skills" for name in names if name in ("python", "shell", "javascript", "typescript")}
+    cut = {name.partition(" {")[0] for name in names if " {" in name}
+    plain = {name for name in names if "{" not in name and name.partition(" ")[0] not in cut}
+    plain -= {"shell", "javascript", "typescript"}
+    return plain | languages | cut | {"permissions", "sandbox settings"}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("errors", lambda: codes_of_errors() | codes_of_runs()), ("rules", lambda: set(RULES)), ("checks", names_of_checks)],
+)
+def test_every_code_has_its_chinese_title_and_way_out(name: str, wanted: object) -> None:
+    assert callable(wanted)
+    words = table(name)
+    assert set(words) == wanted()
+    for code, (title, mend) in words.items():
+        assert re.search(r"[\u4e00-\u9fff]", mend), code
+        assert re.search(r"[\u4e00-\u9fff]|^(Python|Skillyard|Git)$", title), code
+        assert not title.endswith("。"), code
+        assert mend.endswith("。"), code
+    assert list(words) == list(dict.fromkeys(words))

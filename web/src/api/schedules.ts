@@ -1,0 +1,44 @@
+/** Skills that run at a time, or again and again. */
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { answer, api } from "./client";
+import type { components } from "./schema";
+
+export type Schedule = components["schemas"]["ScheduleDetail"];
+export type NewSchedule = components["schemas"]["ScheduleBody"];
+export type Times = components["schemas"]["ScheduleTimes"];
+
+const LOOK_MS = 10_000; // they come due by themselves
+
+export const schedulesQuery = () =>
+  queryOptions({
+    queryKey: ["schedules", "list"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/schedules", { signal })),
+    refetchInterval: LOOK_MS,
+  });
+
+export const scheduleQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["schedules", "one", name],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/schedules/{name}", { params: { path: { name } }, signal })),
+    refetchInterval: LOOK_MS,
+  });
+
+/** The first times at which a schedule would come due that is made now. */
+export const timesQuery = (times: Times) =>
+  queryOptions({
+    queryKey: ["schedules", "times", times],
+    queryFn: ({ signal }) => answer(api.POST("/api/v1/schedules/preview", { body: times, signal })),
+    placeholderData: keepPreviousData,
+    retry: false,
+  });
+
+export const addSchedule = (body: NewSchedule) => answer(api.POST("/api/v1/schedules", { body }));
+
+const of = (name: string) => ({ params: { path: { name } } });
+
+/** Let it rest, or go on. */
+export const pauseSchedule = ({ name, paused }: { name: string; paused: boolean }) =>
+  answer(paused ? api.POST("/api/v1/schedules/{name}/pause", of(name)) : api.POST("/api/v1/schedules/{name}/resume", of(name)));
+
+export const removeSchedule = (name: string) => answer(api.DELETE("/api/v1/schedules/{name}", of(name)));

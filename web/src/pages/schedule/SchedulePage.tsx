@@ -1,0 +1,134 @@
+/** One schedule: what runs when and with what, who made it, the next times and the last runs. */
+import { Alert, Button, Code, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
+import { IconInfoCircle, IconPlayerPause, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { runsQuery } from "@/api/runs";
+import { type Schedule, scheduleQuery } from "@/api/schedules";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { RecentRuns } from "@/pages/runs/RecentRuns";
+import { BackLink } from "@/parts/BackLink";
+import { FactList } from "@/parts/FactList";
+import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
+import { Loaded } from "@/parts/Loaded";
+import { Page } from "@/parts/Page";
+import { Section } from "@/parts/Section";
+import { Value } from "@/parts/Value";
+
+import { Remove, usePausing } from "../schedules/changing";
+import { Coming } from "../schedules/Coming";
+import { StandingBadge } from "../schedules/Next";
+import { standing, useWhen } from "../schedules/when";
+import { schedules } from "../schedules/words";
+
+const route = getRouteApi("/schedules/$name");
+
+export function SchedulePage() {
+  const t = useText(schedules);
+  const { name } = route.useParams();
+  const query = useQuery(scheduleQuery(name));
+  const schedule = query.data;
+  return (
+    <Page
+      title={visible(name)}
+      lead={<BackLink to="/schedules">{t.all}</BackLink>}
+      marks={schedule && <StandingBadge schedule={schedule} />}
+      actions={schedule && <Actions schedule={schedule} />}
+    >
+      <Loaded query={query} skeleton={<Skeleton h={360} aria-hidden />}>
+        {(found) => <Told schedule={found} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Actions({ schedule }: { schedule: Schedule }) {
+  const t = useText(schedules);
+  const navigate = route.useNavigate();
+  const pausing = usePausing();
+  const [asked, setAsked] = useState(false);
+  return (
+    <>
+      {schedule.next_at !== null && (
+        <Button
+          variant="default"
+          leftSection={schedule.paused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />}
+          loading={pausing.isPending}
+          onClick={() => pausing.mutate(schedule)}
+        >
+          {schedule.paused ? t.resume : t.pause}
+        </Button>
+      )}
+      <Button variant="light" color="red" leftSection={<IconTrash size={16} />} onClick={() => setAsked(true)}>
+        {t.remove}
+      </Button>
+      <Remove chosen={asked ? schedule : undefined} leave={() => setAsked(false)} gone={() => navigate({ to: "/schedules" })} />
+    </>
+  );
+}
+
+function Told({ schedule }: { schedule: Schedule }) {
+  const t = useText(schedules);
+  const stands = standing(schedule);
+  const runs = useInfiniteQuery(runsQuery({ schedule: schedule.name }, 10));
+  return (
+    <Stack gap="md">
+      {stands !== "waits" && (
+        <Alert color="gray" icon={<IconInfoCircle size={20} />}>
+          <Text size="sm">{stands === "over" ? t.isOver : t.isPaused}</Text>
+        </Alert>
+      )}
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+        <Facts schedule={schedule} />
+        <Stack gap="md">
+          {stands === "waits" && schedule.cron !== null && (
+            <Section title={t.comingNext}>
+              <Coming times={{ cron: schedule.cron, time_zone: schedule.time_zone }} />
+            </Section>
+          )}
+          <Section title={t.parameters} empty={!Object.keys(schedule.parameters).length && t.noParameters}>
+            <Value value={schedule.parameters} />
+          </Section>
+        </Stack>
+      </SimpleGrid>
+      <RecentRuns title={t.runs} none={t.never} query={runs} all={{ label: t.allRuns, search: { schedule: schedule.name } }} />
+    </Stack>
+  );
+}
+
+function Facts({ schedule }: { schedule: Schedule }) {
+  const t = useText(schedules);
+  const format = useFormat();
+  const when = useWhen();
+  return (
+    <Section title={t.schedule}>
+      <FactList
+        facts={[
+          [
+            t.facts.skill,
+            <AnchorLink key="skill" to="/skills/$id" params={{ id: schedule.skill }} size="sm">
+              <bdi>{visible(schedule.skill)}</bdi>
+            </AnchorLink>,
+          ],
+          [t.facts.when, when(schedule)],
+          [t.facts.cron, schedule.cron !== null && <Code>{visible(schedule.cron)}</Code>],
+          [t.facts.zone, schedule.time_zone],
+          [t.facts.maker, schedule.made_by === null ? t.nobody : <bdi key="maker">{visible(schedule.made_by)}</bdi>],
+          [t.facts.made, format.time(schedule.created_at)],
+          [t.facts.missed, t.misses[schedule.missed]],
+          [t.facts.priority, schedule.priority !== 0 && format.number(schedule.priority)],
+          [t.facts.content, schedule.digest && <Code title={t.contentWhy}>{schedule.digest.slice(0, 19)}…</Code>],
+        ]}
+      />
+      {schedule.digest && (
+        <Text size="xs" c="dimmed" mt="sm">
+          {t.contentWhy}
+        </Text>
+      )}
+    </Section>
+  );
+}

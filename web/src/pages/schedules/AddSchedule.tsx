@@ -1,0 +1,136 @@
+/** Makes a schedule: which skill, when, with what. */
+import { ActionIcon, Alert, Box, Group, Input, NativeSelect, Skeleton, Stack, Text, TextInput, Tooltip } from "@mantine/core";
+import { IconX } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type SubmitEvent, useState } from "react";
+
+import { addSchedule, type NewSchedule, schedulesQuery } from "@/api/schedules";
+import { type Portrait, portraitQuery } from "@/api/skills";
+import { useText } from "@/i18n";
+import { FormOrJson, Parameters, useParameters } from "@/pages/skill/Parameters";
+import { Dialog } from "@/parts/Dialog";
+import { visible } from "@/parts/foreign";
+import { FormFooter } from "@/parts/FormFooter";
+import { AnchorLink } from "@/parts/links";
+import { Loaded } from "@/parts/Loaded";
+import { notify } from "@/parts/notify";
+import { SkillPicker } from "@/parts/SkillPicker";
+
+import { timesOf, usual, WhenFields } from "./WhenFields";
+import { schedules } from "./words";
+
+const MISSES = ["once", "skip", "all"] as const satisfies readonly NewSchedule["missed"][];
+
+interface Props {
+  /** The skill that is chosen already. */
+  skill: string | undefined;
+  close: () => void;
+}
+
+export default function AddSchedule({ skill, close }: Props) {
+  const t = useText(schedules);
+  const [chosen, setChosen] = useState(skill);
+  return (
+    <Dialog opened close={close} title={t.make} size="xl" centered={false}>
+      {chosen === undefined ? (
+        <Stack gap="md">
+          <SkillPicker label={t.skill} placeholder={t.findSkill} required fits={({ has_entry }) => has_entry} pick={({ id }) => setChosen(id)} />
+          <FormFooter cancel={close} submit={t.submit} busy={false} disabled error={null} />
+        </Stack>
+      ) : (
+        <OfSkill key={chosen} id={chosen} close={close} other={() => setChosen(undefined)} />
+      )}
+    </Dialog>
+  );
+}
+
+function OfSkill({ id, close, other }: { id: string; close: () => void; other: () => void }) {
+  const t = useText(schedules);
+  const portrait = useQuery(portraitQuery(id));
+  const runs = portrait.data?.run.possible === true;
+  return (
+    <Stack gap="md">
+      <Input.Wrapper label={t.skill} labelElement="div">
+        <Group gap={4} wrap="nowrap">
+          <AnchorLink to="/skills/$id" params={{ id }} size="sm" fw={560} truncate>
+            <bdi>{visible(portrait.data?.name ?? id)}</bdi>
+          </AnchorLink>
+          <Tooltip label={t.otherSkill}>
+            <ActionIcon size="sm" aria-label={t.otherSkill} onClick={other}>
+              <IconX size={15} />
+            </ActionIcon>
+          </Tooltip>
+        </Group>
+      </Input.Wrapper>
+      <Loaded query={portrait} skeleton={<Skeleton h={420} />}>
+        {(skill) => (runs ? <Form skill={skill} close={close} /> : <CannotRun skill={skill} />)}
+      </Loaded>
+      {!runs && <FormFooter cancel={close} submit={t.submit} busy={false} disabled error={null} />}
+    </Stack>
+  );
+}
+
+function CannotRun({ skill }: { skill: Portrait }) {
+  const t = useText(schedules);
+  return (
+    <Alert color="yellow" title={t.cannotRun}>
+      {visible(skill.run.story)}
+    </Alert>
+  );
+}
+
+function Form({ skill, close }: { skill: Portrait; close: () => void }) {
+  const t = useText(schedules);
+  const cache = useQueryClient();
+  const [name, setName] = useState(() => nameFor(skill));
+  const [when, setWhen] = useState(usual);
+  const [missed, setMissed] = useState<NewSchedule["missed"]>("once");
+  const writing = useParameters(skill.input_schema);
+  const adding = useMutation({
+    mutationFn: addSchedule,
+    onSuccess: () => {
+      notify({ message: t.added });
+      close();
+    },
+    onSettled: () => cache.invalidateQueries(schedulesQuery()),
+  });
+  const times = timesOf(when);
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const parameters = writing.take();
+    if (parameters && times) adding.mutate({ ...times, name: name.trim(), skill: skill.id, parameters, missed, priority: 0 });
+  };
+  return (
+    <form onSubmit={submit}>
+      <Stack gap="md">
+        <TextInput label={t.name} description={t.nameHint} value={name} maxLength={63} onChange={({ currentTarget }) => setName(currentTarget.value)} required data-autofocus />
+        <WhenFields when={when} change={(part) => setWhen((before) => ({ ...before, ...part }))} />
+        <Box component="section" aria-label={t.parameters}>
+          <Group justify="space-between" mb={6}>
+            <Text size="sm" fw={500}>
+              {t.parameters}
+            </Text>
+            <FormOrJson writing={writing} />
+          </Group>
+          <Parameters writing={writing} />
+        </Box>
+        <NativeSelect
+          label={t.missed}
+          description={t.missedHint}
+          data={MISSES.map((value) => ({ value, label: t.misses[value] }))}
+          value={missed}
+          onChange={({ currentTarget: { value } }) => setMissed(MISSES.find((one) => one === value) ?? "once")}
+        />
+        <FormFooter cancel={close} submit={t.submit} busy={adding.isPending} disabled={!name.trim() || !times} error={adding.error} />
+      </Stack>
+    </form>
+  );
+}
+
+/** A name to begin with: that of the skill, as far as one of a schedule may be so. */
+const nameFor = ({ name }: Portrait): string =>
+  name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .slice(0, 63)
+    .replace(/^-+|-+$/g, "");

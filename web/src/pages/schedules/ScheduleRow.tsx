@@ -1,0 +1,108 @@
+/** One schedule in the list: what runs when, the next time, the last run, and what can be done. */
+import { ActionIcon, Box, Group, Menu, Skeleton, Text } from "@mantine/core";
+import { IconDots, IconPlayerPause, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+
+import type { Schedule } from "@/api/schedules";
+import { useText } from "@/i18n";
+import { useFormat } from "@/i18n/format";
+import { visible } from "@/parts/foreign";
+import { AnchorLink } from "@/parts/links";
+
+import { RunStateBadge } from "../runs/RunStateBadge";
+import { Next } from "./Next";
+import classes from "./ScheduleRow.module.css";
+import { useWhen } from "./when";
+import { schedules } from "./words";
+
+/** How high a row is, in pixels. */
+export const ROW = 64;
+
+interface Props {
+  schedule: Schedule;
+  pause: () => void;
+  remove: () => void;
+}
+
+export function ScheduleRow({ schedule, pause, remove }: Props) {
+  const when = useWhen();
+  return (
+    <Box className={classes.row}>
+      <Box className={classes.what}>
+        <AnchorLink to="/schedules/$name" params={{ name: schedule.name }} size="sm" truncate className={classes.name}>
+          <bdi>{visible(schedule.name)}</bdi>
+        </AnchorLink>
+        <Text size="xs" c="dimmed" truncate>
+          <bdi>{[when(schedule), schedule.time_zone, visible(schedule.skill.replace(/^[\w-]+:/, ""))].join(" · ")}</bdi>
+        </Text>
+      </Box>
+      <Box className={classes.last}>
+        <Last schedule={schedule} />
+      </Box>
+      <Box className={classes.next}>
+        <Next schedule={schedule} />
+      </Box>
+      <Acts schedule={schedule} pause={pause} remove={remove} />
+    </Box>
+  );
+}
+
+function Last({ schedule: { last_run: id, last_at: at, last_state: state } }: { schedule: Schedule }) {
+  const t = useText(schedules);
+  const format = useFormat();
+  if (id === null || at === null)
+    return (
+      <Text size="xs" c="dimmed">
+        {t.never}
+      </Text>
+    );
+  if (state === null)
+    return (
+      <Text size="xs" c="dimmed" truncate>
+        {format.ago(at)}, {t.unknown}
+      </Text>
+    );
+  return (
+    <Group gap={8} wrap="nowrap">
+      <RunStateBadge state={state} />
+      <AnchorLink to="/runs/$id" params={{ id }} size="sm" aria-label={`${t.last}, ${format.ago(at)}`} truncate>
+        {format.ago(at)}
+      </AnchorLink>
+    </Group>
+  );
+}
+
+function Acts({ schedule, pause, remove }: Props) {
+  const t = useText(schedules);
+  return (
+    <Menu position="bottom-end" withinPortal>
+      <Menu.Target>
+        <ActionIcon size={36} aria-label={t.doing(visible(schedule.name))}>
+          <IconDots size={18} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {schedule.next_at !== null && (
+          <Menu.Item leftSection={schedule.paused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />} onClick={pause}>
+            {schedule.paused ? t.resume : t.pause}
+          </Menu.Item>
+        )}
+        <Menu.Item color="red" leftSection={<IconTrash size={16} />} onClick={remove}>
+          {t.remove}
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** A schedule that has not come. */
+export function SchedulePlace() {
+  return (
+    <Box className={classes.row}>
+      <Box className={classes.what}>
+        <Skeleton h={12} w="28%" mb={8} />
+        <Skeleton h={10} w="52%" />
+      </Box>
+      <Skeleton h={24} className={classes.next ?? ""} />
+    </Box>
+  );
+}
