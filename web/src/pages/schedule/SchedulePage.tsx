@@ -56,11 +56,11 @@ function Actions({ schedule }: { schedule: Schedule }) {
       {schedule.next_at !== null && (
         <Button
           variant="default"
-          leftSection={schedule.paused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />}
+          leftSection={schedule.paused || schedule.held !== null ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />}
           loading={pausing.isPending}
           onClick={() => pausing.mutate(schedule)}
         >
-          {schedule.paused ? t.resume : t.pause}
+          {schedule.held !== null ? t.takeOver : schedule.paused ? t.resume : t.pause}
         </Button>
       )}
       <Button variant="light" color="red" leftSection={<IconTrash size={16} />} onClick={() => setAsked(true)}>
@@ -79,7 +79,8 @@ function Told({ schedule }: { schedule: Schedule }) {
     <Stack gap="md">
       {stands !== "waits" && (
         <Alert color="gray" icon={<IconInfoCircle size={20} />}>
-          <Text size="sm">{stands === "over" ? t.isOver : t.isPaused}</Text>
+          {schedule.held !== null && <Text size="sm">{visible(schedule.held)}</Text>}
+          <Text size="sm">{{ over: t.isOver, paused: t.isPaused, held: t.isHeld }[stands]}</Text>
         </Alert>
       )}
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">

@@ -82,8 +82,8 @@ function Acts({ schedule, pause, remove }: Props) {
       </Menu.Target>
       <Menu.Dropdown>
         {schedule.next_at !== null && (
-          <Menu.Item leftSection={schedule.paused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />} onClick={pause}>
-            {schedule.paused ? t.resume : t.pause}
+          <Menu.Item leftSection={schedule.paused || schedule.held !== null ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />} onClick={pause}>
+            {schedule.held !== null ? t.takeOver : schedule.paused ? t.resume : t.pause}
           </Menu.Item>
         )}
         <Menu.Item color="red" leftSection={<IconTrash size={16} />} onClick={remove}>

@@ -1,7 +1,7 @@
 /** Lets schedules rest, go on, or be forgotten. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { pauseSchedule, removeSchedule, type Schedule } from "@/api/schedules";
+import { pauseSchedule, removeSchedule, type Schedule, takeOverSchedule } from "@/api/schedules";
 import { useText } from "@/i18n";
 import { visible } from "@/parts/foreign";
 import { notify, notifyProblem } from "@/parts/notify";
@@ -9,12 +9,12 @@ import { TakeBack } from "@/parts/TakeBack";
 
 import { schedules } from "./words";
 
-/** Pause a schedule that waits; let one that is paused go on. */
+/** Pause a schedule that waits; let one that is paused go on; take over one that is held. */
 export function usePausing() {
   const t = useText(schedules);
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: ({ name, paused }: Schedule) => pauseSchedule({ name, paused: !paused }),
+    mutationFn: ({ name, paused, held }: Schedule) => (held !== null ? takeOverSchedule(name) : pauseSchedule({ name, paused: !paused })),
     onSuccess: ({ name, paused }) => notify({ message: (paused ? t.paused : t.resumed)(visible(name)) }),
     onError: notifyProblem,
     onSettled: () => cache.invalidateQueries({ queryKey: ["schedules"] }),
