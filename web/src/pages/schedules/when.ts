@@ -7,7 +7,7 @@ import { visible } from "@/parts/foreign";
 import { inWords } from "./cron";
 import { schedules } from "./words";
 
-export type Standing = "waits" | "paused" | "over" | "held";
+export type Standing = "waits" | "paused" | "held" | "over";
 
 export const standing = ({ next_at, paused, held }: Schedule): Standing =>
   next_at === null ? "over" : held !== null ? "held" : paused ? "paused" : "waits";
