@@ -58,7 +58,7 @@ def test_a_schedule_is_paused_goes_on_and_is_removed_when_that_is_confirmed(site
     expect(page.get_by_role("region", name="It runs next").get_by_role("listitem")).to_have_count(5)
     facts = page.get_by_role("region", name="Schedule", exact=True)
     expect(facts).to_contain_text("Monday to Friday at 03:00")
-    expect(facts).to_contain_text("default/local user")
+    expect(facts).to_contain_text("local user")
 
     page.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, insert, select, update
 
 from skillyard.database import NEWS, announce, clock_of, heard, questions
-from skillyard.engine import Owner
+from skillyard.engine import SILENT_S, Owner, is_gone
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
 
@@ -33,7 +33,7 @@ __all__ = ["Question", "Questions", "nobody"]
 _PATIENCE_S: Final = 300.0
 _LOOK_S: Final = 1.0  # how often who waits looks for itself, should nobody tell
 _SIGN_S: Final = 15.0  # how often it says that it waits
-_SILENT: Final = timedelta(seconds=60)
+_SILENT: Final = timedelta(seconds=SILENT_S)
 _OLD: Final = timedelta(days=1)  # more than any clock is set by
 
 
@@ -229,8 +229,7 @@ def _tell(connection: Connection, ids: Collection[str]) -> None:
 
 def _waits(row: Row[Any]) -> bool:
     """Whether the process that asked still is there; one of another machine says so itself."""
-    alive = Owner.lives(row.owner)
-    return bool(abs(row.seen_at - row.now) < _SILENT) if alive is None else alive
+    return not is_gone(row.owner, abs(row.now - row.seen_at).total_seconds())
 
 
 def _question(row: Row[Any]) -> Question:
