@@ -173,6 +173,26 @@ def postgresql() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def _clocked() -> Iterator[Any]:
+    with postgresql_server.clocked() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def set_clock(_clocked: Any) -> Iterator[Callable[[int], None]]:
+    """Give a function that lets the clock of a PostgreSQL server be so many seconds off; its database is `clocked_address`."""
+    yield _clocked.set_clock
+    _clocked.set_clock(0)
+
+
+@pytest.fixture
+def clocked_address(_clocked: Any) -> Iterator[str]:
+    """The URL of an empty database on the server whose clock can be set."""
+    with postgresql_server.database_of(_clocked.url) as url:
+        yield url
+
+
 @pytest.fixture
 def address_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Give a function that makes an empty database, `sqlite` or `postgresql`, and returns its URL."""

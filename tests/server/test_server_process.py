@@ -51,6 +51,18 @@ def test_an_address_that_is_no_database_is_refused_before_anybody_is_served(home
     assert "the database URL cannot be understood" in said
 
 
+def test_a_home_that_cannot_be_made_is_told_before_anybody_is_served(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKILLYARD_HOME", "/proc/nowhere")
+    with _start(home) as process:
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert json.loads(out)["error"]["code"] == "invalid_configuration"
+    assert said.splitlines() == [
+        "error: /proc/nowhere cannot be used: No such file or directory",
+        "hint: set SKILLYARD_HOME to a folder you own",
+    ]
+
+
 def test_a_server_says_at_once_that_it_waits_for_its_database_and_goes_on_when_it_comes(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -11,6 +11,7 @@ from skillyard.registry.reaching import MOVED, apart, private_told
 
 __all__ = ["download"]
 
+_ENCRYPTED: Final = "use its https:// address; `private-hosts = true` in [packages] of your own skillyard.toml opens http://"
 _REDIRECTS: Final = 5
 _TIMEOUT_S: Final = 60.0
 
@@ -37,7 +38,7 @@ async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[
         destination = read_destination(url)
         same = (destination.scheme, destination.authority) == (first.scheme, first.authority)
         if destination.scheme != "https" and not allow_private:
-            raise InvalidSource(f"{url.partition('?')[0]} is not asked without encryption", hint="use its https:// address")
+            raise InvalidSource(f"{url.partition('?')[0]} is not asked without encryption", hint=_ENCRYPTED)
         allow = (f"{destination.scheme}://{destination.authority}",)
         answer = await guarded_request(
             "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private,

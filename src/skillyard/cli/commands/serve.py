@@ -6,6 +6,7 @@ import argparse
 import functools
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.advice import scanner_of
@@ -13,6 +14,7 @@ from skillyard.cli.arguments import positive
 from skillyard.cli.awaiting import telling_of_database
 from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.opening import open_catalog
+from skillyard.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
     from skillyard.library import Catalog
@@ -80,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     screen = arguments.screen
     catalog = open_catalog(arguments, installed=True)
     database_url(catalog.data_directory, catalog.configuration.database_url)  # refuses what is none
+    _require_home(catalog)
     _require_queue(catalog)
     many, processes = len(catalog), arguments.workers
 
@@ -105,6 +108,18 @@ def run(arguments: argparse.Namespace) -> int:
             require_keys=arguments.require_keys,
         )
     return OK
+
+
+def _require_home(catalog: Catalog) -> None:
+    """Refuse to serve where nothing could be kept: every change would be refused."""
+    home = Path(catalog.data_directory)
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reason = "" if os.access(home, os.W_OK | os.X_OK) else "it cannot be written"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        raise InvalidConfiguration(f"{home} cannot be used: {reason}", hint="set SKILLYARD_HOME to a folder you own")
 
 
 def _require_queue(catalog: Catalog) -> None:

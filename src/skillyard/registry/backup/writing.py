@@ -67,7 +67,8 @@ def write_backup(
         return _write(places, target, beside, progress or (lambda name: None))
     except OSError as error:
         raise InvalidInput(
-            f"{target} cannot be written: {error.strerror or error}", hint="make room, or choose another place"
+            f"{target} cannot be written: {error.strerror or error}",
+            hint="look whether its folder is there and has room, or choose another place",
         ) from error
 
 

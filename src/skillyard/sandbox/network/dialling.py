@@ -92,6 +92,7 @@ async def dial(host: str, port: int, addresses: Sequence[Address], *, context: s
         NetworkFailed: none answers within ten seconds, or the host cannot prove its name.
     """
     name = host.strip("[]") if context else None
+    reason, hint = f"nothing came within {_DIAL_SECONDS:g} s", "check the address and the network, or try again later"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DIAL_SECONDS):
             for address in addresses:
@@ -100,7 +101,19 @@ async def dial(host: str, port: int, addresses: Sequence[Address], *, context: s
                         str(address), port, ssl=context, server_hostname=name, limit=HEAD_LIMIT
                     )
                 except OSError as error:
-                    if reason := getattr(error, "verify_message", ""):
-                        message = f"{host} cannot prove that it is {host}: {reason}"
+                    if unproven := getattr(error, "verify_message", ""):
+                        message = f"{host} cannot prove that it is {host}: {unproven}"
                         raise NetworkFailed(message, hint="its certificate must be valid for that name") from None
-    raise NetworkFailed(f"{host} does not answer on port {port}", hint="try again later")
+                    reason, hint = _why(error)
+    raise NetworkFailed(f"{host} does not answer on port {port}: {reason}", hint=hint)
+
+
+def _why(error: OSError) -> tuple[str, str]:
+    """What kept a connection from coming about, and what to look at."""
+    import ssl  # heavy: only where something went wrong
+
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there (connection refused)", "check the address and its port, and whether the server runs"
+    if isinstance(error, ssl.SSLError):
+        return f"it does not speak TLS there ({error.reason or error})", "check the port, or whether it is an http:// address"
+    return error.strerror or str(error) or type(error).__name__, "check the address and the network, or try again later"
