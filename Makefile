@@ -43,7 +43,7 @@ web: setup ## the page while you write it: reloaded at once, over the API of the
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
 test: setup system clients ## every test, in four processes
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: setup ## lint, format, types, floors
 	$(BIN)/ruff check .

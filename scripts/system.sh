@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the programs the tests need when they are missing: bubblewrap, the sandbox; PostgreSQL, one of the two databases; Chromium
-# with Chinese letters, the browser in which the page is tried; and nginx, before several servers.
+# with Chinese letters, the browser in which the page is tried; nginx, before several servers; and faketime, for clocks that jump.
 # Without bubblewrap Skillyard falls back to Landlock; without PostgreSQL it uses SQLite.
 set -eu
 missing=""
@@ -8,6 +8,7 @@ command -v bwrap >/dev/null 2>&1 || missing="bubblewrap"
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-noto-cjk"
 command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx"
+ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing faketime"
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     apt-get update -qq

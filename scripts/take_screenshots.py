@@ -10,11 +10,14 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 import run  # noqa: E402 # scripts/run.py, which starts a server
 
@@ -167,6 +170,15 @@ def _form(archive: bytes) -> tuple[str, bytes]:
     return f"multipart/form-data; boundary={mark}", head + archive + f"\r\n--{mark}--\r\n".encode()
 
 
+def settle(page: Page) -> None:
+    """Wait until the page stands: on a busy machine its parts come one after the other."""
+    page.get_by_role("heading", level=1).wait_for()
+    for _ in range(2):
+        page.wait_for_load_state("networkidle")
+        page.wait_for_function("!document.querySelector('.mantine-Skeleton-root')")
+        page.wait_for_timeout(700)
+
+
 def main() -> None:
     """Every picture anew."""
     from playwright.sync_api import sync_playwright
@@ -193,8 +205,7 @@ def main() -> None:
                         viewport={"width": 1440 if name.startswith("chat") else 1280, "height": 800},  # type: ignore[arg-type]
                     )
                     page.goto(path.format(**known))
-                    page.get_by_role("heading", level=1).wait_for()
-                    page.wait_for_load_state("networkidle")
+                    settle(page)
                     page.screenshot(path=IMAGES / f"{name}.png", animations="disabled")
                     page.close()
                 browser.close()

@@ -43,6 +43,16 @@ postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 
 
+_LONGEST = ("soak", "web", "server", "registry", "agent", "house")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the rooms whose files take longest, so that no process is left alone with one of them at the end."""
+    rank = {room: number for number, room in enumerate(_LONGEST)}
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: rank.get(item.path.relative_to(tests).parts[0], len(rank)))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """An attack that was not made has not been stopped: a skipped test of the catalogue is a failed one."""
@@ -170,6 +180,26 @@ def postgresql() -> Iterator[str]:
         yield given
         return
     with postgresql_server.server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def _clocked() -> Iterator[Any]:
+    with postgresql_server.clocked() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def set_clock(_clocked: Any) -> Iterator[Callable[[int], None]]:
+    """Give a function that lets the clock of a PostgreSQL server be so many seconds off; its database is `clocked_address`."""
+    yield _clocked.set_clock
+    _clocked.set_clock(0)
+
+
+@pytest.fixture
+def clocked_address(_clocked: Any) -> Iterator[str]:
+    """The URL of an empty database on the server whose clock can be set."""
+    with postgresql_server.database_of(_clocked.url) as url:
         yield url
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
 
-__all__ = ["Cluster", "database_of", "server"]
+__all__ = ["Cluster", "clocked", "database_of", "server"]
 
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/usr/pgsql-*/bin")
 _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
@@ -35,11 +35,14 @@ def _user() -> str | None:
 
 class Cluster:
     """One cluster in `folder`, which belongs to the user it runs as; `listen` is a port of loopback, else it is only reached
-    through a socket in the folder. `settings` are given to every start.
+    through a socket in the folder. `settings` are given to every start. One that is `clocked` goes by a clock that can be set.
     """
 
-    def __init__(self, folder: Path, *settings: str, listen: int | None = None, data: str = "data") -> None:
+    def __init__(
+        self, folder: Path, *settings: str, listen: int | None = None, data: str = "data", clocked: bool = False
+    ) -> None:
         self.folder, self.data = folder, folder / data
+        self._clock = folder / "clock" if clocked else None
         self._user = _user()
         place = (f"unix_socket_directories={folder}", f"listen_addresses={'127.0.0.1' if listen else ''}")
         self._settings = (*settings, *place, *((f"port={listen}",) if listen else ()))
@@ -56,11 +59,34 @@ class Cluster:
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         settings = " ".join(f"-c {setting}" for setting in self._settings)
-        self.call("pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(self.folder / "log"), "-o", settings)
+        if self._clock is not None and not self._clock.exists():
+            self.set_clock(0)
+        self.call(
+            "pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(self.folder / "log"), "-o", settings, **self._faked()
+        )
 
     def stop(self, mode: str = "immediate") -> None:
         """Stop it."""
         self.call("pg_ctl", "stop", "-w", "-m", mode, "-D", str(self.data))
+
+    def set_clock(self, seconds: int) -> None:
+        """Let it be so many seconds later than it is, or earlier; only for one that is clocked."""
+        assert self._clock is not None
+        written = self._clock.with_suffix(".new")
+        written.write_text(f"{seconds:+d}\n")
+        written.chmod(0o644)
+        written.replace(self._clock)
+
+    def _faked(self) -> dict[str, str]:
+        """What lets a program go by that clock, and by the machine's where it only counts seconds."""
+        if self._clock is None:
+            return {}
+        found = sorted(Path("/").glob("usr/lib/*/faketime/libfaketime.so.1"))
+        assert found, "libfaketime is not installed; `make system` installs it"
+        return {
+            "LD_PRELOAD": str(found[-1]), "FAKETIME_TIMESTAMP_FILE": str(self._clock), "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DISABLE_SHM": "1", "FAKE_STAT": "0", "NO_FAKE_STAT": "1",
+        }  # fmt: skip
 
     def processes(self) -> list[int]:
         """The numbers of its processes, the first one first; none when it does not run."""
@@ -70,22 +96,35 @@ class Cluster:
         except (OSError, ValueError, IndexError):
             return []
 
-    def call(self, program: str, *arguments: str) -> None:
+    def call(self, program: str, *arguments: str, **environment: str) -> None:
         """Run a program of PostgreSQL as the user of the cluster."""
-        command, plain = [_program(program), *arguments], {"PATH": os.defpath}
+        command, plain = [_program(program), *arguments], {"PATH": os.defpath, **environment}
         subprocess.run(command, user=self._user, check=True, capture_output=True, timeout=120, cwd=self.folder, env=plain)
 
 
 @contextmanager
 def server() -> Iterator[str]:
     """The URL of a running server, without a database."""
+    with _running() as cluster:
+        yield cluster.url
+
+
+@contextmanager
+def clocked() -> Iterator[Cluster]:
+    """A running cluster whose clock can be set."""
+    with _running(clocked=True) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _running(*, clocked: bool = False) -> Iterator[Cluster]:
     folder = Path(tempfile.mkdtemp(prefix="skillyard-pg-", dir="/tmp"))
     try:
-        cluster = Cluster(folder, *_FAST)
+        cluster = Cluster(folder, *_FAST, clocked=clocked)
         cluster.make()
         cluster.start()
         try:
-            yield cluster.url
+            yield cluster
         finally:
             cluster.stop()
     finally:

@@ -13,8 +13,10 @@ from skillyard.database import Database
 
 __all__ = ["Plan", "plans_of"]
 
-_SMALL = frozenset({"api_keys", "workers", "organisations", "alembic_version"})  # a handful of rows, however large a site is
-_WHOLE_SQLITE = re.compile(r"^SCAN (?P<table>\w+)\b(?! USING)")
+_SMALL = frozenset(
+    {"api_keys", "workers", "organisations", "alembic_version", "sqlite_master"}
+)  # a handful of rows, however large a site is
+_WHOLE_SQLITE = re.compile(r"^SCAN (?!CONSTANT ROW)(?P<table>\w+)\b(?! USING| VIRTUAL TABLE INDEX \d+:\S)")
 _WHOLE_POSTGRESQL = re.compile(r"Seq Scan on (?P<table>\w+)")
 
 

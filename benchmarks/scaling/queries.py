@@ -22,6 +22,9 @@ HOT: Mapping[str, Callable[[Database], object]] = {
     "what was done to a skill": lambda database: Ledger(database).history("skill-777"),
     "what was done last": lambda database: Ledger(database).history(limit=50),
     "the logs of an operation": lambda database: Ledger(database).history(operation_id="op_777", limit=1000),
+    "skills with a word in them": lambda database: page_of_skills(database, text="number 4242 "),
+    "skills with part of a word": lambda database: page_of_skills(database, text="KILL-424", active=True),
+    "skills with a word that none has": lambda database: page_of_skills(database, text="nowhere"),
     "a run": lambda database: Journal(database).get("run_00000000000003090123456789"),
     "a run by how its id begins": lambda database: Journal(database).beginning_with("run_0000000000000309"),
     "the newest runs": lambda database: Journal(database).list(),
@@ -38,7 +41,8 @@ HOT: Mapping[str, Callable[[Database], object]] = {
 READING_ALL: Mapping[str, Callable[[Database], object]] = {
     "the first page of skills, and how many": lambda database: page_of_skills(database, active=True),
     "page 1,000 of skills": lambda database: page_of_skills(database, active=True, offset=20_000),
-    "skills with a word in them": lambda database: page_of_skills(database, text="number 4242 "),
+    "skills with two letters in them": lambda database: page_of_skills(database, text="zz"),
+    "skills with a word that all have": lambda database: page_of_skills(database, text="number"),
     "what was done to a subject": lambda database: Trail(lambda: database).events(subject="skill-777"),
     "how many runs there are": lambda database: Journal(database).count(),
 }

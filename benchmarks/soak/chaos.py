@@ -39,6 +39,7 @@ class Chaos:
             "kill database": lambda: self._kill(site.cluster),
             "pause database": lambda: self._pause(site.cluster),
             "kill one connection of the database": self._kill_backend,
+            "clock of the database jumps": self._set_clock,
             "cut store off": lambda: self._cut("store"),
             "silence of the store": lambda: self._hold("store"),
             "pause store": lambda: self._pause(site.parts["store"]),
@@ -91,6 +92,12 @@ class Chaos:
         self._site.wires[name].hold()
         await asyncio.sleep(self._chance.uniform(0.5, 3))
         self._site.wires[name].heal()
+
+    async def _set_clock(self) -> None:
+        """An hour and a bit ahead or back, for a moment: longer than anybody there waits for anything."""
+        self._site.cluster.set_clock(self._chance.choice([-4000, 4000]))
+        await asyncio.sleep(self._chance.uniform(0.5, 3))
+        self._site.cluster.set_clock(0)
 
     async def _kill_backend(self) -> None:
         if (process := self._site.cluster.one_backend(self._chance.choice)) is not None:

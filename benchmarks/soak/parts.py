@@ -168,6 +168,10 @@ class ClusterPart(Part):
         await asyncio.to_thread(self.cluster.stop, "fast")
         return True
 
+    def set_clock(self, seconds: int) -> None:
+        """Let its clock be so many seconds off."""
+        self.cluster.set_clock(seconds)
+
     def one_backend(self, choose: Any) -> int | None:
         """The process of one connection."""
         backends = self.processes()[1:]

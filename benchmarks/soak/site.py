@@ -153,7 +153,7 @@ class Site:
 
         port, place = free_port(), self.folder / "postgresql"
         place.mkdir()
-        cluster = _postgresql().Cluster(place, "fsync=off", "max_connections=150", listen=port)
+        cluster = _postgresql().Cluster(place, "fsync=off", "max_connections=150", listen=port, clocked=True)
         await asyncio.to_thread(cluster.make)
         self.parts["postgresql"] = ClusterPart(cluster)
         await self.parts["postgresql"].start()

@@ -116,8 +116,14 @@ def _records(catalog: Catalog) -> Check:
         status = Database.open(catalog.data_directory, configured, migrate=False).status()
     except SkillyardError as error:
         return Check("records", "error", error.message, error.hint)
+    if status.too_new:
+        return Check("records", "error", f"{status.url}: made by a newer Skillyard ({status.revision})", "upgrade skillyard")
     if status.revision is not None and not status.current:
         return Check("records", "warning", f"{status.url}: revision {status.revision}", "skillyard db upgrade")
+    if status.newer:
+        return Check("records", "warning", f"{status.url}: made by a newer Skillyard ({status.revision})", "upgrade skillyard")
+    if status.revision is not None and not status.indexed_search:
+        return Check("records", "ok", f"{status.url}: a search of the list reads every skill", status.search_hint)
     return Check("records", "ok", status.url if status.revision else f"{status.url}: no tables yet; the first run makes them")
 
 

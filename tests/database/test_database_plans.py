@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from benchmarks.scaling.filling import fill
 from benchmarks.scaling.plans import plans_of
 from benchmarks.scaling.queries import HOT, READING_ALL
-from skillyard.database import Database
+from skillyard.database import Database, skill_definitions
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -45,8 +46,21 @@ def test_it_is_found_by_an_index(filled: Database, name: str) -> None:
 
 
 def test_a_table_that_is_read_from_end_to_end_is_told(filled: Database) -> None:
-    plans = plans_of(filled, READING_ALL["skills with a word in them"])
+    def by_author(database: Database) -> object:
+        with database.read() as connection:
+            return connection.execute(select(skill_definitions.c.name).where(skill_definitions.c.author == "ada")).all()
+
+    plans = plans_of(filled, by_author)
     assert any(plan.whole == ("skill_definitions",) for plan in plans)
+
+
+@pytest.mark.parametrize("name", [name for name in HOT if name.startswith("skills with")])
+def test_a_part_of_a_word_is_found_by_its_trigrams(filled: Database, name: str) -> None:
+    """Neither the count nor the page walks through the ids of all skills, which would be an index too."""
+    plans = [plan for plan in plans_of(filled, HOT[name]) if "skill_definitions" in plan.statement]
+    assert len(plans) == 2
+    for plan in plans:
+        assert any("skill_parts" in step for step in plan.steps), plan
 
 
 @pytest.mark.parametrize("name", READING_ALL)

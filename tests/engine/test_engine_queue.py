@@ -23,6 +23,7 @@ from skillyard.engine import Crew, Owner, Roster, Slots
 from skillyard.engine.call import RunCall
 from skillyard.engine.picking import Limits, abandoned, pick
 from skillyard.engine.queue import RunQueue
+from skillyard.engine.silence import Silence
 from skillyard.errors import DatabaseUnavailable, RecordExists
 from skillyard.execution import RunError
 
@@ -200,7 +201,8 @@ def test_the_most_important_comes_first_and_one_that_ended_is_passed_over(catalo
 
 def test_a_worker_that_says_nothing_loses_its_runs(catalog: Catalog) -> None:
     database = catalog.records().database
-    queue, roster = RunQueue(database), Roster(database)
+    queue, roster, seconds = RunQueue(database), Roster(database), [0.0]
+    silence = Silence(lambda: seconds[0])
     hand_over(catalog, "run_a", attempts=2)
     hand_over(catalog, "run_b")
     roster.join("w1", ["default"], 2)
@@ -208,8 +210,10 @@ def test_a_worker_that_says_nothing_loses_its_runs(catalog: Catalog) -> None:
         assert pick(database, ["default"], str(Owner.current()), NONE) is not None
     with database.write() as connection:
         connection.execute(update(workers).values(seen_at=text("now() - interval '2 minutes'")))
-    assert abandoned(database, queue, silent=False) == ()  # its process is there
-    assert sorted(abandoned(database, queue, silent=True)) == ["run_a", "run_b"]
+    assert abandoned(database, queue, silence, silent=False) == ()  # its process is there
+    seconds[0] = 61
+    assert abandoned(database, queue, silence, silent=False) == ()
+    assert sorted(abandoned(database, queue, silence, silent=True)) == ["run_a", "run_b"]
     journal = catalog.records().journal
     assert (journal.get("run_a").state, journal.get("run_a").attempt) == ("queued", 2)
     assert (journal.get("run_b").state, journal.get("run_b").error_code) == ("interrupted", "INTERRUPTED")

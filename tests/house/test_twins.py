@@ -26,4 +26,4 @@ def test_a_skill_may_ask_for_what_a_policy_can_say() -> None:
 
 
 def test_no_limit_takes_away_the_tools_that_find_load_and_read_skills() -> None:
-    assert ALWAYS_PERMITTED | {"run_skill"} == offering.TOOLS.keys().keys()
+    assert ALWAYS_PERMITTED | {"run_skill"} == offering.TOOLS.keys()

@@ -83,6 +83,25 @@ async def test_a_question_of_another_server_stays_open_and_is_answered(database_
 
 
 @JUMPS
+async def test_a_question_is_answered_after_the_clock_of_the_database_was_set(
+    clocked_address: str, set_clock: Callable[[int], None], jump: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillyard.server.questions._SIGN_S", 0.3)
+    database = Database.open("", clocked_address)
+    theirs, ours = Questions(lambda: database, "w"), Questions(lambda: database, "w")
+    asking = asyncio.create_task(theirs.asker("ada").ask(ApprovalRequest("user:a", "a", "sha256:0", "s")))
+    await _soon(theirs.open)
+    with database.write() as connection:
+        connection.execute(update(questions).values(owner=ELSEWHERE))
+    set_clock(int(jump.total_seconds()))
+    another = asyncio.create_task(ours.asker("eve").ask(ApprovalRequest("user:b", "b", "sha256:1", "t")))
+    for one in await _soon(lambda: open_ones if len(open_ones := ours.open()) == 2 else None):
+        await asyncio.to_thread(ours.answer, one.id, ApprovalAnswer("once"))
+    assert [(await answer).decision for answer in (asking, another)] == ["once", "once"]
+    database.close()
+
+
+@JUMPS
 def test_runs_that_others_carry_are_not_interrupted(
     client: TestClient, app: FastAPI, make_skill: Any, home: Any, jump: timedelta
 ) -> None:

@@ -31,6 +31,7 @@ STRICTER: Final = {
     "PUT /api/v1/agents/{agent}": "a name must be seen, on one line",
     "POST /api/v1/chat/conversations": "a model must be named, here or by the agent or the server",
     "POST /api/v1/organisations": "a name must be one that a folder and a schema can have",
+    "POST /api/v1/schedules/preview": "there must be a time that can be meant",
     "POST /api/v1/agents/prompt-preview": "a name must be seen, on one line",
 }
 OF_ANSWERS: Final = {

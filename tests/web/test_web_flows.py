@@ -148,7 +148,7 @@ def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(site: Sit
     page = visit(site, f"/runs/{run}")
     expect(page.get_by_text("This run waits for an answer")).to_be_visible()
     page.get_by_role("link", name="Look and answer").click()
-    page.get_by_role("button", name=re.compile("session")).click()
+    page.get_by_role("button", name="Allow for longer").click()
     page.get_by_role("menuitem", name="Always allow here").click()
     expect(page.get_by_text("Nothing waits")).to_be_visible()
     expect(page.get_by_role("region", name="Agreed to").get_by_role("link")).to_be_visible()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -58,7 +60,7 @@ def test_a_schedule_is_paused_goes_on_and_is_removed_when_that_is_confirmed(site
     expect(page.get_by_role("region", name="It runs next").get_by_role("listitem")).to_have_count(5)
     facts = page.get_by_role("region", name="Schedule", exact=True)
     expect(facts).to_contain_text("Monday to Friday at 03:00")
-    expect(facts).to_contain_text("default/local user")
+    expect(facts).to_contain_text("local user")
 
     page.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
@@ -131,3 +133,18 @@ def test_schedules_go_by_keyboard_alone(site: Site, visit: Open) -> None:
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page).to_have_url(re.compile("/schedules$"))
+
+
+def test_a_schedule_that_is_held_says_why_and_is_taken_over(site: Site, visit: Open) -> None:
+    key = site.ask("POST", "/api/v1/keys", {"name": "ci", "scopes": ["skills:read", "runs:execute"]})["data"]
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key['secret']}"}
+    urlopen(Request(f"{site.address}{SCHEDULES}", json.dumps(NIGHTLY).encode(), headers), timeout=60).close()
+    site.ask("DELETE", f"/api/v1/keys/{key['key']['id']}")
+    page = visit(site, "/schedules")
+    row = page.get_by_role("list", name="Schedules").get_by_role("listitem")
+    expect(row.get_by_text("Held")).to_be_visible()
+    row.get_by_role("link", name="nightly").click()
+    expect(page.get_by_text("the key of ci was revoked")).to_be_visible()
+    page.get_by_role("button", name="Take over").click()
+    expect(page.get_by_role("region", name="It runs next").get_by_role("listitem")).to_have_count(5)
+    expect(page.get_by_role("region", name="Schedule", exact=True)).to_contain_text("local user")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseUnavailable, ValueRefused
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -22,5 +22,5 @@ def leave_trail(screen: Screen, database: Callable[[], Database], action: str, *
     try:
         for subject in subjects:
             trail.record(action, subject)
-    except DatabaseUnavailable as error:
+    except (DatabaseUnavailable, ValueRefused) as error:
         screen.note(f"warning: it is done, and not in the trail: {error.message}")

@@ -30,6 +30,7 @@ from skillyard.database.dialects import (
 from skillyard.database.hub_tables import skill_callers, skill_counts, skill_stars, skill_tags
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.migrating import HEAD, DatabaseStatus
+from skillyard.database.part_index import with_part
 from skillyard.database.queue_tables import attempts, handovers, schedules
 from skillyard.database.registry_tables import (
     agent_skills,
@@ -110,6 +111,7 @@ __all__ = [
     "trail",
     "turns",
     "with_any_word",
+    "with_part",
     "worker_pools",
     "workers",
 ]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+import random
+import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.bell import Bell
-from skillyard.database.dialects import make_engine
+from skillyard.database.dialects import gave_way, make_engine
 from skillyard.database.explaining import explained
-from skillyard.database.migrating import HEAD, DatabaseStatus, revision_of, upgrade
+from skillyard.database.migrating import DatabaseStatus, is_usable, status_of, upgrade
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 __all__ = ["Database"]
+
+_PATIENCE_S: Final = 120.0  # for an upgrade that gives way to who uses the tables
 
 
 class Database:
@@ -48,7 +52,7 @@ class Database:
             weakref.finalize(database, database._engine.dispose)
             if migrate:
                 with database.read() as connection:
-                    current = revision_of(connection) == HEAD
+                    current = is_usable(connection)
                 if not current:
                     database.upgrade()
         return database
@@ -105,16 +109,25 @@ class Database:
             DatabaseUnavailable: the database cannot be read.
         """
         with self.read() as connection:
-            return DatabaseStatus(self.name, revision_of(connection))
+            return status_of(connection, self.name)
 
     def upgrade(self) -> str | None:
         """Bring the tables to the newest revision, however many processes try at once; gives the revision before.
 
+        Where others use the tables for long, it lets them go on and tries again, for two minutes at least.
+
         Raises:
             DatabaseUnavailable: that is not possible.
         """
-        with self.write() as connection:
-            return upgrade(connection)
+        give_up = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                with self.write() as connection:
+                    return upgrade(connection)
+            except DatabaseUnavailable as error:
+                if not gave_way(error) or time.monotonic() > give_up:
+                    raise
+            time.sleep(random.uniform(0.1, 1))  # noqa: S311 - only so that two do not meet again and again
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -15,6 +15,7 @@ from sqlalchemy import delete, func, insert, select, tuple_
 
 from skillyard.database.dialects import continue_numbers, insert_if_new, see_one_moment
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
+from skillyard.database.migrating import refuse_newer
 from skillyard.database.queue_tables import handovers
 from skillyard.database.tables import METADATA, worker_pools, workers
 from skillyard.errors import InvalidInput
@@ -51,8 +52,9 @@ def copy_records(source: Database, target: Database, *, progress: Progress | Non
 
     Raises:
         InvalidInput: `target` holds another row under a key of `source`; what was copied before stays.
-        DatabaseUnavailable: one of the two cannot be used.
+        DatabaseUnavailable: one of the two cannot be used, or is of a newer Skillyard.
     """
+    _refuse_newer(source, target)
     done = []
     for table in _tables():
         rows, before = 0, _count(target, table)
@@ -106,8 +108,9 @@ def replace_records(source: Database, target: Database) -> int:
     It is one transaction: whoever kills it finds the old records. `source` may be written to meanwhile.
 
     Raises:
-        DatabaseUnavailable: one of the two cannot be used.
+        DatabaseUnavailable: one of the two cannot be used, or is of a newer Skillyard.
     """
+    _refuse_newer(source, target)
     count = 0
     with source.read() as reading, target.write() as writing:
         see_one_moment(reading)
@@ -129,6 +132,13 @@ def has_records(database: Database) -> bool:
         DatabaseUnavailable: the database cannot be used.
     """
     return any(_count(database, table) for table in _tables())
+
+
+def _refuse_newer(*databases: Database) -> None:
+    """A newer Skillyard may keep records in columns that are not known here: they would be left behind."""
+    for database in databases:
+        with database.read() as connection:
+            refuse_newer(connection)
 
 
 def _tables() -> list[Table]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, create_engine, event, func, select, text, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from skillyard.database.columns import Instant
@@ -27,6 +28,8 @@ __all__ = [
     "clock_of",
     "continue_numbers",
     "create_fulltext",
+    "gave_way",
+    "give_way",
     "insert_if_new",
     "insert_or_update",
     "make_engine",
@@ -41,6 +44,7 @@ _BUSY_S: Final = 30
 _CONNECTIONS: Final = 8
 _SCHEMA: Final = "-csearch_path="
 _LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
+_GAVE_WAY: Final = ("55P03", "40P01")  # lock_not_available, deadlock_detected
 
 
 def make_engine(url: URL) -> Engine:
@@ -142,6 +146,21 @@ def one_at_a_time(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def give_way(connection: Connection) -> None:
+    """Let this transaction end rather than wait for a table that is in use, because everybody else would wait behind it.
+
+    It ends before PostgreSQL looks for a deadlock (after a second), so that it is never the others who are ended.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL lock_timeout = '500ms'"))
+
+
+def gave_way(error: BaseException) -> bool:
+    """Whether a transaction ended with `error` because others held what it wanted: it may be tried again as it was."""
+    cause = error.__cause__
+    return isinstance(cause, DBAPIError) and getattr(cause.orig, "sqlstate", None) in _GAVE_WAY
 
 
 def make_schema(connection: Connection, name: str) -> None:

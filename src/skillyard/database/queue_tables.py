@@ -21,6 +21,7 @@ handovers: Final = Table(  # a run on its way to a worker: gone when the worker 
     Column("attempts", Integer, nullable=False, server_default="1"),  # so many at most, all in all
     Column("waiting", Boolean, nullable=False, server_default=true()),  # for a worker
     Column("ready_at", Instant),  # not before this; null is at once
+    Column("told_at", Instant),  # when it was told so: a clock that shows less has been set back
     Index(None, "pool"),
     Index(None, "pool", "waiting", "priority"),
 )

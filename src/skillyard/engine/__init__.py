@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.engine.carrying import Begun
 from skillyard.engine.local import LocalEngine
-from skillyard.engine.owner import Owner
+from skillyard.engine.owner import SILENT_S, Owner, is_gone
 from skillyard.engine.pools import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
 from skillyard.engine.record import FINAL, Attempt, RunRecord, RunState
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_POOL",
     "FINAL",
+    "SILENT_S",
     "Attempt",
     "Begun",
     "Crew",
@@ -56,6 +57,7 @@ __all__ = [
     "begin_scheduled",
     "flush_spans",
     "hear_runs",
+    "is_gone",
     "next_times",
 ]
 

@@ -7,10 +7,10 @@ works on an older attempt, because it slept or was cut off, finds another number
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 
 from skillyard.database import attempts, handovers, runs, steps
 from skillyard.engine.plain import REDACTED, recordable
@@ -18,12 +18,14 @@ from skillyard.engine.record import QUEUE, Attempt
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
     from skillyard.execution import RunError, StepTrace
 
-__all__ = ["attempts_of", "reusable", "set_back", "step_rows"]
+__all__ = ["AT_ONCE", "attempts_of", "ready", "reusable", "set_back", "step_rows"]
 
+AT_ONCE: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""From when a run may start that need not wait: no clock is ever set back so far."""
 _LONGEST_MS: Final = 1e12  # a skill may claim any number
 
 
@@ -47,8 +49,8 @@ def set_back(
         return False
     values: dict[str, Any] = {"state": "queued", "attempt": attempt + 1, "started_at": None}
     if connection.dialect.name == "postgresql":
-        ready = func.now() + timedelta(seconds=wait_s)
-        if connection.execute(queued.values(waiting=True, ready_at=ready)).rowcount == 1:
+        later = func.now() + timedelta(seconds=wait_s) if wait_s else AT_ONCE
+        if connection.execute(queued.values(waiting=True, ready_at=later, told_at=func.now())).rowcount == 1:
             values["owner"] = QUEUE
     if connection.execute(update(runs).where(*mine).values(values)).rowcount != 1:
         return False
@@ -59,6 +61,12 @@ def set_back(
         connection.execute(delete(steps).where(steps.c.run_id == run_id))
         connection.execute(insert(steps), step_rows(run_id, finished))
     return True
+
+
+def ready() -> ColumnElement[bool]:
+    """That a run which waits for a worker may start now; one that was told to wait before the clock was set back may, too."""
+    at = handovers.c.ready_at
+    return or_(at <= func.now(), at.is_(None), handovers.c.told_at > func.now())
 
 
 def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:

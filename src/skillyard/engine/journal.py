@@ -118,8 +118,8 @@ class Journal(JournalReader):
         """End the runs whose process is gone, as `interrupted`; gives their ids.
 
         One that waits for a worker goes on waiting, and one that may be tried again waits for another worker.
-        What another host or container carries cannot be seen from here: it counts as gone after a day, and a worker there after
-        a minute without a sign of life.
+        What another host or container carries cannot be seen from here: it counts as gone after a day without a sign of life.
+        Of workers the others hear sooner that they are silent (`abandoned`); one look cannot tell it from a clock that was set.
         """
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
         known = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, handovers.c.attempts)
@@ -206,9 +206,8 @@ def _is_left(row: Row[Any]) -> bool:
     """Whether nobody carries the run any more."""
     if row.owner == QUEUE:
         return row.attempts is None
-    if row.seen_at is not None:
-        return is_gone(row.owner, (row.now - row.seen_at).total_seconds())
-    return is_gone(row.owner, None) or (Owner.lives(row.owner) is None and bool(row.created_at < row.now - _ABANDONED))
+    seen_at = row.seen_at or row.created_at
+    return is_gone(row.owner, None) or (Owner.lives(row.owner) is None and bool(seen_at < row.now - _ABANDONED))
 
 
 def beginning(record: RunRecord) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.engine.plain import LOG, recordable, tail
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseUnavailable, ValueRefused
 from skillyard.execution import StepTrace
 from skillyard.execution.steps import MOST_STEPS, read_steps
 from skillyard.sandbox import listening
@@ -172,7 +172,7 @@ class LiveLog:
             self._rows = [row for row in self._rows if row not in old]
             first = last - len(bodies) + 1
             self._rows += [(first + at, it["stream"], it["end"]) for at, it in enumerate(bodies) if "end" in it]
-        except DatabaseUnavailable as error:
+        except (DatabaseUnavailable, ValueRefused) as error:
             _log.warning("what run %s printed cannot be followed for a moment: %s", self._run_id, error.message)
 
     def _placed(self, body: dict[str, Any], ends: dict[str, int]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, or_, select, text, update
+from sqlalchemy import delete, func, select, text, update
 
 from skillyard.database import handovers, happenings_of, runs, steps, workers
-from skillyard.engine.attempts import reusable
+from skillyard.engine.attempts import ready, reusable
 from skillyard.engine.journal import INTERRUPTED
 from skillyard.engine.live import steps_told, told_in
 from skillyard.engine.owner import is_gone
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from skillyard.database import Database
     from skillyard.engine.queue import RunQueue
+    from skillyard.engine.silence import Silence
 
 __all__ = ["Limits", "Taken", "abandoned", "pick"]
 
@@ -70,12 +71,12 @@ def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
     first = select(handovers.c.run_id).where(
         handovers.c.pool.in_(pools),
         handovers.c.waiting,
-        or_(handovers.c.ready_at <= func.now(), handovers.c.ready_at.is_(None)),
+        ready(),
     )
+    first = first.join(runs, runs.c.id == handovers.c.run_id)
     if held:
-        first = first.join(runs, runs.c.id == handovers.c.run_id)
         first = first.where(runs.c.skill_name.not_in(held), runs.c.skill_id.not_in(held))
-    order = (handovers.c.priority.desc(), handovers.c.ready_at, handovers.c.run_id)
+    order = (handovers.c.priority.desc(), runs.c.created_at, handovers.c.run_id)
     chosen = first.order_by(*order).limit(1).with_for_update(skip_locked=True, of=handovers).cte("chosen")
     taken = update(handovers).where(handovers.c.run_id == chosen.c.run_id).values(waiting=False)
     marked = taken.returning(handovers.c.run_id, handovers.c.request, handovers.c.attempts).cte("marked")
@@ -110,15 +111,17 @@ def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
     return tuple(step for step in traced if reusable(step))
 
 
-def abandoned(database: Database, queue: RunQueue, *, silent: bool) -> tuple[str, ...]:
+def abandoned(database: Database, queue: RunQueue, silence: Silence, *, silent: bool) -> tuple[str, ...]:
     """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
 
-    With `silent` also those of workers that have said nothing for too long, although their process may be there.
+    With `silent` also those of workers that were heard to say nothing for too long, although their process may be there.
     """
-    silence = func.extract("epoch", func.now() - workers.c.seen_at).label("silent_s")
-    query = select(runs.c.id, runs.c.owner, runs.c.attempt, silence).where(runs.c.state == "running")
+    query = select(runs.c.id, runs.c.owner, runs.c.attempt, workers.c.seen_at).where(runs.c.state == "running")
     query = query.join_from(runs, handovers, handovers.c.run_id == runs.c.id)
     query = query.outerjoin(workers, workers.c.owner == runs.c.owner)
     with database.read() as connection:
-        found = [row for row in connection.execute(query) if is_gone(row.owner, row.silent_s if silent else None, seen=True)]
+        working = connection.execute(query).all()
+    silence.keep({row.owner for row in working})
+    quiet = {row.id: silence.of(row.owner, row.seen_at) for row in working if row.seen_at is not None}
+    found = [row for row in working if is_gone(row.owner, quiet.get(row.id) if silent else None, seen=True)]
     return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, select, text, update
 
 from skillyard.database import ENDED, announce, handovers, runs
-from skillyard.engine.attempts import set_back
+from skillyard.engine.attempts import AT_ONCE, ready, set_back
 from skillyard.engine.journal import Journal, beginning, explained_existence, write_beginning
 from skillyard.engine.owner import SILENT_S
 from skillyard.engine.record import QUEUE
@@ -47,14 +47,11 @@ _FORGET: Final = """
         AND holder.last_heartbeat < now() - CAST(:silent AS double precision) * interval '1 second'))
     AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
+_UNCALLED: Final = """NOT EXISTS (
+    SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
+    AND (job.scheduled_at IS NULL OR job.scheduled_at <= now())
+)"""  # a job of hours to come calls nobody now
 _FORGETTING: Final = {"task": _TASK, "silent": SILENT_S}
-_ASLEEP: Final = """
-    SELECT run_id, pool, priority FROM handovers
-    WHERE waiting AND ready_at <= now() AND pool = ANY(:pools) AND NOT EXISTS (
-        SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
-    )
-    ORDER BY priority DESC, ready_at LIMIT :most
-"""
 
 _ENDED: Final = """
     DELETE FROM handovers USING runs
@@ -150,7 +147,7 @@ class RunQueue:
         handed = {"run_id": record.id, "pool": pool, "request": request, "priority": record.priority, "attempts": attempts}
         with explained_existence(record.id), self._database.write() as connection:
             write_beginning(connection, row, known=known)
-            connection.execute(insert(handovers).values(**handed, waiting=True, ready_at=func.now()))
+            connection.execute(insert(handovers).values(**handed, waiting=True, ready_at=AT_ONCE))
             self._defer(connection, record.id, pool, priority=record.priority)
 
     def take_back(self, run_id: str) -> bool:
@@ -217,7 +214,10 @@ class RunQueue:
     def wake(self, pools: Sequence[str], most: int) -> None:
         """Put jobs into the queues where runs wait and no job does: its holder was killed, or a limit held them back."""
         with self._database.write() as connection:
-            for row in connection.execute(text(_ASLEEP), {"pools": list(pools), "most": most}).all():
+            waits = select(handovers.c.run_id, handovers.c.pool, handovers.c.priority)
+            waits = waits.where(handovers.c.waiting, ready(), handovers.c.pool.in_(pools), text(_UNCALLED))
+            asleep = waits.order_by(handovers.c.priority.desc(), handovers.c.run_id).limit(most)
+            for row in connection.execute(asleep).all():
                 self._defer(connection, row.run_id, row.pool, priority=row.priority)
 
     def _defer(self, connection: Connection, run_id: str, pool: str, *, priority: int = 0, wait_s: float = 0) -> None:

@@ -1,6 +1,8 @@
 """Who works for which pool, and the runs that wait for them: what the database knows of workers.
 
-Times are the database's own: servers and workers need not agree about the hour. The methods block.
+Times are the database's own: servers and workers need not agree about the hour. That one may be set too, by an hour or by a
+failover, and for one beat every sign is old then: who asks again and again counts for itself how long a worker has said
+nothing. The methods block.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from sqlalchemy import delete, func, insert, select, update
 from skillyard.database import handovers, runs, worker_pools, workers
 from skillyard.engine.owner import SILENT_S, Owner
 from skillyard.engine.queue import queue_problem
+from skillyard.engine.silence import Silence
 from skillyard.times import utc_text
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
+    from sqlalchemy import ColumnElement, Row
 
     from skillyard.database import Database
 
@@ -30,7 +33,10 @@ BEAT_S: Final = 5.0
 """How often a worker says that it lives, in seconds."""
 
 _LIVE: Final = timedelta(seconds=20)
-_FORGOTTEN: Final = timedelta(hours=1)
+_DOUBT_S: Final = 1.5 * BEAT_S  # within which one whose last sign is of another hour must say something
+_SHOWN: Final = timedelta(hours=1)
+_DOUBTED: Final = timedelta(days=1)  # nobody sets a clock further
+_FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be silent because the clock was set
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +99,14 @@ class Roster:
         DatabaseUnavailable: it is another one, or procrastinate is not installed.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, silence: Silence | None = None) -> None:
         if (problem := queue_problem(database)) is not None:
             raise problem
         self._database = database
+        self._silence = silence or Silence()
 
     def join(self, worker_id: str, pools: Sequence[str], concurrency: int) -> None:
-        """Note that this process works for those pools; forgets workers that were not seen for an hour."""
+        """Note that this process works for those pools; forgets workers that were not seen for a week."""
         row = {
             "id": worker_id,
             "owner": str(Owner.current()),
@@ -133,26 +140,27 @@ class Roster:
     def is_served(self, pool: str) -> bool:
         """Whether a worker that lives takes runs of that pool."""
         query = (
-            select(workers.c.owner)
+            select(workers.c.owner, workers.c.seen_at, _fresh(_LIVE).label("live"), _fresh(_DOUBTED).label("doubted"))
             .join(worker_pools, worker_pools.c.worker_id == workers.c.id)
-            .where(worker_pools.c.pool == pool, workers.c.draining.is_(False), workers.c.seen_at > func.now() - _LIVE)
+            .where(worker_pools.c.pool == pool, workers.c.draining.is_(False))
         )
         with self._database.read() as connection:
-            return any(_lives(row.owner) for row in connection.execute(query))
+            found = [row for row in connection.execute(query) if _lives(row.owner)]
+        silent = [self._silence.of(row.owner, row.seen_at) for row in found]  # each is noted
+        return any(row.live or (row.doubted and quiet < _DOUBT_S) for row, quiet in zip(found, silent, strict=True))
 
     def owner_lives(self, owner: str) -> bool:
         """Whether the worker that is this process still is there."""
         if (alive := Owner.lives(owner)) is not None:
             return alive
-        query = select(workers.c.id).where(
-            workers.c.owner == owner, workers.c.seen_at > func.now() - timedelta(seconds=SILENT_S)
-        )
+        query = select(workers.c.seen_at, _fresh(_LIVE).label("live")).where(workers.c.owner == owner)
         with self._database.read() as connection:
-            return connection.execute(query).first() is not None
+            rows = connection.execute(query).all()
+        return any(self._silence.of(owner, row.seen_at) < SILENT_S or row.live for row in rows)
 
     def workers(self) -> tuple[WorkerInfo, ...]:
         """Every worker that is known, those that live first; who ended properly is not known any more."""
-        live = (workers.c.seen_at > func.now() - _LIVE).label("live")
+        shown = _fresh(_SHOWN)
         with self._database.read() as connection:
             served: dict[str, list[str]] = {}
             for row in connection.execute(select(worker_pools).order_by(worker_pools.c.pool)):
@@ -160,7 +168,8 @@ class Roster:
             busy: dict[str, list[str]] = {}
             for row in connection.execute(select(runs.c.id, runs.c.owner).where(runs.c.state == "running").order_by(runs.c.id)):
                 busy.setdefault(row.owner, []).append(row.id)
-            found = connection.execute(select(workers, live).order_by(workers.c.started_at)).all()
+            query = select(workers, _fresh(_LIVE).label("live")).where(shown).order_by(workers.c.started_at)
+            found = connection.execute(query).all()
         known = [_worker(row, tuple(served.get(row.id, ())), tuple(busy.get(row.owner, ()))) for row in found]
         return tuple(sorted(known, key=lambda worker: not worker.alive))
 
@@ -177,6 +186,11 @@ class Roster:
         return tuple(
             PoolInfo(name, serving.get(name, 0), *counts.get(name, (0, 0))) for name in sorted(serving.keys() | counts.keys())
         )
+
+
+def _fresh(age: timedelta) -> ColumnElement[bool]:
+    """Whether a worker was seen so long ago at the most; a sign of hours to come was given before the clock was set back."""
+    return workers.c.seen_at.between(func.now() - age, func.now() + age)
 
 
 def _lives(owner: str) -> bool:

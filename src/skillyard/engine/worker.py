@@ -23,6 +23,7 @@ from skillyard.engine.record import FINAL
 from skillyard.engine.request import Request, read_request
 from skillyard.engine.roster import BEAT_S, Roster, worker_id
 from skillyard.engine.settings import EngineSettings
+from skillyard.engine.silence import Silence
 from skillyard.engine.turns import Asks, Slots
 from skillyard.engine.working import Work, in_thread, note_end
 from skillyard.errors import DatabaseUnavailable, InvalidInput, SkillyardError
@@ -80,6 +81,7 @@ class Worker:
         self._database = database
         self._queue = RunQueue(database)
         self._roster = Roster(database)
+        self._silence = Silence()
         self._owner = str(Owner.current())
         self._journal = Journal(database, owner=self._owner)
         self._bell = database.bell
@@ -159,7 +161,7 @@ class Worker:
                 steady = 0.0
 
     def _look_after(self, silent: bool) -> None:
-        for run_id in abandoned(self._database, self._queue, silent=silent):
+        for run_id in abandoned(self._database, self._queue, self._silence, silent=silent):
             _log.warning("run %s: its worker is gone", run_id)
         if not self._stop.is_set():
             self._queue.wake(self.pools, 4 * self.concurrency)

@@ -1,7 +1,8 @@
 """Packages in a bucket of S3, or of anything that speaks its protocol and knows conditional puts.
 
 Credentials, region and endpoint come from where every tool for S3 takes them: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-`AWS_REGION`, `AWS_ENDPOINT_URL`, … Faults of the network are tried again for half a minute.
+`AWS_REGION`, `AWS_ENDPOINT_URL`, … Faults of the network are tried again for half a minute. A request and its whole answer may
+take as long, also when nothing comes or a byte at a time; `AWS_TIMEOUT` (`2 minutes`) says otherwise.
 """
 
 from __future__ import annotations

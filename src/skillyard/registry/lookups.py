@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import Select, func, or_, select
 
-from skillyard.database import skill_definitions
+from skillyard.database import skill_definitions, with_part
 from skillyard.registry.rows import skill_of
 
 if TYPE_CHECKING:
@@ -55,23 +55,14 @@ def page_of_skills(
     database: Database, *, text: str = "", active: bool | None = None, limit: int = 20, offset: int = 0
 ) -> tuple[tuple[InstalledSkill, ...], int]:
     """So many skills by id, without their SKILL.md, and how many there are; `text` is in id, name or description."""
-    wanted = _wanted(text, active)
     columns = [column for column in _TABLE.c if column.name != "skill_md_content"]
-    page = select(*columns).where(*wanted).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)
     with database.read() as connection:
-        total = connection.execute(select(func.count()).select_from(_TABLE).where(*wanted)).scalar_one()
+        wanted = [_TABLE.c.is_active == active] if active is not None else []
+        found = with_part(connection, words) if (words := text.strip()) else []
+        total = connection.execute(select(func.count()).select_from(_TABLE).where(*wanted, *found)).scalar_one()
+        page = select(*columns).where(*wanted, *found).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)
         rows = connection.execute(page).mappings().all()
     return tuple(skill_of({**row, "skill_md_content": None}) for row in rows), total
-
-
-def _wanted(text: str, active: bool | None) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if active is not None:
-        conditions.append(_TABLE.c.is_active == active)
-    if words := text.strip():
-        fields = (_TABLE.c.skill_id, _TABLE.c.name, _TABLE.c.description)
-        conditions.append(or_(*(field.icontains(words, autoescape=True) for field in fields)))
-    return conditions
 
 
 def _skills(database: Database, query: Select[Any]) -> tuple[InstalledSkill, ...]:

@@ -1,8 +1,8 @@
 """Questions that a page answers: a run that a rule wants to be asked about waits, until an answer or for five minutes.
 
 They are rows of the database, so that they are listed and answered through whichever process serves it. Who waits says every
-few seconds that it still does; the question of a process that is gone is closed. Times are those of the database, because the
-clocks of two servers may differ.
+few seconds that it still does, and how long; the question of a process that is gone is closed. Times are those of the database,
+because the clocks of two servers may differ. When that one is set, a question is not seen until who waits says so again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, insert, select, update
 
 from skillyard.database import NEWS, announce, clock_of, heard, questions
-from skillyard.engine import Owner
+from skillyard.engine import SILENT_S, Owner, is_gone
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
 
@@ -33,7 +33,8 @@ __all__ = ["Question", "Questions", "nobody"]
 _PATIENCE_S: Final = 300.0
 _LOOK_S: Final = 1.0  # how often who waits looks for itself, should nobody tell
 _SIGN_S: Final = 15.0  # how often it says that it waits
-_SILENT: Final = timedelta(seconds=60)
+_SILENT: Final = timedelta(seconds=SILENT_S)
+_OLD: Final = timedelta(days=1)  # more than any clock is set by
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Questions:
                 if (answer := await asyncio.to_thread(_answer_to, database, question.id)) is not None:
                     return answer
                 if time.monotonic() > sign:
-                    await asyncio.to_thread(_sign, database, question.id)
+                    await asyncio.to_thread(_sign, database, question.id, left)
                     sign = time.monotonic() + _SIGN_S
             await heard(rung, min(left, _LOOK_S))
         return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
@@ -139,11 +140,11 @@ class Questions:
             now = clock_of(connection)
             query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *wanted)
             found = connection.execute(query.order_by(table.asked_at, table.id)).all()
-        gone = [row.id for row in found if not _waits(row)]
+        gone = [row.id for row in found if Owner.lives(row.owner) is False]
         if gone:
             with self._database().write() as connection:
                 _forget(connection, gone)
-        return tuple(_question(row) for row in found if row.id not in gone)
+        return tuple(_question(row) for row in found if row.id not in gone and _waits(row))
 
 
 def nobody() -> PolicyApprover:
@@ -177,7 +178,7 @@ def _keep(database: Database, question: Question) -> None:
         "seen_at": question.asked_at, "expires_at": question.expires_at,
     }  # fmt: skip
     with database.write() as connection:
-        connection.execute(delete(questions).where(questions.c.expires_at < question.asked_at - _SILENT))  # of killed servers
+        connection.execute(delete(questions).where(questions.c.expires_at < question.asked_at - _OLD))  # of killed servers
         connection.execute(insert(questions).values(row))
         _tell(connection, [question.id, *([question.run_id] if question.run_id else [])])
 
@@ -213,9 +214,12 @@ def _now(database: Database) -> datetime:
         return connection.execute(select(clock_of(connection))).scalar_one()
 
 
-def _sign(database: Database, question_id: str) -> None:
+def _sign(database: Database, question_id: str, left_s: float) -> None:
+    """Note that somebody waits, and for how long yet."""
+    now = _now(database)
+    values = {"seen_at": now, "expires_at": now + timedelta(seconds=left_s)}
     with database.write() as connection:
-        connection.execute(update(questions).where(questions.c.id == question_id).values(seen_at=clock_of(connection)))
+        connection.execute(update(questions).where(questions.c.id == question_id).values(values))
 
 
 def _tell(connection: Connection, ids: Collection[str]) -> None:
@@ -225,8 +229,7 @@ def _tell(connection: Connection, ids: Collection[str]) -> None:
 
 def _waits(row: Row[Any]) -> bool:
     """Whether the process that asked still is there; one of another machine says so itself."""
-    alive = Owner.lives(row.owner)
-    return bool(row.seen_at > row.now - _SILENT) if alive is None else alive
+    return not is_gone(row.owner, abs(row.now - row.seen_at).total_seconds())
 
 
 def _question(row: Row[Any]) -> Question:

@@ -41,4 +41,7 @@ const of = (name: string) => ({ params: { path: { name } } });
 export const pauseSchedule = ({ name, paused }: { name: string; paused: boolean }) =>
   answer(paused ? api.POST("/api/v1/schedules/{name}/pause", of(name)) : api.POST("/api/v1/schedules/{name}/resume", of(name)));
 
+/** Let one whose maker's key does not hold any more go on for whoever asks. */
+export const takeOverSchedule = (name: string) => answer(api.POST("/api/v1/schedules/{name}/take-over", of(name)));
+
 export const removeSchedule = (name: string) => answer(api.DELETE("/api/v1/schedules/{name}", of(name)));

@@ -7,9 +7,9 @@ import { useFormat } from "@/i18n/format";
 import classes from "./FileTree.module.css";
 import { visible } from "./foreign";
 
-export const STEEP = 6; // folders deep: further in, steps are small
+const STEEP = 6; // folders deep: further in, steps are small
 
-interface TreeFile {
+export interface TreeFile {
   name: string;
   size: number;
   type: "markdown" | "script" | "template" | "other";

@@ -133,11 +133,18 @@ def _tell(screen: Screen, database: Database) -> int:
     if screen.as_json:
         screen.data(status.to_dict())
     else:
-        screen.table((("database", status.url), ("revision", status.revision or "none"), ("status", _words(status))))
+        facts = [("database", status.url), ("revision", status.revision or "none"), ("status", _words(status))]
+        if status.current:
+            facts.append(("search", "by an index" if status.indexed_search else f"reads every skill: {status.search_hint}"))
+        screen.table(facts)
     return OK if status.current else FAILURE
 
 
 def _words(status: DatabaseStatus) -> str:
+    if status.newer:
+        return f"made by a newer Skillyard; this one, which knows {status.newest}, goes on to use it"
     if status.current:
         return "up to date"
+    if status.too_new:
+        return f"made by a newer Skillyard; this one, which knows {status.newest}, cannot use it: upgrade skillyard"
     return "no tables yet; the first run makes them" if status.revision is None else f"to be upgraded to {status.newest}"

@@ -76,7 +76,7 @@ function Use({ use, report }: { use: SkillUse; report: TrailReport }) {
   const { skill_id: id, offered, loaded, read, run, failed, tokens, duration_ms } = use;
   return (
     <Table.Tr>
-      <Table.Td>
+      <Table.Td miw={160}>
         <AnchorLink to="/skills/$id" params={{ id }} size="sm" fw={560}>
           <bdi>{visible(id.replace(/^[\w-]+:/, ""))}</bdi>
         </AnchorLink>

@@ -76,7 +76,7 @@ function KeyRow({ item, revoke }: { item: Key; revoke: () => void }) {
   return (
     <Table.Tr>
       <Table.Td>
-        <Text size="sm" fw={560} maw={260} style={{ overflowWrap: "anywhere" }}>
+        <Text size="sm" fw={560} miw={140} maw={260} style={{ overflowWrap: "anywhere" }}>
           <bdi>{visible(item.name)}</bdi>
         </Text>
         <Text size="xs" c="dimmed">

@@ -1,6 +1,6 @@
 /** One schedule: what runs when and with what, who made it, the next times and the last runs. */
 import { Alert, Button, Code, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
-import { IconInfoCircle, IconPlayerPause, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { IconInfoCircle, IconTrash } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
@@ -19,7 +19,7 @@ import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 import { Value } from "@/parts/Value";
 
-import { Remove, usePausing } from "../schedules/changing";
+import { CHANGES, Remove, useChanging } from "../schedules/changing";
 import { Coming } from "../schedules/Coming";
 import { StandingBadge } from "../schedules/Next";
 import { standing, useWhen } from "../schedules/when";
@@ -49,18 +49,15 @@ export function SchedulePage() {
 function Actions({ schedule }: { schedule: Schedule }) {
   const t = useText(schedules);
   const navigate = route.useNavigate();
-  const pausing = usePausing();
+  const changing = useChanging();
+  const stands = standing(schedule);
+  const change = stands === "over" ? undefined : CHANGES[stands];
   const [asked, setAsked] = useState(false);
   return (
     <>
-      {schedule.next_at !== null && (
-        <Button
-          variant="default"
-          leftSection={schedule.paused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />}
-          loading={pausing.isPending}
-          onClick={() => pausing.mutate(schedule)}
-        >
-          {schedule.paused ? t.resume : t.pause}
+      {change && (
+        <Button variant="default" leftSection={<change.icon size={16} />} loading={changing.isPending} onClick={() => changing.mutate(schedule)}>
+          {t[change.word]}
         </Button>
       )}
       <Button variant="light" color="red" leftSection={<IconTrash size={16} />} onClick={() => setAsked(true)}>
@@ -79,7 +76,12 @@ function Told({ schedule }: { schedule: Schedule }) {
     <Stack gap="md">
       {stands !== "waits" && (
         <Alert color="gray" icon={<IconInfoCircle size={20} />}>
-          <Text size="sm">{stands === "over" ? t.isOver : t.isPaused}</Text>
+          <Text size="sm">{{ over: t.isOver, paused: t.isPaused, held: t.isHeld }[stands]}</Text>
+          {stands === "held" && (
+            <Text size="sm">
+              <bdi>{visible(schedule.held ?? "")}</bdi>
+            </Text>
+          )}
         </Alert>
       )}
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">

@@ -11,13 +11,13 @@ import { schedules } from "./words";
 export function StandingBadge({ schedule }: { schedule: Schedule }) {
   const t = useText(schedules);
   const stands = standing(schedule);
-  return <Badge color={{ waits: "pine", paused: "yellow", over: "gray" }[stands]}>{t.states[stands]}</Badge>;
+  return <Badge color={{ waits: "pine", paused: "yellow", held: "red", over: "gray" }[stands]}>{t.states[stands]}</Badge>;
 }
 
 export function Next({ schedule }: { schedule: Schedule }) {
   const t = useText(schedules);
   const format = useFormat();
-  if (schedule.next_at === null || schedule.paused) return <StandingBadge schedule={schedule} />;
+  if (schedule.next_at === null || standing(schedule) !== "waits") return <StandingBadge schedule={schedule} />;
   return (
     <>
       <Text size="sm">

@@ -1,6 +1,6 @@
 /** One schedule in the list: what runs when, the next time, the last run, and what can be done. */
 import { ActionIcon, Box, Group, Menu, Skeleton, Text } from "@mantine/core";
-import { IconDots, IconPlayerPause, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { IconDots, IconTrash } from "@tabler/icons-react";
 
 import type { Schedule } from "@/api/schedules";
 import { useText } from "@/i18n";
@@ -9,9 +9,10 @@ import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 
 import { RunStateBadge } from "../runs/RunStateBadge";
+import { CHANGES } from "./changing";
 import { Next } from "./Next";
 import classes from "./ScheduleRow.module.css";
-import { useWhen } from "./when";
+import { standing, useWhen } from "./when";
 import { schedules } from "./words";
 
 /** How high a row is, in pixels. */
@@ -19,11 +20,12 @@ export const ROW = 64;
 
 interface Props {
   schedule: Schedule;
-  pause: () => void;
+  /** Let it rest, go on, or go on for whoever asks: as it stands. */
+  act: () => void;
   remove: () => void;
 }
 
-export function ScheduleRow({ schedule, pause, remove }: Props) {
+export function ScheduleRow({ schedule, act, remove }: Props) {
   const when = useWhen();
   return (
     <Box className={classes.row}>
@@ -41,7 +43,7 @@ export function ScheduleRow({ schedule, pause, remove }: Props) {
       <Box className={classes.next}>
         <Next schedule={schedule} />
       </Box>
-      <Acts schedule={schedule} pause={pause} remove={remove} />
+      <Acts schedule={schedule} act={act} remove={remove} />
     </Box>
   );
 }
@@ -71,8 +73,10 @@ function Last({ schedule: { last_run: id, last_at: at, last_state: state } }: { 
   );
 }
 
-function Acts({ schedule, pause, remove }: Props) {
+function Acts({ schedule, act, remove }: Props) {
   const t = useText(schedules);
+  const stands = standing(schedule);
+  const change = stands === "over" ? undefined : CHANGES[stands];
   return (
     <Menu position="bottom-end" withinPortal>
       <Menu.Target>
@@ -81,9 +85,9 @@ function Acts({ schedule, pause, remove }: Props) {
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        {schedule.next_at !== null && (
-          <Menu.Item leftSection={schedule.paused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />} onClick={pause}>
-            {schedule.paused ? t.resume : t.pause}
+        {change && (
+          <Menu.Item leftSection={<change.icon size={16} />} onClick={act}>
+            {t[change.word]}
           </Menu.Item>
         )}
         <Menu.Item color="red" leftSection={<IconTrash size={16} />} onClick={remove}>

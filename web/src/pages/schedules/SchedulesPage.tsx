@@ -15,7 +15,7 @@ import { Loaded } from "@/parts/Loaded";
 import { LongList, LongListSkeleton } from "@/parts/LongList";
 import { Page } from "@/parts/Page";
 
-import { Remove, usePausing } from "./changing";
+import { Remove, useChanging } from "./changing";
 import { ROW, SchedulePlace, ScheduleRow } from "./ScheduleRow";
 import { schedules as table } from "./words";
 
@@ -50,7 +50,7 @@ function Found({ schedules }: { schedules: readonly Schedule[] }) {
   const t = useText(table);
   const format = useFormat();
   const [chosen, setChosen] = useState<Schedule>();
-  const pausing = usePausing();
+  const changing = useChanging();
   return (
     <Stack gap="sm">
       <Text size="sm" c="dimmed" role="status">
@@ -61,7 +61,7 @@ function Found({ schedules }: { schedules: readonly Schedule[] }) {
         items={schedules}
         total={schedules.length}
         high={ROW}
-        row={(schedule) => <ScheduleRow schedule={schedule} pause={() => pausing.mutate(schedule)} remove={() => setChosen(schedule)} />}
+        row={(schedule) => <ScheduleRow schedule={schedule} act={() => changing.mutate(schedule)} remove={() => setChosen(schedule)} />}
         place={<SchedulePlace />}
       />
       <Remove chosen={chosen} leave={() => setChosen(undefined)} />

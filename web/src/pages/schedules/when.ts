@@ -7,9 +7,10 @@ import { visible } from "@/parts/foreign";
 import { inWords } from "./cron";
 import { schedules } from "./words";
 
-export type Standing = "waits" | "paused" | "over";
+export type Standing = "waits" | "paused" | "held" | "over";
 
-export const standing = ({ next_at, paused }: Schedule): Standing => (next_at === null ? "over" : paused ? "paused" : "waits");
+export const standing = ({ next_at, paused, held }: Schedule): Standing =>
+  next_at === null ? "over" : held !== null ? "held" : paused ? "paused" : "waits";
 
 /** Gives the sentence of a schedule: `Every day at 08:00`. */
 export function useWhen(): (schedule: Pick<Schedule, "cron" | "time_zone" | "next_at" | "last_at">) => string {

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "r0012"
-down_revision = "r0010"
+down_revision = "r0011"
 branch_labels = None
 depends_on = None
 
