@@ -89,7 +89,8 @@ def test_a_server_says_at_once_that_it_waits_for_its_database_and_goes_on_when_i
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
-            cluster.stop()
+            if cluster.processes():
+                cluster.stop()
             shutil.rmtree(folder)
 
 

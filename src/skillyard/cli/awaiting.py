@@ -50,7 +50,8 @@ def _watch(data: str, configured: str, screen: Screen, over: threading.Event) ->
             screen.note(f"waiting for the database (database_unavailable): {reason}; until it answers, /readyz says so too")
             screen.hint(hint)
 
-    soon = threading.Timer(_SOON_S, tell, (f"{name} does not answer", "look whether it runs and can be reached from here"))
+    mute = f"the database {name} does not answer"
+    soon = threading.Timer(_SOON_S, tell, (mute, "look whether it runs and can be reached from here"))
     soon.daemon = True
     soon.start()
     while not over.is_set():
