@@ -77,11 +77,8 @@ def test_people_see_one_line_a_skill_and_the_reason_of_what_is_broken(call: Call
     assert answer.err == "2 skills in 1 root: 1 ok, 1 broken\n"
 
 
-def test_a_pipe_gets_whole_descriptions_and_a_terminal_cut_ones(
-    call: Call, on_terminal: Call, skills_root: Path, make_skill: Call
-) -> None:
+def test_a_terminal_gets_descriptions_as_wide_as_it_is(on_terminal: Call, skills_root: Path, make_skill: Call) -> None:
     make_skill(skills_root, "wordy", description="word " * 100 + "end")
-    assert call("list", "--root", skills_root).out.rstrip().endswith("end")
     shown = on_terminal("list", "--root", skills_root, "--no-color")[1]
     row = next(line for line in shown.splitlines() if line.startswith("wordy"))
     assert row.rstrip().endswith("…")

@@ -107,7 +107,7 @@ function useTitle({ tool, arguments: given }: Call): string {
 
 /** What a call that goes on has said last: a line of its script, or the name of a step. */
 function lastWord({ log, steps }: Call): string | undefined {
-  return log.trim() ? log.trimEnd().split("\n").pop() : steps.at(-1)?.stepName;
+  return log.trimEnd().split("\n").findLast(Boolean) ?? steps.at(-1)?.stepName;
 }
 
 function OneCall({ call, state }: { call: Call; state: Turn["state"] }) {
