@@ -132,13 +132,13 @@ def _running(*, clocked: bool = False) -> Iterator[Cluster]:
 
 
 @contextmanager
-def database_of(url: str) -> Iterator[str]:
-    """The URL of a new, empty database on that server."""
+def database_of(url: str, *, like: str = "template1") -> Iterator[str]:
+    """The URL of a new database on that server: an empty one, or a copy of another."""
     import psycopg
 
     name = f"test_{uuid4().hex}"
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY file_copy")
         try:
             yield url.replace("/postgres?", f"/{name}?")
         finally:

@@ -58,9 +58,9 @@ def records(database_address: str, tmp_path: Path) -> Iterator[Records]:
 
 
 @pytest.fixture
-def database_address(request: pytest.FixtureRequest, address_of: Callable[[str], str]) -> str:
-    """The URL of an empty database."""
-    return address_of(request.param)
+def database_address(request: pytest.FixtureRequest, address_of: Callable[..., str]) -> str:
+    """The URL of a database without records."""
+    return address_of(request.param, bare=False)
 
 
 @pytest.fixture

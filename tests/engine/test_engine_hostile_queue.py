@@ -36,10 +36,10 @@ ARGUMENTS = (
 
 @pytest.fixture
 def catalog(
-    address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any
+    address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any
 ) -> Iterator[Catalog]:
     """A catalog whose runs all go through the queue, with the skill `echo`."""
-    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql"))
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql", bare=False))
     monkeypatch.setenv("SKILLYARD_ENGINE", "procrastinate")
     make_skill(skills_root, "echo", files={"scripts/execute.py": ECHO})
     found = Catalog.discover(roots=[skills_root], cache=False)

@@ -85,9 +85,9 @@ async def test_that_a_run_was_cancelled_is_written_down_when_the_database_is_bac
 
 
 @pytest.fixture
-def pooled(address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any) -> Catalog:
+def pooled(address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any) -> Catalog:
     """A catalog with a skill of the pool `gpu`, on PostgreSQL."""
-    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql"))
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql", bare=False))
     make_skill(skills_root, "pooled", front_matter=HEADER, files={"scripts/execute.py": REMEMBERS})
     return Catalog.discover(roots=[skills_root], cache=False)
 

@@ -39,9 +39,9 @@ Make = Callable[..., Catalog]
 
 
 @pytest.fixture
-def address(address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> str:
+def address(address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
     """An empty PostgreSQL database that every catalog of the test uses."""
-    url = address_of("postgresql")
+    url = address_of("postgresql", bare=False)
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", url)
     return url
 

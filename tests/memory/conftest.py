@@ -51,12 +51,12 @@ class HostMemory:
 
 
 @pytest.fixture
-def over(address_of: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], SqlMemoryService]]:
+def over(address_of: Callable[..., str], tmp_path: Path) -> Iterator[Callable[[str], SqlMemoryService]]:
     """Give a function that makes the built-in service over a new database of that kind."""
     with ExitStack() as stack:
 
         def make(kind: str) -> SqlMemoryService:
-            database = Database.open(str(tmp_path), address_of(kind))
+            database = Database.open(str(tmp_path), address_of(kind, bare=False))
             stack.callback(database.close)
             return SqlMemoryService(lambda: database)
 

@@ -22,7 +22,7 @@ def make_store(request: pytest.FixtureRequest, tmp_path, address_of) -> MakeStor
     """Give a function that opens the approvals of a workspace."""
     if request.param == "memory":
         return MemoryApprovalStore
-    url = address_of(request.param)
+    url = address_of(request.param, bare=False)
     return lambda workspace: SqlApprovalStore(lambda: Database.open(str(tmp_path), url), workspace)
 
 
@@ -73,7 +73,7 @@ def test_many_answers_at_once_leave_one_approval(make_store):
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_workspaces_and_processes_share_the_records_and_nothing_else(kind, tmp_path, address_of):
-    url = address_of(kind)
+    url = address_of(kind, bare=False)
 
     def opened(workspace: str) -> SqlApprovalStore:
         return SqlApprovalStore(lambda: Database.open(str(tmp_path), url), workspace)

@@ -65,14 +65,14 @@ def until_it_is_well(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("records", ["sqlite", "postgresql"])
 def test_a_full_disk_refuses_what_would_be_written_and_all_goes_on_when_there_is_room(
-    home: Path, pack: Pack, records: str, address_of: Callable[[str], str]
+    home: Path, pack: Pack, records: str, address_of: Callable[..., str]
 ) -> None:
     """The disk is a small one of its own, in a namespace that any user may make."""
     data = home / "data"
     data.mkdir()
     mapped = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     own = ("unshare", *mapped, "--mount", "sh", "-c", SMALL_DISK, "sh", str(data))
-    environment = {"SKILLYARD_DATABASE_URL": address_of("postgresql")} if records == "postgresql" else {}
+    environment = {"SKILLYARD_DATABASE_URL": address_of("postgresql", bare=False)} if records == "postgresql" else {}
     noise = os.urandom(1 << 20).hex()[: 1 << 20]
     with serving(home, *own, **environment) as (client, process):
         answer = send(client, pack("first"), "first")

@@ -21,9 +21,9 @@ def test_without_postgresql_it_says_why_there_are_no_workers(client: TestClient)
 
 
 def test_pools_workers_and_what_they_run_are_told(
-    home: Path, address_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    home: Path, address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql"))
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql", bare=False))
     monkeypatch.setenv("SKILLYARD_ENGINE", "procrastinate")
     catalog = Catalog.discover(cwd=home / "project", home=home)
     Roster(catalog.records().database).join("w1", ["default", "gpu"], 4)
