@@ -93,7 +93,6 @@ SHOTS = (
     ("approvals", "/approvals", "light", "en-GB"),
     ("audit", "/audit", "light", "en-GB"),
     ("keys", "/keys", "light", "en-GB"),
-    ("workers", "/workers", "light", "en-GB"),
 )
 
 
