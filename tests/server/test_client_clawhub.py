@@ -17,13 +17,15 @@ Clawhub = Callable[..., str]
 
 
 @pytest.fixture
-def clawhub(program: Program, address: str) -> Clawhub:
-    """Give a function that runs the client against the server, logged in."""
+def clawhub(program: Program, address: str, workplace: Path) -> Clawhub:
+    """Give a function that runs the client against the server, with the file that its `login` writes."""
+    known = workplace / ".config/clawhub/config.json"
+    known.parent.mkdir(parents=True)
+    known.write_text(json.dumps({"registry": address, "token": "any"}))
 
     def run(*arguments: str, **options: Any) -> str:
         return program("clawhub", "--registry", address, "--no-input", *arguments, **options)
 
-    run("login", "--token", "any")
     return run
 
 
@@ -46,7 +48,11 @@ def _write(folder: Path, body: str = "One.", **files: str) -> Path:
     return folder
 
 
-def test_it_knows_who_asks(clawhub: Clawhub) -> None:
+def test_it_logs_in_and_knows_who_asks(clawhub: Clawhub, workplace: Path) -> None:
+    (written,) = workplace.glob(".config/clawhub/*")
+    written.unlink()
+    assert "default" in clawhub("login", "--token", "any")
+    assert json.loads(written.read_text())["token"] == "any"
     assert "default" in clawhub("whoami")
 
 
