@@ -39,6 +39,8 @@ class Parameter:
         shape: dict[str, object] = {"type": self.type, "description": self.description}
         if self.type == "strings":
             shape = {"type": "array", "items": {"type": "string"}, "description": self.description}
+        if self.type == "object":
+            shape["additionalProperties"] = True  # said aloud: some adapters take silence for false
         if self.choices:
             shape["enum"] = list(self.choices)
         if self.minimum is not None:

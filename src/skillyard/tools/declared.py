@@ -12,6 +12,7 @@ from skillyard.errors import AmbiguousSkill, InvalidInput, NotExecutable, SkillN
 from skillyard.text import shorten, single_line
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.result import clean
+from skillyard.tools.schemas import service_schema
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -36,7 +37,6 @@ class DeclaredTool:
 
     def definition(self) -> ToolDefinition:
         """The tool as it is advertised to a model, with nothing invisible in what the skill wrote."""
-        schema = clean(self.tool.schema())
         description = shorten(single_line(self.tool.description), _DESCRIPTION)
         return ToolDefinition(
             self.function,
@@ -44,7 +44,7 @@ class DeclaredTool:
             description or single_line(self.skill.name),
             read_only=False,
             category="skill",
-            input_schema=schema if isinstance(schema, dict) else {},
+            input_schema=service_schema(clean(self.tool.schema())),
         )
 
 
