@@ -37,8 +37,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from skillyard.prompt.fence import fence
 from skillyard.text import is_label, shorten, single_line
-from skillyard.tools.fence import fence
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill

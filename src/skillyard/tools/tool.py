@@ -18,11 +18,11 @@ from skillyard.errors import (
     SkillyardError,
 )
 from skillyard.permissions import AllowedTools
+from skillyard.prompt.fence import fence
 from skillyard.search import SearchIndex
 from skillyard.text import LABEL_LIMIT, shorten, single_line
 from skillyard.tools.arguments import InvalidArguments
 from skillyard.tools.declared import DeclaredTools, gather
-from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, failure
 from skillyard.tools.session import Session, Sessions
 
