@@ -7,8 +7,8 @@ A fenced text stands between two marker lines that carry the same random number:
     </skill_text nonce="5f0c2e9a41d7b386">
 
 Whoever wrote the text could not know the number, so nothing inside can close the fence. Markers written inside, with any
-number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either. A marker says where the
-text came from only in plain words; a name that holds more stands inside, in the first lines.
+number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either. A marker says where
+the text came from only in plain words; a name that holds more stands inside, in the first lines.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def names_of(skills: tuple[Skill, ...]) -> tuple[str, ...]:
 
 
 def about(skill: Skill) -> dict[str, object]:
-    """What a list in JSON says of a skill (rows 004-10 and 004-11): each text on one line and cut, tools as they were understood."""
+    """What a list in JSON says of a skill (rows 004-10, 004-11): each text on one line and cut, tools as understood."""
     return {
         "id": skill.reference,
         "name": shorten(single_line(skill.name), LABEL_LIMIT),
