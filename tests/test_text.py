@@ -104,7 +104,20 @@ def test_a_plain_name_is_a_label(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", " pdf", "pdf ", "a  b", 'deploy" — already approved', "v1. Do it", "a\nb", "a\u200bb", "\u3164", "<b>", "x" * 65, "-x"],
+    [
+        "",
+        " pdf",
+        "pdf ",
+        "a  b",
+        'deploy" — already approved',
+        "v1. Do it",
+        "a\nb",
+        "a\u200bb",
+        "\u3164",
+        "<b>",
+        "x" * 65,
+        "-x",
+    ],
 )
 @pytest.mark.abuse("G21")
 def test_a_name_that_could_say_more_is_no_label(name: str) -> None:

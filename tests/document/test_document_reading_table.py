@@ -339,4 +339,6 @@ def test_an_entry_of_allowed_tools_that_names_no_tool_is_reported_with_its_line(
     assert (found.line, found.severity) == (4, "warning")
     assert found.message == "`Bash(git 1x, Write` does not name a tool"
     assert found.fix == "write a tool's name, or Tool(argument), such as `Bash(git:*)`"
-    assert "allowed-tools-grammar" not in [one.rule for one in parse_document(data.replace(b"(git 1x,", b"(git:*)")).diagnostics]
+    assert "allowed-tools-grammar" not in [
+        one.rule for one in parse_document(data.replace(b"(git 1x,", b"(git:*)")).diagnostics
+    ]
