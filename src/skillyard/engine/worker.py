@@ -130,7 +130,8 @@ class Worker:
             problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
             _log.warning("the queue is not there, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _AGAIN_S)
+                async with asyncio.timeout(_AGAIN_S):
+                    await stop.wait()
 
     async def _listen(self, app: App, grace_s: float) -> None:
         async with app.open_async():

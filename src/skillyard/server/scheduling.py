@@ -55,7 +55,8 @@ class Clock:
             except Exception:
                 _log.exception("looking at the schedules failed")
             with suppress(TimeoutError):
-                await asyncio.wait_for(leaving.wait(), _TICK_S)
+                async with asyncio.timeout(_TICK_S):
+                    await leaving.wait()
 
     def look_again(self, organisation: str) -> None:
         """Look at the schedules of an organisation at the next tick: they have been changed."""

@@ -52,7 +52,8 @@ async def _addresses(host: str, lookup: Lookup) -> list[Address]:
     with contextlib.suppress(ValueError):
         return [ipaddress.ip_address(host.strip("[]"))]
     try:
-        answers = await asyncio.wait_for(lookup(host), _LOOKUP_SECONDS)
+        async with asyncio.timeout(_LOOKUP_SECONDS):
+            answers = await lookup(host)
     except (OSError, UnicodeError, TimeoutError):
         raise NetworkFailed(f"the address of {host} cannot be found", hint="check the name and the network") from None
     addresses = list(dict.fromkeys(ipaddress.ip_address(text) for text in answers))[:_ANSWERS]
