@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from skillyard.agent.events import Event
@@ -89,7 +89,7 @@ class Live:
                 _log.warning("a turn cannot be followed elsewhere for a moment: %s", error.message)
         self._telling = None
 
-    async def follow(self, after: int = 0) -> AsyncIterator[Event]:
+    async def follow(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """The events from the number `after` on, as they come, until the end."""
         place = after
         while True:
