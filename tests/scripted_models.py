@@ -76,6 +76,37 @@ class Seen:
     body: Json
 
     @property
+    def schemas(self) -> dict[str, Json]:
+        """The JSON Schema of each tool as it was sent, by its name; Gemini's own notation of types is put into the usual one."""
+        found: dict[str, Json] = {}
+        for tool in self.body.get("tools") or []:
+            for shape in [tool.get("function", tool)] if self.wire != "gemini" else _declarations(tool):
+                sent = next((shape[key] for key in _SCHEMA_KEYS if shape.get(key) is not None), {})
+                found[shape["name"]] = _usual(sent)
+        return found
+
+    @property
+    def strict(self) -> tuple[str, ...]:
+        """The tools whose arguments the service holds to the schema alone, so that nothing else can be passed.
+
+        The Responses API takes a tool for strict when nothing is said; Gemini is so for all tools or none.
+        """
+        if self.wire == "gemini":
+            config = self.body.get("toolConfig") or self.body.get("tool_config") or {}
+            mode = (config.get("functionCallingConfig") or config.get("function_calling_config") or {}).get("mode")
+            return self.tools if mode in ("VALIDATED", "ANY") else ()
+        shapes = [tool.get("function", tool) for tool in self.body.get("tools") or []]
+        return tuple(shape["name"] for shape in shapes if shape.get("strict", self.wire == "responses"))
+
+    def check_open(self, tool: str, arguments: Json) -> None:
+        """Fail when a service that holds the model to what was sent would not let it pass these arguments to the tool."""
+        import jsonschema_rs
+
+        sent = self.schemas[tool]
+        assert jsonschema_rs.is_valid(sent, arguments), f"{self.wire}: {tool} takes {json.dumps(sent)}"
+        assert tool not in self.strict, f"{self.wire}: {tool} is strict"
+
+    @property
     def said(self) -> str:
         """What the user said last."""
         return self.user[-1] if self.user else ""
@@ -84,6 +115,22 @@ class Seen:
     def last(self) -> str:
         """The newest result of a tool."""
         return self.results[-1][1] if self.results else ""
+
+
+_SCHEMA_KEYS = ("parameters_json_schema", "parametersJsonSchema", "input_schema", "parameters")
+
+
+def _declarations(tool: Json) -> list[Json]:
+    return list(tool.get("functionDeclarations") or tool.get("function_declarations") or [])
+
+
+def _usual(schema: Any) -> Any:
+    """A schema with the names of types in lower case, as JSON Schema has them."""
+    if isinstance(schema, list):
+        return [_usual(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: value.lower() if key == "type" and isinstance(value, str) else _usual(value) for key, value in schema.items()}
 
 
 class Fault(Exception):

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
-__all__ = ["escape_xml", "nearest", "sanitize", "shorten", "single_line", "without_user"]
+__all__ = ["LABEL_LIMIT", "escape_xml", "is_label", "nearest", "quoted", "sanitize", "shorten", "single_line", "without_user"]
+
+LABEL_LIMIT: Final = 64
+"""Characters of a name that stands among the words of this program; those of the Agent Skills specification."""
 
 # C0 and C1 controls but for tab and newline, soft hyphen, zero-width and bidirectional marks, invisible operators, the byte
 # order mark, interlinear annotation, lone surrogates, tag characters, the two noncharacters that XML forbids; Hangul and
@@ -52,6 +56,31 @@ def shorten(text: str, limit: int) -> str:
     if inside_word and space > limit // 2:
         head = head[:space]
     return head.rstrip(" ,;:.-–—(") + "…"
+
+
+def is_label(text: str) -> bool:
+    """Whether a name may stand among words of this program, outside a fence: it can end no sentence, quote or line of them.
+
+    At most 64 letters, digits and accents of any script, `_`, and single spaces, dots, `+` and hyphens between them; nothing
+    that cannot be seen.
+    """
+    if not text or len(text) > LABEL_LIMIT or not text[0].isalnum() or "  " in text or text.endswith(" "):
+        return False
+    others = {char for char in text if not (char.isalnum() or char in "_ .+-")}
+    return (not others or _are_accents(others)) and ". " not in text and single_line(text) == text
+
+
+def _are_accents(characters: Iterable[str]) -> bool:
+    import unicodedata  # only for names that are not plain: it is slow to import
+
+    return all(unicodedata.category(char) in ("Mn", "Mc") for char in characters)
+
+
+def quoted(text: str, limit: int = 200) -> str:
+    """`text` on one line, cut to `limit` characters, as a JSON string, which it cannot end: for names and notes in a list."""
+    import json
+
+    return json.dumps(shorten(single_line(text[: 4 * limit]), limit), ensure_ascii=False)
 
 
 def without_user(address: str) -> str:

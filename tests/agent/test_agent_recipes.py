@@ -45,6 +45,8 @@ def test_a_recipe_loads_a_skill_runs_it_and_answers(
     )
     assert done.returncode == 0, done.stderr
     assert models.faults == []
+    if name != "mcp":
+        models.seen[0].check_open("run_skill", {"name": "text-statistics", "input": {"text": "One fish.", "more": [1]}})
     if name == "chat":
         assert "Load skill: text-statistics" in done.stdout
         assert "There are 4 words." in done.stdout

@@ -21,6 +21,10 @@ class FakeSkill:
     directory: str = "/s/deploy"
     content: str = "sha256:one"
 
+    @property
+    def label(self):
+        return self.name
+
     def digest(self):
         return self.content
 

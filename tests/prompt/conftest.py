@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from skillyard.text import is_label
+
 
 @dataclass(frozen=True)
 class File:
@@ -42,6 +44,14 @@ class FakeSkill:
     @property
     def id(self) -> str:
         return self.given_id or f"{self.source}:{self.name}"
+
+    @property
+    def reference(self) -> str:
+        return self.id
+
+    @property
+    def label(self) -> str:
+        return self.name if is_label(self.name) else self.reference
 
     @property
     def offered(self) -> bool:

@@ -26,7 +26,10 @@ def two(skills_root: Path, make_skill: Any) -> None:
 async def test_by_default_the_model_is_told_and_nothing_is_blocked(tools: Tools) -> None:
     calls = tools()
     text = (await calls.call("skill", {"skill": "reader"})).text
-    assert "Allowed tools: Read, Bash(git:*). Follow this constraint when possible." in text
+    inside, _, frame = text.partition("</skill_text nonce=")
+    assert "Allowed tools: Read, Bash(git:*)" in inside
+    assert "Follow its list of allowed tools when possible." in frame
+    assert "Read" not in frame
     assert calls.permits("Write")
     assert calls.filter(HOST) == HOST
 

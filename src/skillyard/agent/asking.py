@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import ApprovalRejected, SkillyardError
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest
+from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -20,6 +21,10 @@ __all__ = ["Decided", "LaterApprover", "deciding", "pending", "wanted"]
 
 _PENDING: Final = "pending"
 _FILES: Final = 100
+_NAME: Final = 200  # characters of a file's name
+_DESCRIPTION: Final = 1024
+_SENTENCE: Final = 500
+_SENTENCES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ def deciding(decided: Decided | None) -> Iterator[None]:
 
 def wanted(request: ApprovalRequest) -> dict[str, object]:
     """A question as plain data: the request (row 001-18), and what the skill says it is for."""
-    return {**request.to_dict(), "skillName": request.skill_name, "description": request.description}
+    described = shorten(single_line(request.description), _DESCRIPTION)
+    return {**request.to_dict(), "skillName": request.skill_name, "description": described}
 
 
 def _story(skill: Skill) -> dict[str, object]:
@@ -83,8 +89,10 @@ def _story(skill: Skill) -> dict[str, object]:
     from skillyard.registry import read_powers
 
     try:
-        files = [{"name": file.name, "size": file.size} for file in skill.files()[:_FILES]]
-        return {"files": files, "may": list(read_powers(skill.directory, skill.document()).sentences()), "source": skill.source}
+        files = [{"name": shorten(single_line(file.name), _NAME), "size": file.size} for file in skill.files()[:_FILES]]
+        powers = read_powers(skill.directory, skill.document()).sentences()
+        may = [shorten(single_line(sentence), _SENTENCE) for sentence in powers[:_SENTENCES]]
+        return {"files": files, "may": may, "source": skill.source}
     except (SkillyardError, OSError):
         return {"files": [], "may": []}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillNotFound, SkillUnusable, SkillyardError
 from skillyard.permissions import Gate, PolicyApprover, unusable
-from skillyard.text import nearest, single_line
+from skillyard.text import nearest, shorten, single_line
 from skillyard.tools.rendering import fingerprint, render_skill
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = ["Command", "Startable", "filled", "read_command", "startable"]
 _COMMAND: Final = re.compile(r"/(?P<name>[^\s/]{1,200})(?:\s+(?P<arguments>.*))?", re.DOTALL)
 _PLACE: Final = re.compile(r"\\?\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|([1-9]\d?))(?![\w$])")
 _NEAR: Final = 3
+_LONGEST_HINT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,12 @@ def startable(catalog: Catalog, rules: Rules, text: str, *, limit: int) -> tuple
             continue
         if metadata.user_invocable:
             name = skill.name if _COMMAND.fullmatch(f"/{skill.name}") and " " not in skill.name else skill.slug
-            found.append(Startable(skill.id, name, single_line(skill.description), metadata.argument_hint))
+            found.append(Startable(skill.id, name, single_line(skill.description), _hint(metadata.argument_hint)))
     return tuple(found)
+
+
+def _hint(written: str | None) -> str | None:
+    return shorten(single_line(written), _LONGEST_HINT) if written else None
 
 
 def read_command(request: str, tools: SkillTools) -> Command | None:
@@ -84,7 +89,7 @@ def read_command(request: str, tools: SkillTools) -> Command | None:
         raise unusable(skill, "broken", "; ".join(item.message for item in document.diagnostics if item.severity == "error"))
     if not document.metadata.user_invocable:
         raise SkillUnusable(
-            f"the skill {single_line(skill.name)!r} is not for people to start",
+            f"the skill {skill.label!r} is not for people to start",
             hint="ask for what you want in your own words: the model may use it",
             status=skill.status,
             reason="user-invocable: false",
@@ -92,7 +97,7 @@ def read_command(request: str, tools: SkillTools) -> Command | None:
     arguments = (found["arguments"] or "").strip()
     files = tuple(file.name for file in skill.files())
     text = render_skill(skill, filled(document.body, arguments), files)
-    said = f"The user starts the skill /{single_line(skill.name)}" + (f" with: {arguments}" if arguments else ".")
+    said = f"The user starts the skill /{skill.label}" + (f" with: {arguments}" if arguments else ".")
     return Command(skill, arguments, f"{said}\n\n{text}", fingerprint(skill, document.body, files))
 
 

@@ -11,7 +11,7 @@ from skillyard.agent.agents import StricterRules, seen_by
 from skillyard.agent.asking import LaterApprover
 from skillyard.errors import SkillyardError
 from skillyard.permissions import SqlSessionApprovals
-from skillyard.text import single_line
+from skillyard.text import shorten, single_line
 from skillyard.tools import SkillTools
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Desk"]
 
 _CURRENT: Final = "/current"
+_LONGEST_ID: Final = 100  # characters of an id that is said
 
 
 class Desk:
@@ -99,9 +100,9 @@ class Desk:
 
     def _change(self, skill_id: str) -> str | None:
         skill = self.find(skill_id)
-        name = single_line(skill.name if skill else skill_id)
+        name = skill.label if skill else shorten(single_line(skill_id), _LONGEST_ID)
         if skill is None or self.tools.access.rules.decide(skill) == "deny" or not skill.offered:
-            reason = skill.reason or skill.status if skill else "it was removed"
+            reason = skill.status if skill else "it was removed"
             return self._once(
                 f"gone:{skill_id}", f"the skill {name!r} is no longer available ({reason}): do not use it any more"
             )
@@ -109,7 +110,8 @@ class Desk:
         if held is not None:
             if not skill.directory.endswith(_CURRENT) or _version(skill) == held:
                 return None
-            told = f"a newer version of the skill {name!r} was installed; this conversation goes on with {held}"
+            version = shorten(single_line(held), _LONGEST_ID)
+            told = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
             return self._once(f"newer:{skill_id}:{_version(skill)}", told)
         digest = skill.digest()
         if digest == self._known[skill_id]:

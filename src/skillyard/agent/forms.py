@@ -109,7 +109,12 @@ class FunctionForm:
         """The offered tools, those that skills declare among them."""
         found = [shape["function"] for shape in self.tools.definitions("openai", abp_tools=True)]
         functions = [
-            ToolDefinition(name=shape["name"], description=shape["description"], parameters_json_schema=shape["parameters"])
+            ToolDefinition(
+                name=shape["name"],
+                description=shape["description"],
+                parameters_json_schema=shape["parameters"],
+                strict=False,  # what a script takes is open, and a strict schema is closed
+            )
             for shape in found
             if isinstance(shape, dict)
         ]

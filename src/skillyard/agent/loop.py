@@ -29,6 +29,7 @@ from skillyard.agent.troubles import model_problem
 from skillyard.errors import ModelFailed
 from skillyard.text import sanitize
 from skillyard.tools import ToolResult
+from skillyard.tools.fence import cut_fenced
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -195,7 +196,7 @@ class Loop:
                 span.ended(result)
         if pending(result) is not None:
             return result, text
-        text = _cut(text, self.limits.result)
+        text = cut_fenced(text, self.limits.result)
         await self.done(call, result, text, round((time.monotonic() - begun) * 1000))
         return result, text
 
@@ -235,12 +236,3 @@ def _written(event: object) -> str:
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
         return event.delta.content_delta
     return ""
-
-
-def _cut(text: str, limit: int) -> str:
-    """A result that fits; its last line stays, because it may close a fence."""
-    if len(text) <= limit:
-        return text
-    last = text.rstrip().rpartition("\n")[2]
-    closing = f"\n{last}" if last.startswith(("</", "[[END_")) and len(last) < 300 else ""
-    return f"{text[:limit]}\n[cut: {len(text) - limit} characters more]{closing}"

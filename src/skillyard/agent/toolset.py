@@ -115,6 +115,7 @@ class SkillToolset(AbstractToolset[Any]):
                 parameters_json_schema=tool.schema(),
                 description=tool.description,
                 metadata={"title": tool.title},
+                strict=False,  # what a script takes is open, and a strict schema is closed
             )
             for tool in found
         ]

@@ -18,7 +18,7 @@ _Test = Callable[["Skill", str], bool]
 
 # The order of C-8; the slug, which is half of the id, counts as a name too.
 _STAGES: Final[tuple[_Test, ...]] = (
-    lambda skill, wanted: skill.id == wanted,
+    lambda skill, wanted: wanted in (skill.id, skill.reference),
     lambda skill, wanted: folder_name(skill) == wanted or skill.directory == wanted,
     lambda skill, wanted: skill.name == wanted,
     lambda skill, wanted: skill.display_name == wanted,

@@ -6,7 +6,9 @@ values; what few callers ask for (diagnostics, files, the document) is made when
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from skillyard.text import is_label
 
 if TYPE_CHECKING:
     from skillyard.catalog.inventory import Inventory, SkillFile
@@ -50,6 +52,9 @@ Facts = tuple[str, str | None, str, str, str, Details]
 
 Row = tuple[str, Status, str | None, int, Found, Facts]
 """One listed skill: id, status, reason, index of its root, where it was found, what it says."""
+
+
+_LONGEST_ID: Final = 100
 
 
 class Root(NamedTuple):
@@ -141,6 +146,20 @@ class Skill:
     def source(self) -> Source:
         """Where the skill comes from."""
         return self.root.source
+
+    @property
+    def label(self) -> str:
+        """What the skill is called among words of this program: its name where that is a plain one, else its `reference`."""
+        return self.name if is_label(self.name) else self.reference
+
+    @property
+    def reference(self) -> str:
+        """The id; one of over 100 characters is cut and ends in a part of its hash, which lookups take too."""
+        if len(self.id) <= _LONGEST_ID:
+            return self.id
+        import hashlib  # only for ids that nobody would type
+
+        return f"{self.id[: _LONGEST_ID - 9]}-{hashlib.sha256(self.id.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
     @property
     def slug(self) -> str:

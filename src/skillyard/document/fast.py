@@ -14,7 +14,7 @@ from typing import Final
 import yaml_rs
 
 from skillyard.document.limits import DEPTH_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, KEY_LIMIT
-from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, split_words
+from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, split_words, tool_parts
 from skillyard.document.summary import Facets, Summary
 from skillyard.text import sanitize
 
@@ -223,7 +223,17 @@ def _words(value: object) -> tuple[str, ...] | None:
 
 
 def _tools(value: object) -> tuple[str, ...] | None:
+    """The tools of a list or a text; None when an item is not text, or one of them is no tool, which has to be reported."""
     if isinstance(value, str):
-        return split_tools(value)
+        return _checked(split_tools(value))
     words = _words(value)
-    return words and tuple(dict.fromkeys(tool for word in words for tool in split_tools(word)))
+    return words and _checked(tuple(dict.fromkeys(tool for word in words for tool in split_tools(word))))
+
+
+def _checked(tools: tuple[str, ...]) -> tuple[str, ...] | None:
+    try:
+        for tool in tools:
+            tool_parts(tool)
+    except ValueError:
+        return None
+    return tools

@@ -9,7 +9,7 @@ from skillyard.document.fields import FieldReader
 from skillyard.document.metadata import Metadata
 from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
 from skillyard.document.rules import Findings
-from skillyard.document.spelling import KINDS, SPELLINGS, split_tools
+from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, tool_parts
 from skillyard.text import without_user
 
 __all__ = ["read_metadata"]
@@ -17,6 +17,7 @@ __all__ = ["read_metadata"]
 _KNOWN: Final = frozenset(SPELLINGS.values())
 _TTL_LIMIT: Final = 10 * 365 * 24 * 3600
 _TOKEN_LIMIT: Final = 10_000_000
+_TOOL_PROBLEMS: Final = 10
 # fmt: off
 _TEXTS: Final = (
     "license", "compatibility", "display_name", "version", "category", "created_at", "updated_at", "skill_id",
@@ -92,14 +93,25 @@ def _scalar(reader: FieldReader, name: str) -> str:
 
 def _allowed_tools(reader: FieldReader) -> tuple[str, ...]:
     node = reader.node("allowed_tools")
+    tools: tuple[str, ...] = ()
     if isinstance(node, Scalar):
-        return split_tools(node.text)
-    if isinstance(node, Sequence):
-        tools = (tool for item in reader.words("allowed_tools") for tool in split_tools(item))
-        return tuple(dict.fromkeys(tools))
-    if node is not None:
+        tools = split_tools(node.text)
+    elif isinstance(node, Sequence):
+        tools = tuple(dict.fromkeys(tool for item in reader.words("allowed_tools") for tool in split_tools(item)))
+    elif node is not None:
         reader.wrong("allowed_tools", "a list of tools")
-    return ()
+    for problem in list(filter(None, map(_tool_problem, tools)))[:_TOOL_PROBLEMS]:
+        reader.findings.add("allowed-tools-grammar", line=reader.line("allowed_tools"), message=problem)
+    return tools
+
+
+def _tool_problem(tool: str) -> str:
+    """Why an entry of `allowed-tools` names no tool; empty when it does."""
+    try:
+        tool_parts(tool)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _verbatim(reader: FieldReader, name: str) -> dict[str, object] | None:

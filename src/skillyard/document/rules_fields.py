@@ -196,6 +196,13 @@ _OTHER_RULES: Final = (
         _SPEC_ONLY,
         fixable=True,
     ),
+    Rule(
+        "allowed-tools-grammar",
+        "an entry of `allowed-tools` does not name a tool",
+        "An entry is a tool's name, or Tool(argument). What cannot be read permits nothing, and no model is shown it.",
+        "write a tool's name, or Tool(argument), such as `Bash(git:*)`",
+        levels(None, "warning", "error", "warning", "warning"),
+    ),
 )
 
 FIELD_RULES: Final = _NAME_RULES + _DESCRIPTION_RULES + _OTHER_RULES

@@ -6,7 +6,9 @@ import re
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["KINDS", "SPEC_FIELDS", "SPELLINGS", "split_tools", "split_words"]
+from skillyard.text import sanitize, shorten, single_line
+
+__all__ = ["KINDS", "SPEC_FIELDS", "SPELLINGS", "split_tools", "split_words", "tool_parts"]
 
 SPEC_FIELDS: Final = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 """The only fields the Agent Skills specification knows, in its spelling."""
@@ -39,6 +41,8 @@ def _spellings() -> dict[str, str]:
 SPELLINGS: Final = MappingProxyType(_spellings())
 """Every accepted spelling of every known field, with its one name (row C-20)."""
 
+_TOOL_NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.:/*?-]{0,127}")
+_LONGEST_ARGUMENT: Final = 200
 # A tool is a word, with at most one group in brackets after it that may hold spaces and commas: `Bash(git add:*)`.
 _TOOL: Final = re.compile(r"[^\s,(]*\([^)]*\)?[^\s,]*|[^\s,(]+")
 
@@ -50,6 +54,43 @@ def split_tools(text: str) -> tuple[str, ...]:
     ('Read', 'Bash(git add:*)')
     """
     return tuple(dict.fromkeys(_TOOL.findall(text)))
+
+
+def tool_parts(text: str) -> tuple[str, str | None]:
+    """The name of a tool and the argument in brackets after it, if there is one: `Read`, `Bash(git:*)`, `mcp__server__tool`.
+
+    A name is at most 128 of the letters a to z in either case, digits and `_ . : / * ? -`, and does not begin with a digit. An
+    argument is one line of at most 200 characters that can be seen, with balanced parentheses.
+
+    >>> tool_parts(" Bash(git add:*) ")
+    ('Bash', 'git add:*')
+
+    Raises:
+        ValueError: it is nothing of that form.
+    """
+    name, bracket, rest = text.strip().partition("(")
+    shown = f"`{shorten(single_line(text[:_LONGEST_ARGUMENT]), 80)}`"
+    if not _TOOL_NAME.fullmatch(name) or (bracket and not rest.endswith(")")):
+        raise ValueError(f"{shown} does not name a tool")
+    if not bracket:
+        return name, None
+    argument = rest[:-1].strip()
+    if not argument:
+        raise ValueError(f"{shown} permits nothing: there is nothing between its parentheses")
+    if len(argument) > _LONGEST_ARGUMENT or not argument.isprintable() or sanitize(argument) != argument:
+        raise ValueError(f"the argument of {shown} is not one line of at most {_LONGEST_ARGUMENT} characters that can be seen")
+    if not _is_balanced(argument):
+        raise ValueError(f"the parentheses in {shown} do not match")
+    return name, argument
+
+
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def split_words(text: str) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from mcp import types
 
 from skillyard.errors import SkillyardError
 from skillyard.mcp.addresses import SCHEME
+from skillyard.mcp.published import FILE_NAME_LIMIT
 from skillyard.mcp.resources import TEMPLATE
+from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.mcp.published import PublishedSkills
@@ -38,7 +40,7 @@ def _files(skills: PublishedSkills, name: str) -> tuple[str, ...]:
     """The files of the skill that was chosen before."""
     try:
         published, _ = skills.locate(f"{SCHEME}{name}")
-        return published.files()
+        return tuple(name for name in published.files() if single_line(name) == name and len(name) <= FILE_NAME_LIMIT)
     except (SkillyardError, OSError):
         return ()
 

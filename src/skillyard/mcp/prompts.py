@@ -61,8 +61,7 @@ def _prompt(published: PublishedSkill) -> types.Prompt | None:
         return None
     hint = single_line(metadata.argument_hint or "")
     wanted = types.PromptArgument(name=_REQUEST, description=shorten(hint, 200) or "What it shall be used for.", required=False)
-    title = single_line(published.skill.display_name or published.skill.name)
-    return types.Prompt(name=_name(published), title=title, description=_described(published), arguments=[wanted])
+    return types.Prompt(name=_name(published), title=published.title, description=_described(published), arguments=[wanted])
 
 
 def _name(published: PublishedSkill) -> str:

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Final
 from skillyard.document import NAME_LIMIT, is_name
 from skillyard.errors import FileMissing
 from skillyard.mcp.addresses import MAIN_FILE, address, segments
+from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill
 
-__all__ = ["FILE_LIMIT", "PublishedSkill", "PublishedSkills"]
+__all__ = ["FILE_LIMIT", "FILE_NAME_LIMIT", "PublishedSkill", "PublishedSkills"]
 
 FILE_LIMIT: Final = 16 * 1024 * 1024
+FILE_NAME_LIMIT: Final = 200
+"""Characters of the name that a list gives to a file; its address has all of it."""
+_TITLE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,11 @@ class PublishedSkill:
     path: tuple[str, ...]
     skill: Skill
     uri: str
+
+    @property
+    def title(self) -> str:
+        """What the skill is called on a screen, on one line of at most 100 characters."""
+        return shorten(single_line(self.skill.display_name or self.skill.name), _TITLE)
 
     def address(self, file: str = "") -> str:
         """The address of one of its files, or of its folder."""

@@ -13,7 +13,7 @@ from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import FileMissing
 from skillyard.mcp.addresses import INDEX, MAIN_FILE
 from skillyard.mcp.paging import page
-from skillyard.mcp.published import PublishedSkill, PublishedSkills
+from skillyard.mcp.published import FILE_NAME_LIMIT, PublishedSkill, PublishedSkills
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def templates() -> types.ListResourceTemplatesResult:
 def resource(published: PublishedSkill, file: str) -> types.Resource:
     """What a list says about one file; SKILL.md is named and described by its front matter (SEP-2640)."""
     if file != MAIN_FILE:
-        return types.Resource(uri=published.address(file), name=single_line(file), mime_type=media_type(file))
+        return types.Resource(uri=published.address(file), name=_name(file), mime_type=media_type(file))
     return types.Resource(
         uri=published.uri,
-        name=single_line(published.skill.name),
-        title=single_line(published.skill.display_name or published.skill.name),
+        name=published.skill.label,
+        title=published.title,
         description=shorten(single_line(published.skill.description), DESCRIPTION_LIMIT),
         mime_type="text/markdown",
     )
@@ -72,7 +72,7 @@ def children(skills: PublishedSkills, uri: str, cursor: str | None) -> tuple[lis
 
 def _child(skills: PublishedSkills, uri: str, folder: bool) -> types.Resource:
     published, file = skills.locate(uri)
-    name = single_line(file.rsplit("/", 1)[-1])
+    name = _name(file.rsplit("/", 1)[-1])
     if folder:
         return types.Resource(uri=uri, name=name, mime_type=DIRECTORY)
     return resource(published, file) if file == MAIN_FILE else types.Resource(uri=uri, name=name, mime_type=media_type(file))
@@ -95,6 +95,10 @@ def read(published: PublishedSkill, file: str) -> types.TextResourceContents | t
     return types.TextResourceContents(uri=uri, mime_type=kind, text=text)
 
 
+def _name(file: str) -> str:
+    return shorten(single_line(file), FILE_NAME_LIMIT)
+
+
 def _as_text(content: FileContent) -> str | None:
     """The text whose UTF-8 form is exactly the file; None when there is none (binary, or another encoding)."""
     try:
@@ -107,7 +111,7 @@ def index_document(skills: PublishedSkills) -> types.TextResourceContents:
     """Every skill with its address, for clients that look for `skill://index.json` instead of asking `skills/list`."""
     listed = [
         {
-            "name": single_line(published.skill.name),
+            "name": published.skill.label,
             "type": "skill-md",
             "description": shorten(single_line(published.skill.description), DESCRIPTION_LIMIT),
             "url": published.uri,

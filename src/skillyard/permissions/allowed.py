@@ -8,12 +8,12 @@ from typing import Final, get_args
 from skillyard.catalog import AllowedToolsMode
 from skillyard.errors import InvalidInput
 from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
-from skillyard.text import shorten, single_line
+from skillyard.text import shorten
 
 __all__ = ["ALWAYS_PERMITTED", "AllowedTools"]
 
 ALWAYS_PERMITTED: Final = frozenset({"read_skill_file", "search_skills", "skill", "skills_list", "skills_load"})
-_ADVICE_LIMIT: Final = 600  # characters of tool names in the advice
+_LISTED_LIMIT: Final = 600  # characters of tools that a model is told
 
 
 class AllowedTools:
@@ -58,13 +58,17 @@ class AllowedTools:
             return True
         return any(rule.permits(tool, argument) for rule in self.rules)
 
-    def advice(self) -> str:
-        """A sentence for the model about the tools the loaded skills ask for; empty when there is nothing to say."""
+    def listed(self) -> str:
+        """The tools the loaded skills ask for, as they were understood; empty when a model is not to be told of any."""
         if self.mode == "off" or not self.entries:
             return ""
-        listed = shorten(", ".join(single_line(entry) for entry in self.entries), _ADVICE_LIMIT)
-        rule = "Other tools are refused." if self.limits else "Follow this constraint when possible."
-        return f"Allowed tools: {listed}. {rule}"
+        return shorten(", ".join(map(str, self.rules)), _LISTED_LIMIT) or "none that can be read"
+
+    def advice(self) -> str:
+        """A sentence of this program for the model about that list; empty when there is none."""
+        if not self.listed():
+            return ""
+        return "Other tools are refused." if self.limits else "Follow its list of allowed tools when possible."
 
 
 def _parsed(entry: str) -> ToolRule | None:

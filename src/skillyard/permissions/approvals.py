@@ -71,7 +71,7 @@ class Approvals:
             if await asyncio.to_thread(skill.digest) == digest:
                 return digest
         raise ApprovalRejected(
-            f"the skill {single_line(skill.name)!r} changed while it was being approved",
+            f"the skill {skill.label!r} changed while it was being approved",
             hint="let the skill's folder come to rest, then try again",
         )
 
@@ -110,7 +110,7 @@ class Approvals:
     async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         if self._approver is None:
             raise ApprovalRejected(
-                f"the skill {single_line(request.skill_name)!r} needs approval and there is nobody to ask",
+                f"the skill {request.skill_name!r} needs approval and there is nobody to ask",
                 hint="give an approver, or write an 'allow' rule for this skill",
                 skill=request.skill_id,
             )
@@ -120,7 +120,7 @@ class Approvals:
             raise
         except Exception as error:
             raise ApprovalRejected(
-                f"asking about the skill {single_line(request.skill_name)!r} failed: {error}",
+                f"asking about the skill {request.skill_name!r} failed: {error}",
                 hint="mend the approver, then try again",
             ) from error
         await self._remember(request, answer)
@@ -192,7 +192,7 @@ def _agreed(request: ApprovalRequest) -> _Agreed:
 def _request(skill: Skill, digest: str, session: str, message_id: str | None, call_id: str | None) -> ApprovalRequest:
     return ApprovalRequest(
         skill_id=skill.id,
-        skill_name=single_line(skill.name),
+        skill_name=skill.label,
         digest=digest,
         session_id=session,
         message_id=message_id,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypedDict
 
 from skillyard.errors import InvalidInput
+from skillyard.text import LABEL_LIMIT, is_label, shorten, single_line
 
 __all__ = ["ApprovalAnswer", "ApprovalRequest", "ApprovalRequestShape", "Approver", "Decision", "PolicyApprover"]
 
@@ -36,7 +37,8 @@ class ApprovalRequestShape(TypedDict):
 class ApprovalRequest:
     """The question whether a skill, with exactly this content, may be used in a session.
 
-    `digest` is the skill's content digest; `message_id` and `call_id` say which message and tool call of a chat ask.
+    `skill_name` is the skill's label: its name where that is plain, else its id. `digest` is the skill's content digest;
+    `message_id` and `call_id` say which message and tool call of a chat ask.
     """
 
     skill_id: str
@@ -56,8 +58,9 @@ class ApprovalRequest:
 
     @property
     def title(self) -> str:
-        """The heading of a dialog."""
-        return f"Load skill: {self.skill_name}"
+        """The heading of a dialog, on one line: nothing in a name can add a word of ours to it."""
+        plain = is_label(self.skill_name)
+        return f"Load skill: {self.skill_name if plain else shorten(single_line(self.skill_id), LABEL_LIMIT)}"
 
     def to_dict(self) -> ApprovalRequestShape:
         """The request as plain data."""

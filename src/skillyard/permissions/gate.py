@@ -6,10 +6,10 @@ The library, the tools, the command line and the MCP server all pass it, so that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable
-from skillyard.text import single_line
+from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill, Status
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from skillyard.permissions.rules import Rules
 
 __all__ = ["Consent", "Gate", "unusable"]
+
+_REASON: Final = 1000  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,12 @@ class Gate:
             SkillUnusable: it is broken, disabled or shadowed, or not for models; `status` and `reason` say which.
         """
         if self.denies(skill):
-            raise PermissionDenied(f'You don\'t have permission to use "{single_line(skill.name)}" skill')
+            raise PermissionDenied(f'You don\'t have permission to use "{skill.label}" skill')
         if skill.status != "ok":
             raise unusable(skill, skill.status, skill.reason or f"it is {skill.status}")
         if self.for_models and not skill.model_invocable:
             raise SkillUnusable(
-                f"The skill {single_line(skill.name)!r} is kept for people to start",
+                f"The skill {skill.label!r} is kept for people to start",
                 hint="tell the person who uses you that it exists; they can start it",
                 status=skill.status,
                 reason="not for models",
@@ -83,7 +85,7 @@ class Gate:
         """
         if consent.digest is not None and skill.digest() != consent.digest:
             raise ApprovalRejected(
-                f"The skill {single_line(skill.name)!r} changed after it was approved",
+                f"The skill {skill.label!r} changed after it was approved",
                 hint="try again to have it approved anew",
             )
 
@@ -91,8 +93,8 @@ class Gate:
 def unusable(skill: Skill, status: Status, reason: str) -> SkillUnusable:
     """Why a skill cannot be used, and what to do instead."""
     return SkillUnusable(
-        f"The skill {single_line(skill.name)!r} is {status} and cannot be used: {single_line(reason)}",
-        hint=f"use another skill; `skillyard show {skill.id}` tells the person in charge of the skills more",
+        f"The skill {skill.label!r} is {status} and cannot be used: {shorten(single_line(reason), _REASON)}",
+        hint=f"use another skill; `skillyard show {skill.reference}` tells the person in charge of the skills more",
         status=status,
         reason=reason,
     )

@@ -8,6 +8,8 @@ The grammar of one entry (C-12)::
     Read(src/**)             a path pattern: `*` stays within a folder, `**` is any folders or none
     WebFetch(domain:a.org)   a web address on this host; `*.a.org` its subdomains
     mcp__server__tool        a tool of an MCP server; mcp__server__* or mcp__server are all of them
+
+What a name and an argument may hold, `skillyard.document.spelling.tool_parts` says.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from skillyard.permissions.patterns import glob, matches
 
 __all__ = ["ToolRule", "parse_tool_rule"]
 
-_RULE: Final = re.compile(r"(?P<tool>[^\s(),]+)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _ODD_IN_ADDRESS: Final = re.compile(r"[\\\s\x00-\x1f\x7f]")
 _SHELLS: Final = frozenset({"bash", "shell", "sh", "exec_shell", "exec_command", "run_shell", "run_command", "execute_command"})
 _PATH_TOOLS: Final = frozenset(
@@ -60,15 +61,14 @@ def parse_tool_rule(text: str) -> ToolRule:
     """One entry of `allowed-tools`, for example `Bash(git:*)`.
 
     Raises:
-        InvalidInput: no tool name, or unbalanced parentheses.
+        InvalidInput: it is not of the grammar of this module.
     """
-    found = _RULE.fullmatch(text.strip())
-    if found is None:
-        raise InvalidInput(f"{text!r} does not name a tool", hint="write a tool's name, or Tool(argument), such as Bash(git:*)")
-    argument: str | None = found["argument"]
-    if argument is not None and not argument.strip():
-        raise InvalidInput(f"{text!r} permits nothing", hint=f"write {found['tool']}, or put something between the parentheses")
-    return ToolRule(found["tool"], argument.strip() if argument is not None else None)
+    from skillyard.document.spelling import tool_parts
+
+    try:
+        return ToolRule(*tool_parts(text))
+    except ValueError as error:
+        raise InvalidInput(str(error), hint="write a tool's name, or Tool(argument), such as Bash(git:*)") from None
 
 
 def _decider(tool: str, pattern: str) -> Callable[[str, str], bool]:

@@ -33,6 +33,7 @@ _FULL_FROM: Final = 0.7
 _DESCRIPTION: Final = 1024  # characters
 _PARAMETERS: Final = 40
 _PARAMETER: Final = 200  # characters of what is said of one
+_WORD: Final = 64  # characters of its name and of its type
 
 
 def disclosure_stage(confidence: float, *, session: str | None = None, user: str | None = None) -> Stage:
@@ -55,7 +56,7 @@ def describe_skill(skill: Skill, stage: Stage) -> str:
     Raises:
         InvalidInput: no such stage.
     """
-    told = [f"{single_line(skill.name)} ({skill.id}): {shorten(single_line(skill.description), _DESCRIPTION)}"]
+    told = [f"{skill.label} ({skill.reference}): {shorten(single_line(skill.description), _DESCRIPTION)}"]
     if _stage(stage) == "metadata":
         return told[0]
     try:
@@ -88,7 +89,7 @@ def _parameters(schema: Mapping[str, object] | None) -> list[str]:
 
 def _parameter(name: str, declared: object, needed: bool) -> str:
     details: Mapping[str, object] = declared if isinstance(declared, Mapping) else {}
-    kind = single_line(str(details.get("type", "any")))
+    kind = shorten(single_line(str(details.get("type", "any"))), _WORD)
     says = shorten(single_line(str(details.get("description", ""))), _PARAMETER)
-    line = f"- {single_line(name)} ({kind}{', required' if needed else ''})"
+    line = f"- {shorten(single_line(name), _WORD)} ({kind}{', required' if needed else ''})"
     return f"{line}: {says}" if says else line

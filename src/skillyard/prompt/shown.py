@@ -1,13 +1,12 @@
 """What an index says of a skill, read from the skill and made safe.
 
 Everything here was written by strangers: it loses invisible and control characters and line breaks, and gets a limit, before
-any style sees it. A name that could be mistaken, because it is not unique, holds markup or is very long, gives way to the
-skill's id, which every tool accepts as well.
+any style sees it. A name that could be mistaken, because it is not unique or more than plain words of 64 characters, gives way to
+the skill's id, which every tool accepts as well.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillyardError
 from skillyard.prompt.tokens import cut, quarters
-from skillyard.text import sanitize, shorten, single_line
+from skillyard.text import is_label, sanitize, shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -24,8 +23,9 @@ __all__ = ["ShownSkill", "labels"]
 
 RAW_LIMIT: Final = 16 * 1024  # characters of a description looked at; the Agent Skills specification allows 1024
 FIELD_LIMIT: Final = 1024  # characters of any one field shown, whatever the caller allows
-LABEL_LIMIT: Final = 120  # quarter tokens of a name; the Agent Skills specification allows 64 characters
-_PLAIN_NAME: Final = re.compile(r"[^*`<>\[\]\\|]+")
+LABEL_COST: Final = 120  # quarter tokens of a name or id
+FILE_LIMIT: Final = 200  # characters of the name of one file
+FOLDER_LIMIT: Final = 1024  # characters of the path of a skill's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ShownSkill:
     @property
     def folder(self) -> str:
         """The skill's folder on one line, ending in a slash."""
-        return single_line(self.skill.directory).rstrip("/") + "/"
+        return shorten(single_line(self.skill.directory), FOLDER_LIMIT).rstrip("/") + "/"
 
     def description(self) -> tuple[str, bool]:
         """The description on one line, cut to the limit, and whether it is whole."""
@@ -58,7 +58,7 @@ class ShownSkill:
     def top_files(self) -> tuple[str, ...]:
         """`SKILL.md`, the files beside it, then the folders with a slash: `SKILL.md, script.py, templates/`."""
         try:
-            names = [single_line(file.name) for file in self.skill.files()]
+            names = [_file(file.name) for file in self.skill.files()]
         except (OSError, SkillyardError):
             names = []
         beside = [name for name in names if "/" not in name]
@@ -86,22 +86,22 @@ def _grouped(paths: Sequence[str], unit: str) -> list[str]:
         folder, slash, _ = path.partition("/")
         folders.setdefault(f"{folder}/" if slash else path, []).append(path)
     parts = [inside[0] if len(inside) == 1 else f"{folder}({len(inside)}{unit})" for folder, inside in folders.items()]
-    return [single_line(part) for part in parts]
+    return [_file(part) for part in parts]
+
+
+def _file(name: str) -> str:
+    return shorten(single_line(name), FILE_LIMIT)
 
 
 def labels(skills: Sequence[Skill]) -> list[str]:
-    """The word each skill goes by: its name when that is plain, short and unique among `skills`, else its id."""
+    """The word each skill goes by: its name when that is plain and unique among `skills`, else its id."""
     uses = Counter(skill.name for skill in skills)
-    return [skill.name if uses[skill.name] == 1 and _is_plain(skill.name) else _clean_id(skill.id) for skill in skills]
+    return [skill.name if uses[skill.name] == 1 and _is_plain(skill.name) else _clean(skill.reference) for skill in skills]
 
 
 def _is_plain(name: str) -> bool:
-    return (
-        quarters(name) <= LABEL_LIMIT
-        and _PLAIN_NAME.fullmatch(name) is not None
-        and (name.isalnum() or single_line(name) == name)
-    )
+    return quarters(name) <= LABEL_COST and is_label(name)
 
 
-def _clean_id(skill_id: str) -> str:
-    return cut(single_line(skill_id), LABEL_LIMIT)
+def _clean(reference: str) -> str:
+    return cut(single_line(reference), LABEL_COST)

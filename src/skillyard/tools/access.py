@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import AmbiguousSkill, SkillNotFound
 from skillyard.permissions import Consent, Gate, unusable
-from skillyard.text import nearest, single_line
+from skillyard.text import nearest, quoted, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog, Skill
@@ -100,7 +100,8 @@ class Access:
 
     def suggestions(self, wanted: str) -> tuple[str, ...]:
         """Names near to `wanted` among the offered skills, nearest first."""
-        return tuple(nearest(wanted, (skill.name for skill in self.offered()), limit=_SUGGESTIONS))
+        labels = {skill.name: skill.label for skill in self.offered()}
+        return tuple(labels[name] for name in nearest(wanted, labels, limit=_SUGGESTIONS))
 
     def _look_up(self, wanted: str) -> Skill:
         try:
@@ -121,9 +122,9 @@ class Access:
             return fitting[0]
         if not fitting:
             raise self._missing(wanted)
-        candidates = [skill.id for skill in fitting]
+        candidates = [skill.reference for skill in fitting]
         raise AmbiguousSkill(
-            f"More than one skill fits {wanted!r}: {', '.join(candidates[:10])}",
+            f"More than one skill fits {quoted(wanted)}: {', '.join(candidates[:10])}",
             hint="name one of them by its id",
             candidates=candidates,
         )
@@ -138,4 +139,4 @@ class Access:
 
 
 def _is_named(skill: Skill, wanted: str) -> bool:
-    return wanted.casefold() in {skill.id.casefold(), skill.slug.casefold(), skill.name.casefold()}
+    return wanted.casefold() in {name.casefold() for name in (skill.id, skill.reference, skill.slug, skill.name)}

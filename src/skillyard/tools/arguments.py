@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from skillyard.errors import InvalidInput
 
-__all__ = ["Arguments", "Parameter", "ParameterType", "check", "decode"]
+__all__ = ["Arguments", "InvalidArguments", "Parameter", "ParameterType", "check", "decode"]
 
 ParameterType = Literal["string", "integer", "boolean", "object", "strings"]
 _EXPECTED: Final[Mapping[ParameterType, str]] = {
@@ -19,6 +19,10 @@ _EXPECTED: Final[Mapping[ParameterType, str]] = {
     "object": "an object",
     "strings": "a list of texts",
 }
+
+
+class InvalidArguments(InvalidInput):
+    """What a model passed does not fit the tool; its message holds words of this program and of the model, no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Parameter:
         shape: dict[str, object] = {"type": self.type, "description": self.description}
         if self.type == "strings":
             shape = {"type": "array", "items": {"type": "string"}, "description": self.description}
+        if self.type == "object":
+            shape["additionalProperties"] = True  # said aloud: some adapters take silence for false
         if self.choices:
             shape["enum"] = list(self.choices)
         if self.minimum is not None:
@@ -88,14 +94,14 @@ def decode(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]
     """The arguments as a mapping; model APIs also hand them over as JSON text, or leave them out.
 
     Raises:
-        InvalidInput: the text is not a JSON object.
+        InvalidArguments: the text is not a JSON object.
     """
     if arguments is None:
         return {}
     if isinstance(arguments, str):
         return _from_json(arguments)
     if not isinstance(arguments, Mapping):
-        raise InvalidInput(f"the arguments are {type(arguments).__name__}, not an object", hint="send a JSON object")
+        raise InvalidArguments(f"the arguments are {type(arguments).__name__}, not an object", hint="send a JSON object")
     return arguments
 
 
@@ -105,9 +111,9 @@ def _from_json(text: str) -> Mapping[str, object]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the arguments are not JSON: {error}", hint="send a JSON object") from None
+        raise InvalidArguments(f"the arguments are not JSON: {error}", hint="send a JSON object") from None
     if not isinstance(value, dict):
-        raise InvalidInput("the arguments are not a JSON object", hint="send a JSON object")
+        raise InvalidArguments("the arguments are not a JSON object", hint="send a JSON object")
     return value
 
 
@@ -115,14 +121,14 @@ def check(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> A
     """The arguments by their advertised names, once every one of them fits.
 
     Raises:
-        InvalidInput: something is missing, unknown or of the wrong type; the message lists everything that is wrong.
+        InvalidArguments: something is missing, unknown or of the wrong type; the message lists everything that is wrong.
     """
     values, problems = _by_name(parameters, arguments)
     for parameter in parameters:
         if problem := _problem(parameter, values.get(parameter.name)):
             problems.append(problem)
     if problems:
-        raise InvalidInput("; ".join(problems), hint=_expectation(parameters))
+        raise InvalidArguments("; ".join(problems), hint=_expectation(parameters))
     return Arguments({name: _whole(value) for name, value in values.items() if value is not None})
 
 

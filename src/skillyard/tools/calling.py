@@ -55,7 +55,7 @@ class Calling:
         try:
             declared = await asyncio.to_thread(find_declared, self._context, call.tool, call.action)
             run = await run_declared(self._context, declared, call.parameters, caller, action=call.action)
-            return answer_run(single_line(declared.skill.name), run), run_block(call, run)
+            return answer_run(declared.skill.label, run), run_block(call, run)
         except SkillNotFound:
             result = self._unknown(call.tool)
         except SkillyardError as error:
@@ -74,7 +74,7 @@ class Calling:
         if (declared := known.by_function.get(name)) is None:
             return self._unknown(name)
         run = await run_declared(self._context, declared, decode(arguments), caller)
-        return answer_run(single_line(declared.skill.name), run)
+        return answer_run(declared.skill.label, run)
 
     def _unknown(self, name: str) -> ToolResult:
         shown = single_line(str(name))[:200]

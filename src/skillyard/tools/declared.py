@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import AmbiguousSkill, InvalidInput, NotExecutable, SkillNotFound, SkillyardError
-from skillyard.text import shorten, single_line
+from skillyard.text import quoted, shorten, single_line
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.result import clean
+from skillyard.tools.schemas import service_schema
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -36,15 +37,14 @@ class DeclaredTool:
 
     def definition(self) -> ToolDefinition:
         """The tool as it is advertised to a model, with nothing invisible in what the skill wrote."""
-        schema = clean(self.tool.schema())
         description = shorten(single_line(self.tool.description), _DESCRIPTION)
         return ToolDefinition(
             self.function,
-            single_line(self.tool.name),
-            description or single_line(self.skill.name),
+            shorten(single_line(self.tool.name), _LONGEST_NAME),
+            description or self.skill.label,
             read_only=False,
             category="skill",
-            input_schema=schema if isinstance(schema, dict) else {},
+            input_schema=service_schema(clean(self.tool.schema())),
         )
 
 
@@ -88,7 +88,7 @@ def find_declared(context: ToolContext, name: str, action: str = "") -> Declared
         return known.by_function[name]
     skill = context.access.find(name)
     if name.casefold() not in {text.casefold() for text in (skill.name, skill.display_name or "", skill.slug, skill.id)}:
-        raise SkillNotFound(f"There is no tool {single_line(name)[:200]!r}")  # a part of a name is enough to read, not to run
+        raise SkillNotFound(f"There is no tool {quoted(name)}")  # a part of a name is enough to read, not to run
     return _of_skill(skill, action)
 
 
@@ -139,8 +139,8 @@ def _of_skill(skill: Skill, action: str) -> DeclaredTool:
     tools = abp_tool_definitions(skill)
     meant = [tool for tool in tools if tool.name == action] or list(tools)
     if len(meant) > 1:
-        names = ", ".join(single_line(tool.name) for tool in meant[:20])
-        raise InvalidInput(f"The skill {single_line(skill.name)!r} has several tools", hint=f"call one of: {names}")
+        names = ", ".join(shorten(single_line(tool.name), _LONGEST_NAME) for tool in meant[:20])
+        raise InvalidInput(f"The skill {skill.label!r} has several tools", hint=f"call one of: {names}")
     return DeclaredTool(meant[0].name, meant[0], skill)
 
 
@@ -149,7 +149,7 @@ def _only(found: tuple[DeclaredTool, ...], name: str) -> DeclaredTool:
         return found[0]
     functions = [declared.function for declared in found]
     raise AmbiguousSkill(
-        f"More than one skill declares the tool {single_line(name)!r}",
+        f"More than one skill declares the tool {quoted(name)}",
         hint=f"call one of: {', '.join(functions)}",
         candidates=[declared.skill.id for declared in found],
     )

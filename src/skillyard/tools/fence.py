@@ -7,7 +7,8 @@ A fenced text stands between two marker lines that carry the same random number:
     </skill_text nonce="5f0c2e9a41d7b386">
 
 Whoever wrote the text could not know the number, so nothing inside can close the fence. Markers written inside, with any
-number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either.
+number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either. A marker says where the
+text came from only in plain words; a name that holds more stands inside, in the first lines.
 """
 
 from __future__ import annotations
@@ -16,21 +17,47 @@ import re
 import secrets
 from typing import Final, Literal
 
-from skillyard.text import escape_xml, sanitize, single_line
+from skillyard.text import is_label, sanitize, shorten, single_line
 
-__all__ = ["FenceKind", "fence", "new_nonce"]
+__all__ = ["FenceKind", "cut_fenced", "fence", "new_nonce"]
 
-FenceKind = Literal["skill_text", "file_text", "run_result"]
+FenceKind = Literal["skill_text", "file_text", "run_result", "conversation"]
 
-_MARKER: Final = re.compile(r"<(?=\s*/?\s*(?:skill_text|file_text|run_result)\b)", re.IGNORECASE)
+_MARKER: Final = re.compile(r"<(?=\s*/?\s*(?:skill_text|file_text|run_result|conversation)\b)", re.IGNORECASE)
+_OPENING: Final = re.compile(r'^<(skill_text|file_text|run_result|conversation) nonce="([0-9a-f]{1,32})"', re.MULTILINE)
+_PLAIN: Final = re.compile(r"[\w.:/@#+-]{1,120}")
+_SHOWN: Final = 300  # characters of a name that stands inside
+_BLOCK_END: Final = "[[END_ABP_RESULT]]"
 
 
 def fence(kind: FenceKind, text: str, *, nonce: str | None = None, **attributes: str) -> str:
     """`text`, sanitized, between two marker lines of `kind`; `attributes` name where it came from."""
     number = nonce or new_nonce()
-    named = "".join(f' {name}="{escape_xml(single_line(value))}"' for name, value in attributes.items())
-    inside = _MARKER.sub("&lt;", sanitize(text)).rstrip("\n")
-    return f'<{kind} nonce="{number}"{named}>\n{inside}\n</{kind} nonce="{number}">'
+    plain = {name: value for name, value in attributes.items() if _is_plain(value)}
+    named = "".join(f' {name}="{value}"' for name, value in plain.items())
+    odd = [f"{name}: {shorten(single_line(value), _SHOWN)}\n" for name, value in attributes.items() if name not in plain]
+    inside = _MARKER.sub("&lt;", sanitize("".join([*odd, "\n" if odd else "", text]))).rstrip("\n")
+    return f'<{kind} nonce="{number}"{named}>\n{inside}\n{_closing(kind, number)}'
+
+
+def cut_fenced(text: str, limit: int) -> str:
+    """The first `limit` characters of a text; a fence, or a block, that the cut leaves open is closed, and the cut is said."""
+    if len(text) <= limit:
+        return text
+    kept = text[:limit]
+    closings = [closing for kind, number in _OPENING.findall(kept) if (closing := _closing(kind, number)) not in kept]
+    if text.rstrip().endswith(_BLOCK_END):
+        closings.append(_BLOCK_END)
+    said = f"[cut: {len(text) - limit} characters more]"
+    return "\n".join([kept, said, *closings])
+
+
+def _is_plain(value: str) -> bool:
+    return is_label(value) or (_PLAIN.fullmatch(value) is not None and single_line(value) == value)
+
+
+def _closing(kind: str, number: str) -> str:
+    return f'</{kind} nonce="{number}">'
 
 
 def new_nonce() -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import SkillyardError
 from skillyard.prompt import build_index, describe_skill, disclosure_stage
 from skillyard.search import search_skills
-from skillyard.text import shorten, single_line
+from skillyard.text import quoted, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
+from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, as_json, failure
-from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, refusal
+from skillyard.tools.tool import Caller, Tool, ToolContext, about, any_skill, refusal
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
     from skillyard.search import Match
     from skillyard.tools.arguments import Arguments
 
@@ -27,6 +26,7 @@ _FEW: Final = 10
 _MOST: Final = 50
 _ONE: Final = 200  # characters of a description
 _FARTHEST: Final = 1000
+_ERROR: Final = 1000  # characters
 
 
 def _define_list(context: ToolContext) -> ToolDefinition:
@@ -38,24 +38,16 @@ async def _list(context: ToolContext, arguments: Arguments, caller: Caller) -> T
     if arguments.flag("refresh", True):
         await asyncio.to_thread(context.access.catalog.refresh)
     skills = context.access.offered()
-    data: dict[str, object] = {"success": True, "skills": [_listed(skill) for skill in skills[:_LISTED]]}
+    data: dict[str, object] = {"success": True, "skills": [about(skill) for skill in skills[:_LISTED]]}
     if len(skills) > _LISTED:
         data |= {"omitted": len(skills) - _LISTED, "hint": "find the others with search_skills"}
     return ToolResult(as_json(data), title=f"{len(skills)} skills", data=data)
 
 
-def _listed(skill: Skill) -> dict[str, object]:
-    return {
-        "id": skill.id,
-        "name": single_line(skill.name),
-        "description": shorten(single_line(skill.description), DESCRIPTION_LIMIT),
-        "allowedTools": list(skill.allowed_tools),
-    }
-
-
 def _refuse_list(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
-    data = {"success": False, "error": error.message} | ({"hint": error.hint} if error.hint else {})
-    return failure(error.code, error.message, as_json(data), **data)
+    data = {"success": False, "error": shorten(single_line(error.message), _ERROR)}
+    data |= {"hint": shorten(single_line(error.hint), _ERROR)} if error.hint else {}
+    return failure(error.code, str(data["error"]), as_json(data), **data)
 
 
 def _many_skills(context: ToolContext) -> bool:
@@ -80,13 +72,13 @@ async def _search(context: ToolContext, arguments: Arguments, caller: Caller) ->
     matches, more = found[offset : offset + limit], len(found) > offset + limit
     data: dict[str, object] = {"matches": [match.to_dict() for match in matches]} | ({"more": True} if more else {})
     if not matches and offset:
-        return ToolResult(f"No more than {len(found)} skills fit {single_line(query)!r}.", title="No more skills", data=data)
+        return ToolResult(f"No more than {len(found)} skills fit {quoted(query)}.", title="No more skills", data=data)
     if not matches:
         return ToolResult(_nothing(query, len(index)), title="No skill fits", data=data)
     lines = await asyncio.to_thread(lambda: [_told(context, match) for match in matches])
     rest = [f"There are more: search again with offset {offset + limit}."] if more else []
-    head = f"Skills that may fit {single_line(query)!r}, best first:"
-    text = "\n".join([head, *lines, *rest, "Load one with the skill tool."])
+    head = f"Skills that may fit {quoted(query)}, best first, as their authors describe them:"
+    text = "\n".join([head, fence("skill_text", "\n".join(lines)), *rest, "Load one with the skill tool."])
     return ToolResult(text, title=f"{len(matches)} skills fit", data=data)
 
 
@@ -94,7 +86,8 @@ def _told(context: ToolContext, match: Match) -> str:
     """One match; with its parameters when it fits well or that is preferred. Instructions come from the `skill` tool alone."""
     skill, session, user = match.skill, context.context.get("toolsDisclosure"), context.preferences.get("toolsDisclosure")
     stage = disclosure_stage(match.confidence, session=_text(session), user=_text(user))
-    line = f"- {single_line(skill.name)} ({skill.id}, {match.confidence:.2f}): {shorten(single_line(skill.description), _ONE)}"
+    described = shorten(single_line(skill.description), _ONE)
+    line = f"- {skill.label} ({skill.reference}, {match.confidence:.2f}): {described}"
     if stage == "metadata" or (stage == "brief" and session is None and user is None):
         return line
     _, found, parameters = describe_skill(skill, "brief").partition("\nParameters:\n")
@@ -107,7 +100,7 @@ def _text(value: object) -> str | None:
 
 def _nothing(query: str, count: int) -> str:
     return (
-        f"None of the {count} skills fits {single_line(query)!r}. "
+        f"None of the {count} skills fits {quoted(query)}. "
         "Try other words, or do the task without a skill; do not load one that does not fit."
     )
 

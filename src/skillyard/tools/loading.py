@@ -10,12 +10,12 @@ from skillyard.errors import SkillyardError
 from skillyard.paths import relative_to
 from skillyard.permissions import AllowedTools, unusable
 from skillyard.prompt import build_index
-from skillyard.text import single_line
+from skillyard.text import shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.rendering import fingerprint, render_skill
 from skillyard.tools.result import ToolResult, as_json, failure
-from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, names_of, refusal
+from skillyard.tools.tool import Caller, Tool, ToolContext, about, any_skill, names_of, refusal
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SKILL", "SKILLS_LOAD"]
 
 _DESCRIPTION_BUDGET = 2000
+_ERROR = 1000  # characters of an error
 
 
 def _define_skill(context: ToolContext) -> ToolDefinition:
@@ -46,20 +47,18 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: Caller) -> 
     mark = fingerprint(skill, document.body, files)
     data = {
         "skillId": skill.id,
-        "skillName": single_line(skill.name),
+        "skillName": skill.label,
         "skillSource": skill.source,
         "permission": consent.permission,
         "directory": skill.directory,
         "files": list(files),
         "fingerprint": mark,
     }
-    title = f"Loaded skill: {single_line(skill.name)}"
+    title = f"Loaded skill: {skill.label}"
     if context.repeat == "note" and caller.session.has(skill.id, mark) and not arguments.flag("force", False):
         return ToolResult(_already(skill), title=title, data=data | {"repeated": True})
     caller.session.remember(skill.id, skill.allowed_tools, mark)
-    text = render_skill(
-        skill, document.body, files, hint=AllowedTools(skill.allowed_tools, mode=context.allowed_tools).advice()
-    )
+    text = render_skill(skill, document.body, files, tools=AllowedTools(skill.allowed_tools, mode=context.allowed_tools))
     return ToolResult(text, title=title, data=data)
 
 
@@ -74,7 +73,7 @@ def _read(context: ToolContext, skill: Skill, consent: Consent) -> tuple[Documen
 
 def _already(skill: Skill) -> str:
     return (
-        f"The skill {single_line(skill.name)!r} is already loaded in this conversation and has not changed. "
+        f"The skill {skill.label!r} is already loaded in this conversation and has not changed. "
         "Follow its instructions above. Call again with force: true when you no longer have them."
     )
 
@@ -90,16 +89,13 @@ async def _skills_load(context: ToolContext, arguments: Arguments, caller: Calle
     document, _ = await asyncio.to_thread(_read, context, skill, consent)
     caller.session.remember(skill.id, skill.allowed_tools)
     data: dict[str, object] = {"success": True, "skill": _described(skill, context), "content": document.text}
-    return ToolResult(as_json(data), title=f"Loaded skill: {single_line(skill.name)}", data=data)
+    return ToolResult(as_json(data), title=f"Loaded skill: {skill.label}", data=data)
 
 
 def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
     project = context.access.catalog.project_root
     return {
-        "id": skill.id,
-        "name": skill.name,
-        "description": skill.description,
-        "allowedTools": list(skill.allowed_tools),
+        **about(skill),
         "directoryPath": relative_to(skill.directory, project),
         "skillMdPath": relative_to(skill.path, project),
     }
@@ -110,12 +106,14 @@ def _refuse_load(context: ToolContext, error: SkillyardError, wanted: str) -> To
     said = refusal(context, error, wanted)
     title = said.title or error.message
     message = f"Failed to read SKILL.md: {error.message}" if title.startswith("Failed to read") else title
+    detail, hint = (shorten(single_line(text), _ERROR) for text in (error.message, error.hint or ""))
+    message = shorten(single_line(message), _ERROR)
     candidates = _texts(error.details.get("candidates"))
     data: dict[str, object] = {"success": False, "error": message}
     data |= {"candidates": candidates} if candidates else {}
-    data |= {"detail": error.message} if error.message not in message else {}
-    data |= {"hint": error.hint} if error.hint else {}
-    return failure(error.code, message, as_json(data), **{**error.details, **data})
+    data |= {"detail": detail} if detail not in message else {}
+    data |= {"hint": hint} if hint else {}
+    return failure(error.code, title, as_json(data), **{**error.details, **data})
 
 
 def _texts(values: object) -> list[str]:

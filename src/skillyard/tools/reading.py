@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import BinaryFile, FileMissing, FileProblem, SkillyardError
-from skillyard.text import nearest, single_line
+from skillyard.errors import BinaryFile, FileMissing, SkillyardError
+from skillyard.text import nearest, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.fence import fence
-from skillyard.tools.result import ToolResult, from_error
+from skillyard.tools.result import ToolResult
 from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, refusal
 from skillyard.tools.wording import WORDINGS
 
@@ -22,6 +22,7 @@ __all__ = ["READ_SKILL_FILE"]
 
 _LIMIT: Final = 1024 * 1024
 _NAMED: Final = 40
+_NAME: Final = 200  # characters of a file's name
 
 
 def _define(context: ToolContext) -> ToolDefinition:
@@ -56,32 +57,33 @@ def _content(skill: Skill, path: str) -> FileContent:
 def _files_hint(path: str, names: list[str]) -> str:
     ends = [name for name in names if name.casefold().endswith("/" + path.casefold().strip("./"))]
     near = ends[:3] or nearest(path, names)
-    question = f"Did you mean: {', '.join(map(single_line, near))}?\n" if near else ""
+    question = f"Did you mean: {_listed(near)}?\n" if near else ""
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{question}Available files: {', '.join(map(single_line, names[:_NAMED]))}{more}"
+    return f"{question}Available files: {_listed(names[:_NAMED])}{more}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(shorten(single_line(name), _NAME) for name in names)
 
 
 def _answer(skill: Skill, content: FileContent) -> ToolResult:
     if content.binary or content.text is None:
         raise BinaryFile(
-            f"{single_line(content.path)} is a binary file ({content.media_type}, {content.size} bytes)",
+            f"{_listed([content.path])} is a binary file ({content.media_type}, {content.size} bytes)",
             hint="it cannot be shown as text; work with it by its path in the skill's folder",
             path=content.path,
             size=content.size,
             media_type=content.media_type,
         )
-    text = fence("file_text", content.text, skill=skill.name, path=content.path)
-    note = f"{single_line(content.note)}\n\n" if content.note else ""
+    noted = f"({shorten(single_line(content.note), _NAME)})\n\n" if content.note else ""
+    text = fence("file_text", f"{noted}{content.text}", skill=skill.label, path=content.path)
     data = {"path": content.path, "size": content.size, "content": content.text, "note": content.note}
-    return ToolResult(f"{note}{text}", title=f"Read {single_line(skill.name)}/{single_line(content.path)}", data=data)
+    return ToolResult(text, title=f"Read {skill.label}/{_listed([content.path])}", data=data)
 
 
 def _refuse(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
     """Every failure as a text that starts with `Error:` or `错误:` (row 003-9)."""
-    prefix = context.wording.error
-    if isinstance(error, FileProblem):
-        return from_error(error, prefix=prefix)
-    return refusal(context, error, wanted, prefix=prefix)
+    return refusal(context, error, wanted, prefix=context.wording.error)
 
 
 READ_SKILL_FILE = Tool("read_skill_file", any_skill, _define, _read, _refuse)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Final
 
-from skillyard.text import sanitize
+from skillyard.text import sanitize, shorten, single_line
 
-if TYPE_CHECKING:
-    from skillyard.errors import SkillyardError
+__all__ = ["ToolResult", "as_json", "clean", "failure"]
 
-__all__ = ["ToolResult", "as_json", "clean", "failure", "from_error"]
+_TITLE: Final = 300  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,9 @@ class ToolResult:
 
 
 def failure(code: str, title: str, text: str, **data: object) -> ToolResult:
-    """A `ToolResult` that says no; `data` always carries `code` and `message`."""
+    """A `ToolResult` that says no, its title on one line; `data` always carries `code` and `message`."""
+    title = shorten(single_line(title), _TITLE)
     return ToolResult(sanitize(text), ok=False, code=code, title=title, data={"code": code, "message": title} | data)
-
-
-def from_error(error: SkillyardError, *, prefix: str) -> ToolResult:
-    """An error of the tree as an answer: message, then the hint that tells how to mend it."""
-    text = f"{prefix}{error.message}" + (f"\n{error.hint}" if error.hint else "")
-    return failure(error.code, error.message, text, **error.details)
 
 
 def as_json(value: object) -> str:

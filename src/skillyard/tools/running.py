@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, SkillyardError
-from skillyard.text import shorten, single_line
+from skillyard.text import LABEL_LIMIT, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.fence import fence
@@ -52,7 +52,7 @@ async def _run(context: ToolContext, arguments: Arguments, caller: Caller) -> To
         digest=consent.digest,
         **context.desk(arguments.texts("arguments"), caller),
     )
-    return answer_run(single_line(skill.name), run)
+    return answer_run(skill.label, run)
 
 
 def answer_run(name: str, run: Run) -> ToolResult:
@@ -87,7 +87,7 @@ def _shown(output: object) -> str:
 def _refuse(context: ToolContext, error: SkillyardError, wanted: str) -> ToolResult:
     said = refusal(context, error, wanted)
     if said.title and said.title.startswith("Failed to read"):
-        return failure(error.code, f"Skill run failed: {single_line(wanted)}", said.text, **error.details)
+        return failure(error.code, f"Skill run failed: {shorten(single_line(wanted), LABEL_LIMIT)}", said.text, **error.details)
     return said
 
 

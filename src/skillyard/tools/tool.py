@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
+from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import (
     AmbiguousSkill,
     ApprovalRejected,
@@ -16,9 +17,12 @@ from skillyard.errors import (
     SkillUnusable,
     SkillyardError,
 )
+from skillyard.permissions import AllowedTools
 from skillyard.search import SearchIndex
-from skillyard.text import single_line
+from skillyard.text import LABEL_LIMIT, shorten, single_line
+from skillyard.tools.arguments import InvalidArguments
 from skillyard.tools.declared import DeclaredTools, gather
+from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, failure
 from skillyard.tools.session import Session, Sessions
 
@@ -31,12 +35,14 @@ if TYPE_CHECKING:
     from skillyard.tools.definition import ToolDefinition
     from skillyard.tools.wording import Wording
 
-__all__ = ["ENUM_LIMIT", "Caller", "Repeat", "Tool", "ToolContext", "any_skill", "names_of", "refusal"]
+__all__ = ["ENUM_LIMIT", "Caller", "Repeat", "Tool", "ToolContext", "about", "any_skill", "names_of", "refusal"]
 
 Repeat = Literal["note", "text"]
 # Over this many names an enum costs more tokens than it saves, and some model APIs refuse it.
 ENUM_LIMIT: Final = 250
 _NAMED_ON_A_MISS: Final = 40
+_TOOLS: Final = 50  # of the tools a skill asks for
+_REASON: Final = 12_000  # characters of why something did not work
 _Value = TypeVar("_Value")
 
 
@@ -132,35 +138,56 @@ def any_skill(context: ToolContext) -> bool:
 def names_of(skills: tuple[Skill, ...]) -> tuple[str, ...]:
     """What a schema offers as choices: each name when it is unique, else the id (rule C-9); nothing when there are too many.
 
-    A name with characters that cannot be seen gives way to the id as well.
+    A name that is more than a plain one gives way to the id as well.
     """
     if len(skills) > ENUM_LIMIT:
         return ()
     count = Counter(skill.name for skill in skills)
-    return tuple(s.name if count[s.name] == 1 and single_line(s.name) == s.name else s.id for s in skills)
+    return tuple(skill.label if count[skill.name] == 1 else skill.reference for skill in skills)
+
+
+def about(skill: Skill) -> dict[str, object]:
+    """What a list in JSON says of a skill (rows 004-10 and 004-11): each text on one line and cut, tools as they were understood."""
+    return {
+        "id": skill.reference,
+        "name": shorten(single_line(skill.name), LABEL_LIMIT),
+        "description": shorten(single_line(skill.description), DESCRIPTION_LIMIT),
+        "allowedTools": [str(rule) for rule in AllowedTools(skill.allowed_tools).rules[:_TOOLS]],
+    }
 
 
 def refusal(context: ToolContext, error: SkillyardError, wanted: str, *, prefix: str = "") -> ToolResult:
-    """An error about the skill `wanted` as an answer with the title of row 001-16."""
-    name = single_line(wanted)[:200]
-    lines = [f"{prefix}{error.message}", *([error.hint] if error.hint else [])]
+    """An error about the skill `wanted` as an answer with the title of row 001-16.
+
+    What may quote a skill, or names its files, stands in a fence.
+    """
+    name = shorten(single_line(wanted), LABEL_LIMIT)
+    said = [error.message, *([error.hint] if error.hint else [])]
     match error:
         case SkillNotFound():
-            title = f"Skill not found: {name}"
-            lines += _available(context)
+            title, lines = f"Skill not found: {name}", [*said, *_available(context)]
         case AmbiguousSkill():
-            title = f"Ambiguous skill: {name}"
+            title, lines = f"Ambiguous skill: {name}", said
         case ApprovalRejected():
-            title = f"Skill rejected: {name}"
+            title, lines = f"Skill rejected: {name}", said
         case PermissionDenied():
-            title = f"Skill denied: {name}"
+            title, lines = f"Skill denied: {name}", said
+        case InvalidArguments():
+            title, lines = error.message, said
         case SkillUnusable():
             title = f"Skill unavailable: {name}"
+            lines = ["That skill cannot be used. Why:", _fenced(said)]
         case InvalidInput():
-            title = error.message
+            title = f"Invalid input: {name}"
+            lines = ["The input cannot be used. Why:", _fenced(said)]
         case _:
             title = f"Failed to read skill: {name}"
-    return failure(error.code, title, "\n".join(lines), **error.details)
+            lines = ["That did not work. Why:", _fenced(said)]
+    return failure(error.code, title, prefix + "\n".join(lines), **error.details)
+
+
+def _fenced(lines: Sequence[str]) -> str:
+    return fence("skill_text", shorten("\n".join(lines), _REASON))
 
 
 def _available(context: ToolContext) -> list[str]:
