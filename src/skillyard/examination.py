@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard._version import __version__
-from skillyard.catalog import home_directory
+from skillyard.catalog import home_directory, load_settings
 from skillyard.errors import SkillyardError
 from skillyard.execution import find_uv
 from skillyard.sandbox import interpreter_for, probe_all
@@ -59,6 +59,7 @@ def examine(opening: Callable[[], Catalog]) -> list[Check]:
         checks.append(Check("configuration", "error", error.message, error.hint))
     else:
         checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
+        checks += _switched_off(catalog)
         checks += [_records(catalog), *_requirements(catalog)]
     return [*checks, *_sandboxes(), *_programs()]
 
@@ -103,6 +104,19 @@ def _policy(catalog: Catalog) -> Iterator[Check]:
             read()
         except SkillyardError as error:
             yield Check(name, "error", error.message, error.hint)
+
+
+def _switched_off(catalog: Catalog) -> Iterator[Check]:
+    """What is switched off, also in other projects, and the command that switches it on."""
+    settings = load_settings(catalog.data_directory)
+    if not settings.enable_skills:
+        yield Check(
+            "switched off", "warning", "all skills", f"set enableSkills to true in {catalog.data_directory}/settings.json"
+        )
+    for skill in settings.switched_off():
+        where = f" in {skill.root}" if skill.root else " in every project, by an older version" if skill.everywhere else ""
+        fix = "`skillyard enable` it in each project that needs it" if skill.everywhere else skill.command
+        yield Check("switched off", "ok", skill.skill + where, fix)
 
 
 def _records(catalog: Catalog) -> Check:

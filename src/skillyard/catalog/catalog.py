@@ -13,7 +13,7 @@ from skillyard.catalog.overlays import Order, Overlay, overlaid
 from skillyard.catalog.precedence import rank
 from skillyard.catalog.roots import Place, project_root
 from skillyard.catalog.scan import Progress, scan_place
-from skillyard.catalog.settings import home_directory, load_settings, save_enabled
+from skillyard.catalog.settings import home_directory, load_settings, save_enabled, switch_key
 from skillyard.catalog.surveying import Plan, State, compare, survey
 from skillyard.errors import SkillyardError
 
@@ -185,11 +185,11 @@ class Catalog:
         return type(self)(plan, survey(plan, None), self._overlays)
 
     def enable(self, name_or_id: str) -> Skill:
-        """Switch a skill on, for all projects of this user (row 001-24)."""
+        """Switch a skill on (row 001-24): of a project or a configured folder there, else for all projects of this user."""
         return self._switch(name_or_id, enabled=True)
 
     def disable(self, name_or_id: str) -> Skill:
-        """Switch a skill off, for all projects of this user; it keeps its name and shadows others as before."""
+        """Switch a skill off, where `enable` would switch it on; it keeps its name and shadows others as before."""
         return self._switch(name_or_id, enabled=False)
 
     def toggle(self, name_or_id: str) -> Skill:
@@ -240,7 +240,7 @@ class Catalog:
 
     def _switch(self, name_or_id: str, *, enabled: bool) -> Skill:
         skill = self.get(name_or_id)
-        save_enabled(self._plan.data, skill.id, enabled=enabled)
+        save_enabled(self._plan.data, switch_key(skill.source, skill.slug, skill.root.path), enabled=enabled)
         old = self._scanned
         self._set(State(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
         return self.get(skill.id)

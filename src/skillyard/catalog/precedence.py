@@ -41,7 +41,7 @@ def rank(scans: Sequence[Scan], settings: Settings) -> list[Row]:
             if slug not in winners:  # so its id is free too: an id holds the slug
                 ids.add(skill_id)
                 winners[slug] = (skill_id, root, found)
-                status, reason = ("ok", None) if quiet else _switched(skill_id, settings)
+                status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
                 rows.append((skill_id, status, reason, index, found, facts))
             else:
                 reason = _shadow(winners[slug], root, found)
@@ -51,12 +51,9 @@ def rank(scans: Sequence[Scan], settings: Settings) -> list[Row]:
     return rows
 
 
-def _switched(skill_id: str, settings: Settings) -> Verdict:
-    if not settings.enable_skills:
-        return "disabled", "all skills are switched off in settings.json"
-    if skill_id in settings.disabled:
-        return "disabled", f"switched off; `skillyard enable {skill_id}` switches it on"
-    return "ok", None
+def _switched(source: str, slug: str, root: str, settings: Settings) -> Verdict:
+    reason = settings.reason(source, slug, root)
+    return ("disabled", reason) if reason else ("ok", None)
 
 
 def _shadow(winner: _Winner, root: str, found: Found) -> str:

@@ -212,7 +212,9 @@ class Result:
 
     def to_dict(self) -> dict[str, object]:
         """The result as plain data."""
-        return _plain(self) | {"powers": self.powers and self.powers.to_dict()}
+        powers = self.powers
+        told = list(powers.sentences()) if powers else []
+        return _plain(self) | {"powers": powers and powers.to_dict(), "powers_told": told}
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,10 @@ class VersionDetail(BaseModel):
 
 
 class InstallResult(BaseModel):
-    """What became of one skill; `unmet` is what this machine lacks for it, `findings` what the scanner says."""
+    """What became of one skill; `unmet` is what this machine lacks for it, `findings` what the scanner says.
+
+    `powers_told` has what it may do in sentences.
+    """
 
     skill_id: str
     name: str
@@ -120,6 +123,7 @@ class InstallResult(BaseModel):
     previous: str | None
     digest: str | None
     powers: PowersShape | None
+    powers_told: list[str]
     declared_version: str | None
     signer: str | None
     warnings: list[str]
