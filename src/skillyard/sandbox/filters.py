@@ -96,7 +96,7 @@ class FilterOptions:
     watchdog. `shared_objects`: System V IPC and message queues go. `metadata`: changes of mode, owner, times, flags and
     extended attributes go. `neighbours`: other processes of the same user keep their limits, priorities and processors and
     are not signalled about descriptors, folders cannot be watched, attributes not be read, open files not be hidden, sockets
-    not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; for bubblewrap alone,
+    not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; for bubblewrap,
     whose network namespace is empty.
     """
 
