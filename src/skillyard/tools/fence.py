@@ -22,7 +22,7 @@ __all__ = ["FenceKind", "fence", "new_nonce"]
 
 FenceKind = Literal["skill_text", "file_text", "run_result"]
 
-_MARKER: Final = re.compile(r"<(?=\s*/?\s*(?:skill_text|file_text|run_result)\b)", re.IGNORECASE)
+_MARKER: Final = re.compile(r"<(?=\s*+(?:/\s*+)?(?:skill_text|file_text|run_result)\b)", re.IGNORECASE)
 
 
 def fence(kind: FenceKind, text: str, *, nonce: str | None = None, **attributes: str) -> str:
