@@ -141,12 +141,12 @@ def _is_program(path: Path) -> bool:
 
 def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
     from skillyard.errors import NotExecutable
-    from skillyard.execution.script_block import read_script_block
+    from skillyard.execution.script_block import SOURCE_LIMIT, read_script_block
 
     for script in scripts:
         if script.endswith(".py"):
             with (folder / script).open("rb") as file:
-                source = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
+                source = file.read(SOURCE_LIMIT)  # a run refuses a block behind it
             try:
                 yield from read_script_block(source).dependencies
             except NotExecutable:

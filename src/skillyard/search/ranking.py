@@ -236,7 +236,8 @@ _SIGIL: Final = re.compile(r"(?<![\w/.:`'\"(])[$/@](?!\d+\b)([\w.:-]*\w)(?!/)")
 _QUOTED: Final = re.compile(r"`([^`\n]{1,100})`")
 _WRITTEN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[-_:][A-Za-z0-9]++)++")
 _CALLED: Final = re.compile(
-    r"(?<![\w.:-])([\w.:-]*\w)[`\"'”]?\s*(?:\bskill\b|技能)|\bskill\s+(?:named\s+|called\s+)?[`\"'“]?([\w.:-]*\w)", re.IGNORECASE
+    r"(?<![\w.:-])([\w.:-]*\w)[`\"'”]?\s*(?:\bskill\b|技能)|\bskill\s+(?:named\s+|called\s+)?[`\"'“]?([\w.:-]*\w)",
+    re.IGNORECASE,
 )
 
 
