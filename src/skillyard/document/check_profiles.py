@@ -18,7 +18,7 @@ __all__ = ["check_complete", "check_files", "check_manifest", "check_version"]
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?")
 """The form of a version: three numbers and an optional suffix (row 002-5)."""
 _SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")
-_ADDRESS: Final = re.compile(r"https?://[^\s/?#]+[^\s]*", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 _LENGTHS: Final = {
     "skill_id": 120,
     "name": 100,

@@ -24,7 +24,7 @@ __all__ = ["CLIENTS", "Client", "Loading", "check_clients"]
 Client = Literal["claude", "codex", "gemini", "opencode", "api"]
 CLIENTS: Final[tuple[Client, ...]] = get_args(Client)
 _CLAUDE_SHOWN: Final = 1536  # characters of a description in Claude Code's listing
-_TAG: Final = re.compile(r"<[^>]+>")
+_TAG: Final = re.compile(r"<[^>]")
 _RESERVED: Final = ("anthropic", "claude")
 _UNSAFE: Final = re.compile(r'[:\\/<>*?"|]')
 
@@ -147,7 +147,7 @@ def _api(skill: _Skill) -> Loading:
     elif name != skill.folder:
         problems.append(f"the name is not that of its folder, {skill.folder}")
     problems += [f"the name may not contain {word!r}" for word in _RESERVED if word in name.lower()]
-    if _TAG.search(name) or _TAG.search(description):
+    if _has_tag(name) or _has_tag(description):
         problems.append("name and description may not contain tags")
     unknown = sorted(skill.fields.keys() - SPEC_FIELDS)
     if unknown:
@@ -174,3 +174,9 @@ _RULES: Final[Mapping[Client, Callable[[_Skill], Loading]]] = {
     "opencode": _opencode,
     "api": _api,
 }
+
+
+def _has_tag(text: str) -> bool:
+    """Whether there is a `<`, something and then a `>`."""
+    opening = _TAG.search(text)
+    return opening is not None and text.find(">", opening.end()) >= 0

@@ -34,7 +34,6 @@ _PROGRAMS: Final = (
     b"#!", b"\xef\xbb\xbf#!", b"\x7fELF", b"MZ\x90", b"\0asm", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe",
 )  # fmt: skip
 """How programs begin: a line that names an interpreter, and the formats of Linux, Windows, WebAssembly, macOS and Java."""
-_BLOCK: Final = b"# /// script"
 _LISTS: Final[Mapping[str, str]] = {
     "scripts": "has the script",
     "hosts": "may reach",
@@ -165,9 +164,7 @@ def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
 
     for script in scripts:
         try:
-            source = read_inside(folder, script, limit=_SCRIPT_LIMIT)
-            if _BLOCK in source:
-                yield from read_script_block(source.decode("utf-8", "replace")).dependencies
+            yield from read_script_block(read_inside(folder, script, limit=_SCRIPT_LIMIT)).dependencies
         except (FileProblem, NotExecutable, OSError):
             continue  # a run refuses it
 

@@ -38,8 +38,16 @@ _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist",
 _SETTABLE: Final = (
     *RANGES, "network", "network_allowlist", "private_networks", "filesystem", "environment", "pass_environment",
 )  # fmt: skip
-_OTHERS: Final = ("backend", "install-dependencies", "prewarm")  # settings of the same table that are not about a policy
-_GRANTS: Final = ("environment", "install-dependencies", "pass-environment", "prewarm", "private-networks")
+_OTHERS: Final = (
+    "backend",
+    "install-dependencies",
+    "package-hosts",
+    "package-index",
+    "prewarm",
+)  # settings of the same table that are not about a policy
+_GRANTS: Final = (
+    "environment", "install-dependencies", "package-hosts", "package-index", "pass-environment", "prewarm", "private-networks",
+)  # fmt: skip
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",
     "memoryMb": "memory_mb",

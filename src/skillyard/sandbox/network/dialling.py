@@ -16,7 +16,7 @@ from skillyard.sandbox.network.addresses import Address, denied_class
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["HEAD_LIMIT", "Lookup", "Streams", "dial", "judged_addresses", "system_lookup"]
+__all__ = ["HEAD_LIMIT", "Lookup", "Streams", "all_addresses", "dial", "judged_addresses", "system_lookup"]
 
 HEAD_LIMIT: Final = 32 * 1024
 """The most bytes a head of a request or an answer may have."""
@@ -37,7 +37,7 @@ async def judged_addresses(host: str, *, private: bool, lookup: Lookup) -> tuple
         NetworkRefused: it has only addresses that may not; the message names their class and not the address.
         NetworkFailed: it has no address, or the resolver does not answer in five seconds.
     """
-    found = await _addresses(host, lookup)
+    found = await all_addresses(host, lookup=lookup)
     allowed = tuple(address for address in found if denied_class(address, private=private) is None)
     if not allowed:
         classes = sorted({denied_class(address, private=private) or "" for address in found})
@@ -48,15 +48,20 @@ async def judged_addresses(host: str, *, private: bool, lookup: Lookup) -> tuple
     return allowed
 
 
-async def _addresses(host: str, lookup: Lookup) -> list[Address]:
+async def all_addresses(host: str, *, lookup: Lookup) -> tuple[Address, ...]:
+    """The addresses of a host in the resolver's order, whatever they are.
+
+    Raises:
+        NetworkFailed: it has no address, or the resolver does not answer in five seconds.
+    """
     with contextlib.suppress(ValueError):
-        return [ipaddress.ip_address(host.strip("[]"))]
+        return (ipaddress.ip_address(host.strip("[]")),)
     try:
         async with asyncio.timeout(_LOOKUP_SECONDS):
             answers = await lookup(host)
     except (OSError, UnicodeError, TimeoutError):
         raise NetworkFailed(f"the address of {host} cannot be found", hint="check the name and the network") from None
-    addresses = list(dict.fromkeys(ipaddress.ip_address(text) for text in answers))[:_ANSWERS]
+    addresses = tuple(dict.fromkeys(ipaddress.ip_address(text) for text in answers))[:_ANSWERS]
     if not addresses:
         raise NetworkFailed(f"{host} has no address", hint="check the name")
     return addresses
