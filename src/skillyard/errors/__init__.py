@@ -59,6 +59,11 @@
     ├── RecordExists                    record_exists             409   one with that id or name is there already
     ├── NotOffered                      not_offered               404   others of the kind do it, this server does not
     ├── ServerStopping                  server_stopping           503   the server takes nothing new any more
+    ├── WorkProblem                     work_failed               500   a helper process did not finish its work
+    │   ├── WorkTimedOut                work_timeout              422   carries `limit_seconds`
+    │   ├── WorkMemoryExceeded          work_memory_exceeded      422   carries `limit_mb`
+    │   ├── HelperFailed                helper_failed             503   it could not be started, or broke
+    │   └── HelpersBusy                 busy                      503   carries `retry_after`, in seconds
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -84,6 +89,7 @@ from skillyard.errors.installs import (
     VersionNotFound,
     VersionUnusable,
 )
+from skillyard.errors.offloaded import HelperFailed, HelpersBusy, WorkMemoryExceeded, WorkProblem, WorkTimedOut
 from skillyard.errors.parcels import (
     ArchiveRefused,
     ArchiveTooLarge,
@@ -154,6 +160,8 @@ __all__ = [
     "FileMissing",
     "FileProblem",
     "FileTooLarge",
+    "HelperFailed",
+    "HelpersBusy",
     "InstallProblem",
     "InvalidConfiguration",
     "InvalidInput",
@@ -202,4 +210,7 @@ __all__ = [
     "ValueRefused",
     "VersionNotFound",
     "VersionUnusable",
+    "WorkMemoryExceeded",
+    "WorkProblem",
+    "WorkTimedOut",
 ]

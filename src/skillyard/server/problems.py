@@ -29,7 +29,9 @@ _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
 }
-_PASSING: Final[Mapping[str, int]] = {"database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60}
+_PASSING: Final[Mapping[str, int]] = {
+    "database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60, "helper_failed": 5,
+}  # fmt: skip
 """What mends itself, or is mended by others: the seconds after which to ask again."""
 _LOG: Final = logging.getLogger(__name__)
 
