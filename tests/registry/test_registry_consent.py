@@ -11,6 +11,7 @@ import pytest
 
 from skillyard.document import parse_document
 from skillyard.errors import ConsentRequired
+from skillyard.execution.script_block import SOURCE_LIMIT
 from skillyard.packages import Origin, Source
 from skillyard.registry import Fetched, PowerChange, Registry, SourceFetcher
 from skillyard.registry.powers import Powers, read_powers
@@ -93,7 +94,7 @@ def test_nothing_is_widened_without_a_word(before: str, after: str, sentence: st
 
 
 def test_a_package_behind_a_long_comment_is_seen(registry: Registry, write: Any) -> None:
-    comment = "# nothing to see\n" * 70_000
+    comment = "# nothing to see\n" * (SOURCE_LIMIT // 20)
     folder = write(files={"scripts/a.py": comment})
     registry.install(str(folder))
     write(files={"scripts/a.py": comment + _script('"evil"')})
