@@ -145,6 +145,36 @@ async def test_the_same_while_the_database_is_away(records: Records, write: Writ
     await _until(lambda: _state(records, work.ids[0]) == ("cancelled", "CANCELLED"))
 
 
+async def test_a_run_is_ended_although_its_database_takes_long(
+    records: Records, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillyard.engine.cancellation._DECIDING_S", 0.01)
+    work, held = Waits(records, deaf=True), Held(monkeypatch, Journal, "stop", after=False)
+    engine = LocalEngine(Scripted(work), records)
+    running = asyncio.create_task(engine.run(write("pass"), {}))
+    await work.begun.wait()
+    cancelling = asyncio.create_task(engine.cancel(work.ids[0]))
+    await _until(lambda: work.cleaned)
+    assert not held.go.is_set()
+    held.go.set()
+    assert await cancelling
+    assert (await running).error == CANCELLED
+    assert _state(records, work.ids[0]) == ("cancelled", "CANCELLED")
+
+
+async def test_a_run_that_others_took_for_dead_is_ended_when_its_caller_goes_away(records: Records, write: Write) -> None:
+    work = Waits(records)
+    engine = LocalEngine(Scripted(work), records)
+    running = asyncio.create_task(engine.run(write("pass"), {}))
+    await work.begun.wait()
+    assert records.journal.stop(work.ids[0], "interrupted", RunError("INTERRUPTED", "its process is gone"))
+    running.cancel()
+    async with asyncio.timeout(60):
+        await asyncio.wait([running])
+    assert work.cleaned
+    assert _state(records, work.ids[0]) == ("interrupted", "INTERRUPTED")
+
+
 async def test_without_records_too(records: Records, write: Write) -> None:
     work = Waits(records, deaf=True)
     engine = LocalEngine(Scripted(work))

@@ -17,10 +17,12 @@ from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
+    from skillyard.engine.record import RunState
     from skillyard.execution import Run
 
 __all__ = ["RunTask"]
 
+_OWN_ENDS: Final = ("succeeded", "failed")  # every other one was written down by somebody else
 _DECIDING_S: Final = 2.0  # for the database to take the decision; after that the run is interrupted all the same
 
 
@@ -63,7 +65,7 @@ class RunTask:
         if self._cancelling is not None:
             await completed(self._cancelling)
         failed = not self.task.cancelled() and self.task.exception() is not None
-        return self.cancelled or (failed and await self._cancelled_elsewhere())
+        return self.cancelled or (failed and await self._state() == "cancelled")
 
     async def _cancel(self) -> bool:
         deciding = asyncio.create_task(self._decide())
@@ -82,13 +84,12 @@ class RunTask:
             return not self.task.done()
         if await note_end(journal, "cancelled", self._run_id, CANCELLED):
             return True
-        return await self._cancelled_elsewhere()
+        return await self._state() not in _OWN_ENDS
 
-    async def _cancelled_elsewhere(self) -> bool:
-        """Whether the record says that it was cancelled."""
+    async def _state(self) -> RunState | None:
+        """What the record says; None when it is not there, or cannot be read."""
         journal = self._journal
-        if journal is None:
-            return False
-        with suppress(DatabaseUnavailable):
-            return await in_thread(lambda: journal.state(self._run_id)) == "cancelled"
-        return False
+        if journal is not None:
+            with suppress(DatabaseUnavailable):
+                return await in_thread(lambda: journal.state(self._run_id))
+        return None
