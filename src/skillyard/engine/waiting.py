@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillyard.concurrency import in_thread
 from skillyard.database import heard
 from skillyard.engine.outcome import run_of
 from skillyard.engine.record import FINAL
-from skillyard.engine.working import in_thread, note_end
+from skillyard.engine.working import note_end
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import RunError
 
