@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -127,9 +128,14 @@ def _records(catalog: Catalog) -> Check:
     from skillyard.database import Database
 
     try:
-        status = Database.open(catalog.data_directory, configured, migrate=False).status()
+        with contextlib.closing(Database.at(catalog.data_directory, configured)) as database:
+            status = database.status()
+            wrong = database.check(quick=True).problems if database.file else ()
     except SkillyardError as error:
         return Check("records", "error", error.message, error.hint)
+    if wrong:
+        fix = "`skillyard db check` says all; stop what uses it, then `skillyard db repair` brings back what can be read"
+        return Check("records", "error", f"{status.url} is damaged: {wrong[0]}", fix)
     if status.too_new:
         return Check("records", "error", f"{status.url}: made by a newer Skillyard ({status.revision})", "upgrade skillyard")
     if status.revision is not None and not status.current:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 
 __all__ = ["may_come_back", "owe", "write_or_owe"]
 
@@ -23,8 +23,8 @@ _owed: set[asyncio.Task[None]] = set()
 
 
 def may_come_back(problem: Exception) -> bool:
-    """Whether the database may take later what it did not take now; not when it is a value that it refuses."""
-    return isinstance(problem, DatabaseUnavailable)
+    """Whether the database may take later what it did not take now; not a value that it refuses, and not when it is damaged."""
+    return isinstance(problem, DatabaseUnavailable) and not isinstance(problem, DatabaseDamaged)
 
 
 def owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:

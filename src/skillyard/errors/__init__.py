@@ -54,6 +54,7 @@
     │   ├── ModelLimited                model_limited             502   a rate or a quota is used up
     │   └── ModelUnreachable            model_unreachable         502   no connection to the service
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
+    │   └── DatabaseDamaged             database_damaged          500   what is stored does not hold together
     ├── DiskFull                        disk_full                 503   the disk, or a quota on it, is used up
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
     ├── RecordExists                    record_exists             409   one with that id or name is there already
@@ -110,6 +111,7 @@ from skillyard.errors.parcels import (
 )
 from skillyard.errors.records import (
     ConversationBusy,
+    DatabaseDamaged,
     DatabaseUnavailable,
     DiskFull,
     ModelFailed,
@@ -151,6 +153,7 @@ __all__ = [
     "BinaryFile",
     "ConsentRequired",
     "ConversationBusy",
+    "DatabaseDamaged",
     "DatabaseUnavailable",
     "DeleteRefused",
     "DependenciesUnavailable",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity
 
 __all__ = ["Collected", "Seed", "collect", "seed"]
@@ -119,7 +120,9 @@ def _is_folder(name: str, folder: int) -> bool:
 
 
 def _open(name: str, folder: int) -> int | None:
-    """The file, open; None when it is no regular file, has a second name, or may not be read."""
+    """The file, open; None when it is no regular file, has a second name, may not be read, or holds the records in use."""
+    if is_reserved(name, within=folder):
+        return None
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except OSError:
@@ -168,6 +171,8 @@ def _copy_back(source: int, folder: str, relative: str) -> bool:
         finally:
             os.close(copy)
         try:
+            if is_reserved(name, within=at):
+                raise PermissionError
             os.rename(beside, name, src_dir_fd=at, dst_dir_fd=at)
         except OSError:
             os.unlink(beside, dir_fd=at)

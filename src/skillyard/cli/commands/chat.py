@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
 from skillyard.cli.opening import open_agent_room, open_catalog
 from skillyard.cli.questions import ask_as_written
+from skillyard.errors import InvalidInput
+from skillyard.reserved_files import is_reserved
 
 if TYPE_CHECKING:
     from skillyard.agent import Chat, ChatSettings, Conversation, Turn
@@ -146,6 +148,8 @@ class _Talk:
     def put(self, path: str) -> None:
         """Give the conversation a file of this machine."""
         file = Path(path)
+        if is_reserved(file):
+            raise InvalidInput(f"{file} holds the records, which are in use", hint="name another file")
         kept = self._chat.folder(self._conversation).put(file.name, file.read_bytes())
         self._screen.note(f"the conversation has {kept.name} ({kept.size_bytes:,} bytes)")
 
