@@ -59,11 +59,11 @@ def _all_words() -> list[str]:
     import pkgutil
 
     from skillyard import scanner
-    from skillyard.scanner.matching import Pattern
+    from skillyard.scanner.matching import Chain, Pattern
 
     modules = [importlib.import_module(f"skillyard.scanner.{found.name}") for found in pkgutil.iter_modules(scanner.__path__)]
     values = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
-    return [word for value in values for item in value if isinstance(item, Pattern) for word in item.words]
+    return [word for value in values for item in value if isinstance(item, Pattern | Chain) for word in item.words]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

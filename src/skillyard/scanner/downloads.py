@@ -84,6 +84,7 @@ _KNOWN: Final = re.compile(
 _SAVED: Final = re.compile(
     r"\b(?:curl|wget)\b[^\n]{0,200}?(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})"
 )
+_VERIFIES: Final = re.compile(r"sha\d{1,4}sum|gpg --verify|cosign")
 _MOST: Final = 10
 
 
@@ -104,10 +105,16 @@ def _saved_and_run(code: str) -> Iterator[Hit]:
             return
         if name in ("-", "/dev/null") or _KNOWN.search(saved[0]):
             continue
-        escaped = re.escape(name)
-        runs = rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}|\bsource [\"']?{escaped}"
         after = code[saved.end() : saved.end() + 3000]
-        if re.search(runs + rf"|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)", after, re.MULTILINE) and not re.search(
-            r"sha\d+sum|gpg --verify|cosign", after
-        ):
+        if _runs(name).search(after) and not _VERIFIES.search(after):
             yield Hit("download-then-run", saved.start(), f"{name[:60]} is fetched and then run")
+
+
+def _runs(name: str) -> re.Pattern[str]:
+    """What makes a saved file executable, runs or sources it."""
+    escaped = re.escape(name)
+    return re.compile(
+        rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}"
+        rf"|\bsource [\"']?{escaped}|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)",
+        re.MULTILINE,
+    )

@@ -36,7 +36,7 @@ _WRITES: Final = (
 _HOME: Final = r"(?:~|\$HOME|\$\{HOME\}|/home/\w+|/root|/Users/\w+)"
 _RC: Final = r"\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv|bash_login|bash_logout|config/fish/config\.fish)\b"
 _AGENT: Final = (
-    r"(?:\.claude/(?:settings(?:\.local)?\.json|CLAUDE\.md|hooks/|agents/|commands/)|CLAUDE\.md|AGENTS\.md|GEMINI\.md|\.cursorrules|\.cursor/(?:rules|mcp\.json)"
+    r"(?=[.acgms])(?:\.claude/(?:settings(?:\.local)?\.json|CLAUDE\.md|hooks/|agents/|commands/)|CLAUDE\.md|AGENTS\.md|GEMINI\.md|\.cursorrules|\.cursor/(?:rules|mcp\.json)"
     r"|\.codex/config\.toml|\.gemini/settings\.json|\.mcp\.json|claude_desktop_config\.json|\.vscode/(?:tasks|settings)\.json|copilot-instructions\.md|SOUL\.md|MEMORY\.md)"
 )
 _PATTERNS: Final = (
