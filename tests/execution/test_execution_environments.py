@@ -159,7 +159,7 @@ _BREAKS = ["\r", "\n", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "
 _OPTIONS = ["--extra-index-url http://127.0.0.1:1/simple", "-r /etc/passwd", "--find-links /etc", "-e .", "name @ file:///etc"]
 
 
-@pytest.mark.abuse("F31")
+@pytest.mark.abuse("F22")
 @pytest.mark.parametrize("option", _OPTIONS)
 @pytest.mark.parametrize("mark", _BREAKS)
 def test_no_line_break_smuggles_an_option_to_uv(mark: str, option: str) -> None:
@@ -199,7 +199,7 @@ def test_a_block_that_cannot_be_understood_is_refused(text: str) -> None:
 
 def test_a_block_has_a_place_and_a_size() -> None:
     padding = "#" + "x" * SOURCE_LIMIT + "\n"
-    with pytest.raises(NotExecutable, match="behind the first 256 KiB"):
+    with pytest.raises(NotExecutable, match="behind the first 2 MiB"):
         read(padding + BLOCK)
     assert read(BLOCK + padding).dependencies == ("iniconfig>=2",)
     with pytest.raises(NotExecutable, match="over 32 KiB"):
@@ -208,7 +208,7 @@ def test_a_block_has_a_place_and_a_size() -> None:
         read(f"# /// script\n# dependencies = {['a'] * 201}\n# ///\n")
 
 
-@pytest.mark.abuse("G31")
+@pytest.mark.abuse("G20")
 @pytest.mark.parametrize(
     "text",
     [
@@ -294,7 +294,7 @@ def wheel() -> bytes:
 _WHEEL = "iniconfig-2.0-py3-none-any.whl"
 
 
-@pytest.mark.abuse("F32")
+@pytest.mark.abuse("F23")
 async def test_installing_asks_the_index_and_nothing_else(
     write_skill, data_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

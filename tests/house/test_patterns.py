@@ -176,7 +176,7 @@ def test_patterns_that_are_linear_pass() -> None:
     assert super_linear([Subject(text, text, re.DOTALL, "search") for text in linear]) == []
 
 
-@pytest.mark.abuse("G31")
+@pytest.mark.abuse("G20")
 def test_no_pattern_takes_time_that_grows_faster_than_the_text() -> None:
     visited = subjects()
     assert len(visited) > 320

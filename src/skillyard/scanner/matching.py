@@ -15,7 +15,7 @@ from typing import Final
 
 from skillyard.scanner.source import Hit, Source
 
-__all__ = ["Chain", "Pattern", "Step", "chain", "find", "pattern"]
+__all__ = ["Chain", "ChainStep", "Pattern", "chain", "find", "pattern"]
 
 _MOST: Final = 20  # hits of one pattern in one text: more say nothing new
 # What a line only prints, or only searches other texts for, runs nothing: it weighs less, unless the line also starts something.
@@ -46,7 +46,7 @@ def pattern(rule: str, expression: str, *words: str, message: str = "", case: bo
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChainStep:
     """An expression of a chain: it begins at most `reach` characters behind the one before, with none of `stops` between."""
 
     expression: re.Pattern[str]
@@ -59,7 +59,7 @@ class Chain:
     """Expressions that follow each other, for a rule; tried like a pattern, in time that grows with the text alone."""
 
     rule: str
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
     words: tuple[str, ...]
     message: str = ""
 
@@ -67,8 +67,8 @@ class Chain:
 def chain(rule: str, first: str, *others: tuple[int, str, str], words: tuple[str, ...]) -> Chain:
     """Make a chain of its first expression and, for each other, reach, stops and expression; case does not count."""
     flags = re.MULTILINE | re.IGNORECASE
-    steps = [Step(re.compile(expression, flags), reach, stops) for reach, stops, expression in others]
-    return Chain(rule, (Step(re.compile(first, flags)), *steps), words)
+    steps = [ChainStep(re.compile(expression, flags), reach, stops) for reach, stops, expression in others]
+    return Chain(rule, (ChainStep(re.compile(first, flags)), *steps), words)
 
 
 def find(source: Source, patterns: Iterable[Pattern | Chain]) -> Iterator[Hit]:
@@ -97,7 +97,7 @@ def _places(one: Pattern | Chain, text: str, start: int, end: int) -> Iterator[i
     yield from dict.fromkeys(begin for begin, _ in reached)
 
 
-def _reached(step: Step, text: str, start: int, end: int, before: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _reached(step: ChainStep, text: str, start: int, end: int, before: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Where the chains begin that get as far as this step, and where it ends; the nearest chain decides."""
     behind = 0
     for match in step.expression.finditer(text, start, end):
