@@ -51,7 +51,7 @@ _SHELL: Final = (
         words=("scp",),
     ),
     pattern("secret-to-network", rf"(?:^|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
-    pattern("secret-to-network", rf"{_SENDER}[^\n;|]{{0,240}}?(?:\$\(|`)\s{{0,3}}{_DUMP}\b", *_WORDS),
+    chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
 
 _UNPARSED: Final = (
