@@ -199,7 +199,7 @@ def test_a_block_that_cannot_be_understood_is_refused(text: str) -> None:
 
 def test_a_block_has_a_place_and_a_size() -> None:
     padding = "#" + "x" * SOURCE_LIMIT + "\n"
-    with pytest.raises(NotExecutable, match="behind the first 256 KiB"):
+    with pytest.raises(NotExecutable, match="behind the first 2 MiB"):
         read(padding + BLOCK)
     assert read(BLOCK + padding).dependencies == ("iniconfig>=2",)
     with pytest.raises(NotExecutable, match="over 32 KiB"):
@@ -208,7 +208,7 @@ def test_a_block_has_a_place_and_a_size() -> None:
         read(f"# /// script\n# dependencies = {['a'] * 201}\n# ///\n")
 
 
-@pytest.mark.abuse("G21")
+@pytest.mark.abuse("G22")
 @pytest.mark.parametrize(
     "text",
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pattern_growth import growth_of
 
 from skillyard.document import parse_document
 from skillyard.errors import ConsentRequired
@@ -176,3 +177,18 @@ def test_a_skill_from_elsewhere_with_the_same_name_is_no_update_of_it(data: Path
         == "updated"
     )
     registry.close()
+
+
+@pytest.mark.abuse("G22")
+@pytest.mark.parametrize("line", ["# /// script\n", "# /// a\n# ///\n", "# x\n", "# ///\n"])
+def test_powers_are_read_in_time_that_grows_with_a_script(write: Any, line: str) -> None:
+    def script(size: int) -> Any:
+        folder = write(files={"scripts/a.py": "# /// script\n" + line * size})
+        return folder, parse_document((folder / "SKILL.md").read_bytes()), size
+
+    def read(given: Any) -> None:
+        folder, document, size = given
+        (folder / "scripts/a.py").write_text("# /// script\n" + line * size)
+        read_powers(folder, document)
+
+    assert growth_of(read, script, 2_000) < 9

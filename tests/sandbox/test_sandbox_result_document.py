@@ -59,7 +59,7 @@ def test_a_document_over_the_limit_is_refused() -> None:
         read_result(b'"0123456789"', limit=10)
 
 
-@pytest.mark.abuse("G21")
+@pytest.mark.abuse("G22")
 @pytest.mark.parametrize(
     "data",
     [

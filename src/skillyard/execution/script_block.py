@@ -14,7 +14,7 @@ from skillyard.errors import NotExecutable
 
 __all__ = ["SOURCE_LIMIT", "ScriptBlock", "read_script_block"]
 
-SOURCE_LIMIT: Final = 256 * 1024
+SOURCE_LIMIT: Final = 2 * 1024 * 1024
 """The bytes of a script in which its block is looked for."""
 _BLOCK_LIMIT: Final = 32 * 1024  # characters of one block
 _MOST: Final = 200  # requirements of one block
@@ -61,9 +61,9 @@ def read_script_block(source: bytes) -> ScriptBlock:
     """
     if _MARK not in source:
         return ScriptBlock()
-    if source.find(_MARK, SOURCE_LIMIT) >= 0:
+    if source.find(_MARK, SOURCE_LIMIT - len(_MARK)) >= 0:
         raise NotExecutable(
-            f"a `# /// script` block lies behind the first {SOURCE_LIMIT // 1024} KiB of the script",
+            f"a `# /// script` block lies behind the first {SOURCE_LIMIT >> 20} MiB of the script",
             hint="put it at the beginning",
         )
     found = _blocks(source[:SOURCE_LIMIT].decode("utf-8", "replace"))

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from skillyard.document import DESCRIPTION_LIMIT, NAME_LIMIT, is_name, parse_document, read_front_matter
+from skillyard.document import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, NAME_LIMIT, is_name, parse_document, read_front_matter
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import InvalidInput
+from skillyard.files import read_limited
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
@@ -75,11 +76,12 @@ def check_clients(folder: str | Path, clients: tuple[Client, ...] = CLIENTS, *, 
 
     Raises:
         InvalidInput: there is no SKILL.md in it.
+        FileTooLarge: it is longer than any SKILL.md may be.
     """
     place = Path(folder)
     place = place.parent if place.name == "SKILL.md" else place
     try:
-        data = (place / "SKILL.md").read_bytes()
+        data = read_limited(place / "SKILL.md", DOCUMENT_LIMIT)
     except OSError as error:
         raise InvalidInput(f"{place}/SKILL.md cannot be read: {error.strerror}", hint="name the folder of a skill") from None
     front = read_front_matter(data)
