@@ -105,6 +105,16 @@ def _policy(catalog: Catalog) -> Iterator[Check]:
             read()
         except SkillyardError as error:
             yield Check(name, "error", error.message, error.hint)
+            continue
+        if name == "permissions":
+            yield from _trusting(catalog)
+
+
+def _trusting(catalog: Catalog) -> Iterator[Check]:
+    """The rules that trust every skill of a name, whoever made it."""
+    for pattern in catalog.rules().trusting():
+        detail = f"the rule {pattern!r} = 'allow' trusts any skill of that name, from any source"
+        yield Check("permissions", "warning", detail, f"write '{pattern} source=…' or '{pattern} signer=…'")
 
 
 def _switched_off(catalog: Catalog) -> Iterator[Check]:

@@ -43,7 +43,8 @@
     │   └── StoreFailed                 store_failed              503   the store cannot be read or written
     ├── InstallProblem              install_problem           409   what is installed does not allow it
     │   ├── ConsentRequired         consent_required          403   carries `changes`: what the new version may do
-    │   ├── SignerChanged           signer_changed            403   another signer than before, or none any more
+    │   ├── SignerChanged           signer_changed            409   another signer than before, or none any more
+    │   ├── SourceChanged           source_changed            409   another source than that of the version that serves
     │   ├── LocalEdits              local_edits               409   an installed version was changed by hand
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
@@ -87,6 +88,7 @@ from skillyard.errors.installs import (
     InstallProblem,
     LocalEdits,
     SignerChanged,
+    SourceChanged,
     VersionNotFound,
     VersionUnusable,
 )
@@ -204,6 +206,7 @@ __all__ = [
     "SkillNotFound",
     "SkillUnusable",
     "SkillyardError",
+    "SourceChanged",
     "SpecialNotAllowed",
     "StoreFailed",
     "TooManyFiles",

@@ -263,9 +263,7 @@ class SkillTools:
 def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | None) -> Rules:
     if isinstance(permissions, Rules):
         return permissions
-    if permissions is not None:
-        return Rules(permissions, match=catalog.configuration.permission_match)
-    return Rules.of(catalog.configuration)
+    return Rules.for_catalog(catalog, permissions)
 
 
 def _records(catalog: Catalog) -> Records:
