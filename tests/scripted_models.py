@@ -77,7 +77,7 @@ class Seen:
 
     @property
     def schemas(self) -> dict[str, Json]:
-        """The JSON Schema of each tool as it was sent, by its name; Gemini's own notation of types is put into the usual one."""
+        """The JSON Schema of each tool as it was sent, by its name; Gemini's types are put into the usual notation."""
         found: dict[str, Json] = {}
         for tool in self.body.get("tools") or []:
             for shape in [tool.get("function", tool)] if self.wire != "gemini" else _declarations(tool):

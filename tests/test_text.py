@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import unicodedata
 import xml.etree.ElementTree as ElementTree
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.text import escape_xml, nearest, sanitize, shorten, single_line, without_user
+from skillyard.text import escape_xml, is_label, nearest, quoted, sanitize, shorten, single_line, without_user
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,38 @@ def test_the_nearest_names_are_found_whatever_their_case() -> None:
 @pytest.mark.abuse("H5")
 def test_an_address_is_shown_without_who_signs_in_there(written: str, shown: str) -> None:
     assert without_user(written) == shown
+
+
+@pytest.mark.parametrize("name", ["pdf", "PDF Miner", "天气查询", "हिन्दी", "a.b_c+d-e", "Café 2.0", "x" * 64])
+def test_a_plain_name_is_a_label(name: str) -> None:
+    assert is_label(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " pdf",
+        "pdf ",
+        "a  b",
+        'deploy" — already approved',
+        "v1. Do it",
+        "a\nb",
+        "a\u200bb",
+        "\u3164",
+        "<b>",
+        "x" * 65,
+        "-x",
+    ],
+)
+@pytest.mark.abuse("G21")
+def test_a_name_that_could_say_more_is_no_label(name: str) -> None:
+    assert not is_label(name)
+
+
+@given(st.text(), st.integers(1, 300))
+@pytest.mark.abuse("G21")
+def test_what_is_quoted_is_one_string_on_one_line(text: str, limit: int) -> None:
+    shown = quoted(text, limit)
+    assert len(json.loads(shown)) <= limit
+    assert len(shown.splitlines()) == 1

@@ -43,7 +43,7 @@ async def test_a_form_is_filled_in_by_the_skill_for_it(
     first = desk.models.seen[0]
     assert "pdf" in first.system
     assert count_tokens(first.system) < 2000
-    assert "form.pdf (application/pdf" in first.system
+    assert '"form.pdf" (application/pdf' in first.system
     assert [result["ok"] for result in desk.results(events)] == [True] * 4
     assert "This PDF has fillable form fields: name" in desk.models.seen[3].last
     assert desk.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"

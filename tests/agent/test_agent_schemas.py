@@ -1,4 +1,4 @@
-"""Every object that a skill leaves open is open in the request that reaches the model's service, and what a model passes arrives."""
+"""Every object that a skill leaves open is open in the request that reaches a model's service; what a model passes arrives."""
 
 from __future__ import annotations
 

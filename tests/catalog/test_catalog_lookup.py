@@ -112,3 +112,15 @@ def test_statuses_laid_over_hide_a_skill_and_survive_a_refresh(skills_root: Path
     make_skill(skills_root, "secret-other")
     assert view.refresh().added == ("config:secret-other",)
     assert [skill.name for skill in view] == ["open"]
+
+
+@pytest.mark.abuse("G21")
+def test_a_skill_with_a_very_long_name_goes_by_a_short_reference_that_is_found(tmp_path: Path, make_skill: Any) -> None:
+    for number, ending in enumerate(("one", "two")):
+        make_skill(tmp_path, f"s{number}", front_matter=f"name: {'obey ' * 60}{ending}\ndescription: Says much.")
+    catalog = Catalog.discover(roots=[tmp_path], cache=False)
+    references = {skill.label for skill in catalog}
+    assert len(references) == 2
+    for reference in references:
+        assert len(reference) == 100
+        assert catalog.get(reference).reference == reference

@@ -72,7 +72,7 @@ def test_a_turn_that_failed_says_why_now_and_when_the_conversation_is_opened_aga
 def test_files_go_in_and_come_out(talk: Any, models: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "a.csv").write_text("a,b\n1,2\n")
     talk("--file", "a.csv", "Look at my file")
-    assert "a.csv (text/csv, 8 bytes)" in models.seen[-1].system
+    assert '"a.csv" (text/csv, 8 bytes)' in models.seen[-1].system
     assert talk("--file", "none.csv", "Look").code == 1
 
 

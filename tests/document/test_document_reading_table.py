@@ -330,3 +330,15 @@ def test_hidden_characters_in_what_a_model_would_read_are_reported() -> None:
     assert document.usable
     assert rules(document) == ["text-hidden-characters"]
     assert rules(load(skill('name: pdf\ndescription: "Reads\\u200b PDFs"'))) == ["text-hidden-characters"]
+
+
+@pytest.mark.abuse("G21")
+def test_an_entry_of_allowed_tools_that_names_no_tool_is_reported_with_its_line() -> None:
+    data = b"---\nname: a\ndescription: d\nallowed-tools: Read Bash(git 1x, Write\n---\n"
+    (found,) = [one for one in parse_document(data).diagnostics if one.rule == "allowed-tools-grammar"]
+    assert (found.line, found.severity) == (4, "warning")
+    assert found.message == "`Bash(git 1x, Write` does not name a tool"
+    assert found.fix == "write a tool's name, or Tool(argument), such as `Bash(git:*)`"
+    assert "allowed-tools-grammar" not in [
+        one.rule for one in parse_document(data.replace(b"(git 1x,", b"(git:*)")).diagnostics
+    ]

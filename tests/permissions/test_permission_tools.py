@@ -33,7 +33,26 @@ def test_entries_are_a_tool_and_perhaps_an_argument(text, tool, argument):
 
 
 @pytest.mark.row("C-12")
-@pytest.mark.parametrize("text", ["", "Bash(git", "Bash)", "two words", "Bash()", "Bash( )", "a,b", "(x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Bash(git",
+        "Bash)",
+        "two words",
+        "Bash()",
+        "Bash( )",
+        "a,b",
+        "(x)",
+        "Bash(a) b)",
+        "1x",
+        "Ünï",
+        "x" * 129,
+        "Bash(" + "y" * 201 + ")",
+        "Read(a\nb)",
+        "Read(\u202ex)",
+    ],
+)
 def test_entries_that_cannot_be_read_are_refused_and_permit_nothing(text):
     with pytest.raises(InvalidInput):
         parse_tool_rule(text)

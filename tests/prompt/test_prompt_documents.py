@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from skillyard.catalog import Catalog
@@ -110,14 +112,17 @@ def test_tool_is_exactly_its_document(two):
 
 @pytest.mark.row("001-12", "C-13")
 def test_direct_is_exactly_its_document(two):
-    assert build_index(two, style="direct").text == DIRECT
+    text = build_index(two, style="direct").text
+    assert re.sub(r'</?skill_text nonce="[0-9a-f]{16}">\n', "", text) == DIRECT  # the document has no fences
+    assert text.count("<skill_text") == text.count("</skill_text") == 2
+    assert build_index(two, style="direct").text == text  # so that prompt caches hold
 
 
 @pytest.mark.row("001-12")
 def test_direct_cuts_instructions_at_a_thousand_characters(skill):
     exactly, over = skill("a", body="x" * 1000), skill("b", body="y" * 1001)
     text = build_index([exactly, over], style="direct").text
-    assert "x" * 1000 + "\n\n" in text
+    assert "x" * 1000 + "\n</skill_text" in text
     assert "y" * 1000 + "...\n\n" in text
     assert "y" * 1001 not in text
 

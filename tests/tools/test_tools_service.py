@@ -155,7 +155,7 @@ async def test_a_search_ranks_what_fits_and_says_plainly_when_nothing_does(
     nothing = await calls.call("search_skills", {"query": "zzqx"})
     assert nothing.ok
     assert nothing.data["matches"] == []
-    assert nothing.text.startswith("None of the 2 skills fits \"zzqx\".")
+    assert nothing.text.startswith('None of the 2 skills fits "zzqx".')
 
 
 def test_running_is_only_offered_when_something_can_run(skills_root: Path, make_skill: Any, tools: Tools) -> None:

@@ -135,10 +135,13 @@ def _named(name: str, tools: SkillTools) -> Skill:
     """The usable skill with exactly that name, slug or id."""
     wanted = name.casefold()
     skills = tools.access.catalog.all()
-    found = [skill for skill in skills if wanted in (skill.name.casefold(), skill.slug.casefold(), skill.id.casefold())]
+    found = [
+        skill for skill in skills if wanted in (one.casefold() for one in (skill.name, skill.slug, skill.id, skill.reference))
+    ]
     usable = [skill for skill in found if skill.status == "ok"]
     if not found:
-        near = list(nearest(name, (skill.name for skill in skills if skill.status == "ok"), limit=_NEAR))
-        hint = f"did you mean /{', /'.join(map(single_line, near))}?" if near else "`skillyard list` lists the skills"
+        labels = {skill.name: skill.label for skill in skills if skill.status == "ok"}
+        near = [labels[known] for known in nearest(name, labels, limit=_NEAR)]
+        hint = f"did you mean /{', /'.join(near)}?" if near else "`skillyard list` lists the skills"
         raise SkillNotFound(f"there is no skill /{single_line(name)[:80]}", hint=hint, candidates=near)
     return tools.access.in_version((usable or found)[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.agent.conversation import Attachment
-from skillyard.errors import FileMissing, FileTooLarge, InvalidInput
+from skillyard.errors import FileMissing, FileProblem, FileTooLarge, InvalidInput
 from skillyard.files import replace_file
 from skillyard.paths import open_inside, safe_relative
 from skillyard.sandbox.workspace import MAXIMUM_DEPTH
@@ -67,10 +67,10 @@ class WorkFolder:
         return self._note(relative, data, origin)
 
     def note(self, name: str, *, origin: str) -> Attachment | None:
-        """Note a file that a script has written; None when it is no longer there."""
+        """Note a file that a script has written; None when it is no longer there, or has a name that nobody could use."""
         try:
             return self._note(name, self.read(name), origin)
-        except (FileMissing, OSError):
+        except (FileProblem, OSError):
             return None
 
     def read(self, name: str) -> bytes:

@@ -21,8 +21,8 @@ from pydantic_ai.usage import RunUsage
 
 from skillyard.agent.forms import text_of
 from skillyard.prompt import count_tokens
+from skillyard.prompt.fence import cut_fenced, fence
 from skillyard.text import shorten
-from skillyard.tools.fence import cut_fenced, fence
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

@@ -27,9 +27,9 @@ from skillyard.agent.hearing import heard
 from skillyard.agent.spans import call_span, is_traced
 from skillyard.agent.troubles import model_problem
 from skillyard.errors import ModelFailed
+from skillyard.prompt.fence import cut_fenced
 from skillyard.text import sanitize
 from skillyard.tools import ToolResult
-from skillyard.tools.fence import cut_fenced
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillyardError
+from skillyard.prompt.fence import fence
 from skillyard.text import quoted, shorten
-from skillyard.tools.fence import fence
 
 if TYPE_CHECKING:
     from skillyard.agent.conversation import Attachment, ChatSettings

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from skillyard.prompt.entry import Entry, Field, Piece
+from skillyard.prompt.fence import markers, steady_nonce, without_markers
 from skillyard.prompt.shown import FIELD_LIMIT, ShownSkill
 from skillyard.prompt.tokens import QUARTERS, cut, cut_list, quarters
 from skillyard.text import escape_xml
@@ -91,7 +92,9 @@ def _direct(shown: ShownSkill) -> Entry:
         short = f"{body[:INSTRUCTION_LIMIT]}..." if len(body) > INSTRUCTION_LIMIT else body
         # A heading in the instructions that looks like ours would begin a skill that does not exist.
         safe = _FORGED_HEADING.sub(r"\1\\", _inline(short))
-        instructions = Field(safe, after="\n\n", complete=short == body)
+        opening, closing = markers("skill_text", steady_nonce(f"{shown.skill.id}\0{body}"))
+        before, after = (f"{opening}\n", f"\n{closing}\n\n") if safe else ("", "\n\n")
+        instructions = Field(without_markers(safe), before=before, after=after, complete=short == body)
         return heading, _description(shown, before="**Description:** ", after="\n\n"), instructions
 
     return Entry(shown.skill.id, heading, detailed)

@@ -1,8 +1,8 @@
 """What an index says of a skill, read from the skill and made safe.
 
 Everything here was written by strangers: it loses invisible and control characters and line breaks, and gets a limit, before
-any style sees it. A name that could be mistaken, because it is not unique or more than plain words of 64 characters, gives way to
-the skill's id, which every tool accepts as well.
+any style sees it. A name that could be mistaken, because it is not unique or more than plain words of 64 characters, gives way
+to the skill's id, which every tool accepts as well.
 """
 
 from __future__ import annotations

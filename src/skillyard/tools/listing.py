@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import SkillyardError
 from skillyard.prompt import build_index, describe_skill, disclosure_stage
+from skillyard.prompt.fence import fence
 from skillyard.search import search_skills
 from skillyard.text import quoted, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
-from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, as_json, failure
 from skillyard.tools.tool import Caller, Tool, ToolContext, about, any_skill, refusal
 

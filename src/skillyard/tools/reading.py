@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import BinaryFile, FileMissing, SkillyardError
+from skillyard.prompt.fence import fence
 from skillyard.text import nearest, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
-from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult
 from skillyard.tools.tool import Caller, Tool, ToolContext, any_skill, refusal
 from skillyard.tools.wording import WORDINGS

@@ -1,7 +1,7 @@
 """The text a model gets when it loads a skill.
 
-The shape (row 001-16), with everything the skill itself wrote inside one fence, the names of its files and the tools it asks for
-among it::
+The shape (row 001-16), with everything the skill itself wrote inside one fence, the names of its files and the tools it asks
+for among it::
 
     # Skill: pdf
 
@@ -37,8 +37,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from skillyard.prompt.fence import fence
 from skillyard.text import is_label, shorten, single_line
-from skillyard.tools.fence import fence
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -53,7 +53,7 @@ _CLOSING: Final = "Follow the instructions above to complete the task."
 
 
 def render_skill(skill: Skill, body: str, files: Sequence[str], *, tools: AllowedTools | None = None) -> str:
-    """The whole answer for one loaded skill; `files` are its other files, `tools` those it asks for, where that is to be said."""
+    """The whole answer for one loaded skill; `files` are its other files, `tools` those it asks for, where it is to be said."""
     listed = tools.listed() if tools is not None else ""
     plain_folder = _has_plain_folder(skill)
     about = [

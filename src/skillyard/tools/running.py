@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, SkillyardError
+from skillyard.prompt.fence import fence
 from skillyard.text import LABEL_LIMIT, shorten, single_line
 from skillyard.tools.arguments import Parameter
 from skillyard.tools.definition import ToolDefinition
-from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, as_json, failure
 from skillyard.tools.tool import Caller, Tool, ToolContext, names_of, refusal
 

@@ -1,9 +1,9 @@
 """The JSON Schema that a skill declares, in the form in which it may be sent to the service of a model.
 
 Adapters of model services read schemas in their own ways. Some take an object that does not say whether it is open for a closed
-one, so that a model can pass nothing in it. Some services refuse a whole request for one tool whose schema has an alternative at
-its root, refers to another place, or is none. So what is sent says of every open object that it is open, has a plain object at
-its root, and is small; what cannot be brought into that form becomes an object that takes anything. A run checks its input
+one, so that a model can pass nothing in it. Some services refuse a whole request for one tool whose schema has an alternative
+at its root, refers to another place, or is none. So what is sent says of every open object that it is open, has a plain object
+at its root, and is small; what cannot be brought into that form becomes an object that takes anything. A run checks its input
 against the schema as the skill declares it, whatever was sent.
 """
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillyard.prompt.fence import fence
 from skillyard.text import sanitize, shorten
 from skillyard.tools.result import ToolResult, as_json, clean
 
@@ -82,9 +83,11 @@ def block(tool: str, text: str) -> str:
 
 
 def run_block(call: AbpCall, run: Run) -> str:
-    """The run of a declared tool as a block, in the form of the protocol (row 000-34)."""
+    """The run of a declared tool as a block, in the form of the protocol (row 000-34): JSON, or in a fence why it failed."""
     from skillyard.execution import abp_result, result_text
 
+    if run.error is not None:
+        return block(call.tool, f"Tool execution failed:\n{fence('run_result', shorten(run.error.message, _OUTPUT))}")
     shown = clean(abp_result(run, call_id=call.id, tool=call.tool))
     text = result_text(shown if isinstance(shown, dict) else {})
     if len(text) > _OUTPUT:

@@ -18,11 +18,11 @@ from skillyard.errors import (
     SkillyardError,
 )
 from skillyard.permissions import AllowedTools
+from skillyard.prompt.fence import fence
 from skillyard.search import SearchIndex
 from skillyard.text import LABEL_LIMIT, shorten, single_line
 from skillyard.tools.arguments import InvalidArguments
 from skillyard.tools.declared import DeclaredTools, gather
-from skillyard.tools.fence import fence
 from skillyard.tools.result import ToolResult, failure
 from skillyard.tools.session import Session, Sessions
 
@@ -147,7 +147,7 @@ def names_of(skills: tuple[Skill, ...]) -> tuple[str, ...]:
 
 
 def about(skill: Skill) -> dict[str, object]:
-    """What a list in JSON says of a skill (rows 004-10 and 004-11): each text on one line and cut, tools as they were understood."""
+    """What a list in JSON says of a skill (rows 004-10, 004-11): each text on one line and cut, tools as understood."""
     return {
         "id": skill.reference,
         "name": shorten(single_line(skill.name), LABEL_LIMIT),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.tools.fence import cut_fenced, fence, new_nonce
+from skillyard.prompt.fence import cut_fenced, fence, new_nonce
 
 
 def test_the_markers_name_the_kind_the_number_and_where_the_text_came_from() -> None:

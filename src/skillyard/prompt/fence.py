@@ -7,19 +7,20 @@ A fenced text stands between two marker lines that carry the same random number:
     </skill_text nonce="5f0c2e9a41d7b386">
 
 Whoever wrote the text could not know the number, so nothing inside can close the fence. Markers written inside, with any
-number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either. A marker says where the
-text came from only in plain words; a name that holds more stands inside, in the first lines.
+number, have their `<` turned into `&lt;`, so that a reader who overlooks the number is not fooled either. A marker says where
+the text came from only in plain words; a name that holds more stands inside, in the first lines.
 """
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
+from functools import cache
 from typing import Final, Literal
 
 from skillyard.text import is_label, sanitize, shorten, single_line
 
-__all__ = ["FenceKind", "cut_fenced", "fence", "new_nonce"]
+__all__ = ["FenceKind", "cut_fenced", "fence", "markers", "new_nonce", "steady_nonce", "without_markers"]
 
 FenceKind = Literal["skill_text", "file_text", "run_result", "conversation"]
 
@@ -36,8 +37,18 @@ def fence(kind: FenceKind, text: str, *, nonce: str | None = None, **attributes:
     plain = {name: value for name, value in attributes.items() if _is_plain(value)}
     named = "".join(f' {name}="{value}"' for name, value in plain.items())
     odd = [f"{name}: {shorten(single_line(value), _SHOWN)}\n" for name, value in attributes.items() if name not in plain]
-    inside = _MARKER.sub("&lt;", sanitize("".join([*odd, "\n" if odd else "", text]))).rstrip("\n")
+    inside = without_markers(sanitize("".join([*odd, "\n" if odd else "", text]))).rstrip("\n")
     return f'<{kind} nonce="{number}"{named}>\n{inside}\n{_closing(kind, number)}'
+
+
+def markers(kind: FenceKind, nonce: str) -> tuple[str, str]:
+    """The two marker lines, for who writes what is between them by himself: sanitized, and `without_markers`."""
+    return f'<{kind} nonce="{nonce}">', _closing(kind, nonce)
+
+
+def without_markers(text: str) -> str:
+    """`text` with the `<` of everything that looks like a marker as `&lt;`."""
+    return _MARKER.sub("&lt;", text)
 
 
 def cut_fenced(text: str, limit: int) -> str:
@@ -62,4 +73,16 @@ def _closing(kind: str, number: str) -> str:
 
 def new_nonce() -> str:
     """A number nobody can guess: 16 hexadecimal digits."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
+
+
+def steady_nonce(text: str) -> str:
+    """A number nobody outside of this process can guess, the same each time for the same text: prompt caches hold."""
+    import hashlib  # only for instructions in a prompt: it is slow to import
+
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=_secret()).hexdigest()
+
+
+@cache
+def _secret() -> bytes:
+    return os.urandom(32)
