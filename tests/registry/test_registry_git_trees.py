@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import zlib
 from pathlib import Path
@@ -61,4 +60,4 @@ def test_a_tree_that_names_the_next_one_many_times_is_not_listed_to_its_end(
         GitFetcher(local=True).fetch(Source("git", str(repository)), into)
     assert refused.value.hint
     assert not [path for path in into.iterdir() if not path.name.startswith("git-")]
-    assert os.listdir(into)
+    assert list(into.iterdir())

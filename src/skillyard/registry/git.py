@@ -113,7 +113,7 @@ class GitFetcher:
         return mine
 
     def _listed(self, repository: Path, where: str) -> bytes:
-        """What git lists of a tree, read only as far as it may go: a few small trees that name each other list without an end."""
+        """What git lists of a tree, read only so far: a few small trees that name each other list without an end."""
         with subprocess.Popen(  # noqa: S603 # a fixed program, an id and a path that begins with one
             [*_BOUNDED, *self._command(repository), "ls-tree", "-r", "-z", where], env=self._environment(),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
