@@ -180,7 +180,7 @@ def _within_bounds(process: subprocess.Popen[bytes]) -> bytes:
     """
     assert process.stdout is not None  # noqa: S101 # it is a pipe
     listed, entries = bytearray(), 0
-    while piece := process.stdout.read1(_PIECE):
+    while piece := os.read(process.stdout.fileno(), _PIECE):
         listed += piece
         entries += piece.count(b"\0")
         if entries > _MOST_LISTED or len(listed) > _LONGEST_LIST:
