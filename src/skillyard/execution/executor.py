@@ -202,7 +202,7 @@ class Executor:
         document = skill.document()
         told, warnings = without_credentials(call.context)
         filled = with_defaults(metadata.input_schema, call.parameters)
-        checked = check_call(replace(call, parameters=filled, context=told, warnings=warnings))
+        checked = await check_call(replace(call, parameters=filled, context=told, warnings=warnings))
         if isinstance(checked, Run):
             return checked if entry is not None else self._unfit(checked, skill, metadata, unavailable)
         if entry is not None:
@@ -241,7 +241,7 @@ class Executor:
                 raise KindUnavailable(kind, "it has no config.dataPath", error=_static_problem(call))
             output = read_static(call.skill.directory, config)
             await require_approved(digest, call)
-            return finished(call, read_outcome(output), None)
+            return await finished(call, read_outcome(output), None)
         serves = kind == "distributed" and named_pool(config) in self._pools
         if kind in REMOTE and not serves:
             return await self._elsewhere.ask(kind, call, digest)
@@ -265,7 +265,7 @@ class Executor:
             declared = replace(declared, filesystem="read-only")
         call = Call(new_run_id(), skill, metadata, {}, {})
         call, result = await self._sandboxed(call, script, digest, declared, request_document(call), called=False)
-        return finished(call, read_outcome(None), result)
+        return await finished(call, read_outcome(None), result)
 
     async def _run_script(self, call: Call, entry: str, digest: str | None) -> Run:
         try:
@@ -274,7 +274,7 @@ class Executor:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
         call, result = await self._sandboxed(call, entry, digest, declared, request)
-        return finished(call, read_outcome(unwrapped(answer_of(result))), result)
+        return await finished(call, read_outcome(unwrapped(answer_of(result))), result)
 
     async def _sandboxed(
         self, call: Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
