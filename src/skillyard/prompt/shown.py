@@ -39,7 +39,7 @@ class ShownSkill:
     @property
     def folder(self) -> str:
         """The skill's folder on one line, ending in a slash."""
-        return single_line(self.skill.directory).rstrip("/") + "/"
+        return single_line(self.skill.location).rstrip("/") + "/"
 
     def description(self) -> tuple[str, bool]:
         """The description on one line, cut to the limit, and whether it is whole."""

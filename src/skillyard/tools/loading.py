@@ -49,7 +49,7 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: Caller) -> 
         "skillName": single_line(skill.name),
         "skillSource": skill.source,
         "permission": consent.permission,
-        "directory": skill.directory,
+        "directory": skill.location,
         "files": list(files),
         "fingerprint": mark,
     }
@@ -100,8 +100,8 @@ def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
         "name": skill.name,
         "description": skill.description,
         "allowedTools": list(skill.allowed_tools),
-        "directoryPath": relative_to(skill.directory, project),
-        "skillMdPath": relative_to(skill.path, project),
+        "directoryPath": relative_to(skill.location, project),
+        "skillMdPath": relative_to(skill.main_file, project),
     }
 
 

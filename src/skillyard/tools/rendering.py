@@ -45,12 +45,12 @@ _CLOSING: Final = "Follow the instructions above to complete the task."
 
 def render_skill(skill: Skill, body: str, files: Sequence[str], *, hint: str = "") -> str:
     """The whole answer for one loaded skill; `files` are its other files, `hint` a line about the tools it asks for."""
-    written = f"{skill.description.strip()}\n\n---\n\n{substitute(body, skill.directory).strip()}"
+    written = f"{skill.description.strip()}\n\n---\n\n{substitute(body, skill.location).strip()}"
     parts = [
         f"# Skill: {single_line(skill.name)}",
         fence("skill_text", written, skill=skill.name, source=skill.source),
         "---",
-        _frame(skill.directory, files),
+        _frame(skill.location, files),
         *([hint] if hint else []),
         _CLOSING,
     ]
@@ -66,7 +66,7 @@ def substitute(text: str, directory: str) -> str:
 
 def fingerprint(skill: Skill, body: str, files: Sequence[str]) -> str:
     """What changes when the answer for a skill changes: its description, body, folder or file list."""
-    framed = "\0".join([skill.description, body, skill.directory, *files])
+    framed = "\0".join([skill.description, body, skill.location, *files])
     return hashlib.sha256(framed.encode("utf-8", "surrogatepass")).hexdigest()
 
 
