@@ -144,6 +144,17 @@ class Catalog:
         found = index.get(name_or_id.strip()) if asked is skills else None
         return found or find_skill(skills, name_or_id)
 
+    def shown(self, text: str) -> str:
+        """`text` as who uses this catalog may read it: in that of an organisation folders of the machine have their aliases."""
+        if not self._plan.organisation:
+            return text
+        from skillyard.catalog.showing import without_folders
+
+        plan = self._plan
+        folders = {root.path: root.location for root in self.roots}
+        others = {plan.data: "~", self.project_root: "project", plan.cwd: "project", plan.home: "home"}
+        return without_folders(text, others | folders)
+
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
         before = self._state
@@ -230,13 +241,17 @@ class Catalog:
         self.refresh()
 
     def directory_to_open(self, name_or_id: str | None = None) -> str:
-        """The folder of a skill, for a file manager; of an unknown one, the user's skills folder (row 001-27)."""
+        """The folder of a skill, for a file manager; of an unknown one, the user's skills folder (row 001-27).
+
+        In the catalog of an organisation it is only shown: the skill's `location`.
+        """
         if name_or_id is not None:
             try:
-                return self.get(name_or_id).directory
+                return self.get(name_or_id).location
             except SkillyardError:
                 pass
-        return self._folder_of("user")
+        folder = self._folder_of("user")
+        return next((root.location for root in self.roots if root.path == folder), folder)
 
     def _switch(self, name_or_id: str, *, enabled: bool) -> Skill:
         skill = self.get(name_or_id)

@@ -216,7 +216,7 @@ def _request(skill: Skill, digest: str, session: str, message_id: str | None, ca
         session_id=session,
         message_id=message_id,
         call_id=call_id,
-        directory=skill.directory,
+        directory=skill.location,
         description=shorten(single_line(skill.description), DESCRIPTION_LIMIT),
     )
 

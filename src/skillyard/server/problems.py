@@ -24,7 +24,12 @@ from skillyard.text import sanitize
 __all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
 
 _MEDIA_TYPE: Final = "application/problem+json"
-_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+_CODES: Final[Mapping[int, str]] = {
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "request_too_large",
+}
 _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
@@ -119,7 +124,8 @@ def answer_errors(app: FastAPI) -> None:
 async def _house(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, SkillyardError):
         raise error
-    return problem(error)
+    shown = getattr(request.state, "shown", None)  # how the caller's rooms name what is on the machine
+    return problem(error.worded(shown) if shown else error)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

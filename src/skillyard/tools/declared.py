@@ -111,7 +111,7 @@ async def run_declared(
     await _check(declared, given, parameters)
     consent = await context.approve(skill, caller)
     called = {"tool": declared.tool.name, "action": action or declared.tool.kind}
-    told: dict[str, object] = {**context.context, "sessionId": caller.session.name, "abp": called}
+    told: dict[str, object] = context.run_context(caller) | {"abp": called}
     if caller.call_id:
         told["callId"] = caller.call_id
     return await context.engine.run(skill, parameters, context=told, digest=consent.digest, **context.desk((), caller))

@@ -34,18 +34,34 @@ async def judged_addresses(host: str, *, private: bool, lookup: Lookup) -> tuple
     """The addresses of a host that may be dialled, in the resolver's order.
 
     Raises:
-        NetworkRefused: it has only addresses that may not; the message names their class and not the address.
+        NetworkRefused: it has only addresses that may not; the message names their class and not the address. The machine's own
+            addresses are a class too, public ones as well.
         NetworkFailed: it has no address, or the resolver does not answer in five seconds.
     """
     found = await all_addresses(host, lookup=lookup)
-    allowed = tuple(address for address in found if denied_class(address, private=private) is None)
+    denied = {address: denied_class(address, private=private) or _own_class(address, private=private) for address in found}
+    allowed = tuple(address for address in found if denied[address] is None)
     if not allowed:
-        classes = sorted({denied_class(address, private=private) or "" for address in found})
+        classes = sorted({reason for reason in denied.values() if reason})
         raise NetworkRefused(
             f"{host} leads to an address that may not be reached: {', '.join(classes)}",
             hint="private networks are opened by `private-networks = true` in your own [sandbox] settings",
         )
     return allowed
+
+
+def _own_class(address: Address, *, private: bool) -> str | None:
+    """`this machine` for one of its own addresses, whichever those are: what is sent there passes no firewall, as on loopback.
+
+    Only an address that the machine has can be bound to.
+    """
+    if private:
+        return None
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as trial:
+        trial.bind((str(address), 0))
+        return "this machine"
+    return None
 
 
 async def all_addresses(host: str, *, lookup: Lookup) -> tuple[Address, ...]:
