@@ -64,7 +64,7 @@ async def test_page_tables_are_counted_for_the_children_of_node_too(run_script, 
             for at in range(0, 16 << 30, 2 << 20):
                 place[at]
         time.sleep(60)
-        `.replace(/^ {8}/gm, '');
+        `;
         for (let i = 0; i < 4; i++) spawn('/usr/bin/python3', ['-c', source], { stdio: 'ignore' });
         setTimeout(() => {}, 60000);
         """,
