@@ -26,6 +26,7 @@ ROOMS = [
     "secrets",
     "shared_objects",
     "conclusion",
+    "kernel_memory",
     "abuse_files",
     "abuse_processes",
 ]

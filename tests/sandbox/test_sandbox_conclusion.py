@@ -1,4 +1,4 @@
-"""What became of a run is concluded from what the script cannot write: the gate, the kernel's counts, the supervisor's clock."""
+"""What became of a run is concluded from what its script cannot write: the gate, the counts of the kernel, the clock."""
 
 from __future__ import annotations
 

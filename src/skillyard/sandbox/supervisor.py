@@ -24,6 +24,7 @@ from skillyard.sandbox.cgroup import Cgroup, move_tree, remove_empty
 from skillyard.sandbox.ending import Ending, Received
 from skillyard.sandbox.handover import Door, receive_listener
 from skillyard.sandbox.job import Status
+from skillyard.sandbox.kernel_memory import held_by_kernel
 from skillyard.sandbox.listening import ears, notes_of
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
@@ -273,9 +274,13 @@ class Watch:
         elif self._cgroup is None:
             if len(pids) > self._policy.pids + 8:
                 self.stop("pids")
-            elif memory_in_use(pids, enough=self._policy.memory_bytes) > self._policy.memory_bytes:
+            elif self._too_much_memory(pids):
                 self.stop("memory")
         self._later(_WATCH_SECONDS, self._look)
+
+    def _too_much_memory(self, pids: list[int]) -> bool:
+        left = self._policy.memory_bytes - held_by_kernel(pids)
+        return left < 0 or memory_in_use(pids, enough=left) > left
 
     def stop(self, reason: Status) -> None:
         """End the whole tree for `reason`; the first reason stays."""
