@@ -70,8 +70,12 @@ bench: setup ## figures as ratios within one run; SKILLS=folder to use your own
 	@for script in benchmarks/listing.py benchmarks/sandbox.py benchmarks/stopping.py benchmarks/packages.py; do $(BIN)/python $$script $(if $(filter command line,$(origin SKILLS)),$(SKILLS)) || exit 1; done
 	$(BIN)/python benchmarks/server.py
 
-soak: setup system ## servers, workers and a database are killed, paused and cut off; nothing may be lost. SECONDS=60 RUNS= SEED=
+soak: setup system ## servers, workers and a database are killed, paused and cut off; nothing may be lost. SECONDS=60 RUNS= SEED=; HOME_SHARED=1: one home
+ifdef HOME_SHARED
+	@$(BIN)/python -m benchmarks.soak.shared_home --seconds=$(or $(filter-out 0,$(SECONDS)),600) $(if $(SEED),--seed=$(SEED)) --report=soak.json
+else
 	@$(BIN)/python -m benchmarks.soak --seconds=$(or $(filter-out 0,$(SECONDS)),60) --runs=$(or $(RUNS),0) $(if $(SEED),--seed=$(SEED)) --report=soak.json
+endif
 
 lock: setup ## resolve requirements.lock again (versions only, no addresses)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

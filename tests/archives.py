@@ -54,18 +54,34 @@ def raw_zip(
     data: bytes = b"x",
     crc: int | None = None,
     hidden: bytes = b"",
+    extra: bytes = b"",
+    local_extra: bytes = b"",
+    comment: bytes = b"",
+    attributes: int = 0,
 ) -> bytes:
     """A zip archive of one stored entry, written by hand so that it may lie."""
     said = len(data) if size is None else size
     sum_ = zlib.crc32(data) if crc is None else crc
     own = name if local is None else local
-    head = struct.pack("<4s5H3L2H", b"PK\3\4", 20, flags, 0, 0, 33, sum_, len(data), said, len(own), 0) + own
-    central = (
-        struct.pack("<4s6H3L5H2L", b"PK\1\2", 788, 20, flags, 0, 0, 33, sum_, len(data), said, len(name), 0, 0, 0, 0, 0, 0)
-        + name
+    head = struct.pack("<4s5H3L2H", b"PK\3\4", 20, flags, 0, 0, 33, sum_, len(data), said, len(own), len(local_extra)) + own
+    head += local_extra
+    lengths = len(name), len(extra), len(comment)
+    central = struct.pack(
+        "<4s6H3L5H2L", b"PK\1\2", 788, 20, flags, 0, 0, 33, sum_, len(data), said, *lengths, 0, 0, attributes, 0
     )
+    central += name + extra + comment
     begin = len(head) + len(data) + len(hidden)
     return head + data + hidden + central + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(central), begin, 0)
+
+
+def extra_field(kind: int, data: bytes) -> bytes:
+    """One extra field of a zip entry."""
+    return struct.pack("<2H", kind, len(data)) + data
+
+
+def unicode_path(name: str, header: bytes) -> bytes:
+    """The extra field 0x7075, which names an entry a second time; it holds while the header says `header`."""
+    return extra_field(0x7075, struct.pack("<BL", 1, zlib.crc32(header)) + name.encode())
 
 
 def overlapping() -> bytes:

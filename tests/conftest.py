@@ -39,6 +39,7 @@ def _beside(name: str) -> ModuleType:
 
 
 _beside("archives")
+_beside("pattern_growth")
 postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 

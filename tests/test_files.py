@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from skillyard import files
-from skillyard.files import locked, locked_scratch, move_folder, replace_file
+from skillyard.errors import FileTooLarge
+from skillyard.files import locked, locked_scratch, move_folder, read_limited, replace_file
 
 
 def test_a_file_is_made_for_its_owner_only_and_replaced_with_the_mode_asked_for(tmp_path: Path) -> None:
@@ -87,3 +88,15 @@ def test_what_a_dead_process_left_goes_and_what_a_living_one_makes_stays(tmp_pat
     with locked_scratch(tmp_path, ".making-") as first, locked_scratch(tmp_path, ".making-") as second:
         assert {path.name for path in tmp_path.iterdir()} == {"mine", Path(first).name, Path(second).name}
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_file_is_read_up_to_a_limit_and_no_further(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    assert read_limited(file, 5) == b"12345"
+    with pytest.raises(FileTooLarge, match="over 4 bytes"):
+        read_limited(file, 4)
+    with file.open("wb") as endless:
+        endless.truncate(1 << 40)  # nobody has the memory to read it
+    with pytest.raises(FileTooLarge):
+        read_limited(file, 1024)

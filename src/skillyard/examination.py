@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard._version import __version__
-from skillyard.catalog import home_directory
+from skillyard.catalog import home_directory, load_settings
 from skillyard.errors import SkillyardError
 from skillyard.execution import find_uv
 from skillyard.sandbox import interpreter_for, probe_all
@@ -59,6 +60,7 @@ def examine(opening: Callable[[], Catalog]) -> list[Check]:
         checks.append(Check("configuration", "error", error.message, error.hint))
     else:
         checks += [_configuration(catalog), *(_root(catalog, root) for root in catalog.roots), *_policy(catalog)]
+        checks += _switched_off(catalog)
         checks += [_records(catalog), *_requirements(catalog)]
     return [*checks, *_sandboxes(), *_programs()]
 
@@ -103,6 +105,29 @@ def _policy(catalog: Catalog) -> Iterator[Check]:
             read()
         except SkillyardError as error:
             yield Check(name, "error", error.message, error.hint)
+            continue
+        if name == "permissions":
+            yield from _trusting(catalog)
+
+
+def _trusting(catalog: Catalog) -> Iterator[Check]:
+    """The rules that trust every skill of a name, whoever made it."""
+    for pattern in catalog.rules().trusting():
+        detail = f"the rule {pattern!r} = 'allow' trusts any skill of that name, from any source"
+        yield Check("permissions", "warning", detail, f"write '{pattern} source=…' or '{pattern} signer=…'")
+
+
+def _switched_off(catalog: Catalog) -> Iterator[Check]:
+    """What is switched off, also in other projects, and the command that switches it on."""
+    settings = load_settings(catalog.data_directory)
+    if not settings.enable_skills:
+        yield Check(
+            "switched off", "warning", "all skills", f"set enableSkills to true in {catalog.data_directory}/settings.json"
+        )
+    for skill in settings.switched_off():
+        where = f" in {skill.root}" if skill.root else " in every project, by an older version" if skill.everywhere else ""
+        fix = "`skillyard enable` it in each project that needs it" if skill.everywhere else skill.command
+        yield Check("switched off", "ok", skill.skill + where, fix)
 
 
 def _records(catalog: Catalog) -> Check:
@@ -113,9 +138,14 @@ def _records(catalog: Catalog) -> Check:
     from skillyard.database import Database
 
     try:
-        status = Database.open(catalog.data_directory, configured, migrate=False).status()
+        with contextlib.closing(Database.at(catalog.data_directory, configured)) as database:
+            status = database.status()
+            wrong = database.check(quick=True).problems if database.file else ()
     except SkillyardError as error:
         return Check("records", "error", error.message, error.hint)
+    if wrong:
+        fix = "`skillyard db check` says all; stop what uses it, then `skillyard db repair` brings back what can be read"
+        return Check("records", "error", f"{status.url} is damaged: {wrong[0]}", fix)
     if status.too_new:
         return Check("records", "error", f"{status.url}: made by a newer Skillyard ({status.revision})", "upgrade skillyard")
     if status.revision is not None and not status.current:

@@ -1,4 +1,4 @@
-"""Files and folders of our own: replaced in one step, and changed by one process at a time."""
+"""Files and folders: replaced in one step, changed by one process at a time, and never read further than a limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-__all__ = ["locked", "locked_scratch", "move_folder", "replace_file", "wait_for_disk"]
+from skillyard.errors import FileTooLarge
+
+__all__ = ["locked", "locked_scratch", "move_folder", "read_limited", "replace_file", "wait_for_disk"]
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -17,6 +19,20 @@ _FEW: Final = 8
 _HERE: Final = -100  # AT_FDCWD: a path is taken from the folder that the process is in
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
+    """The bytes of a file, of which no more than `limit` and one are ever read.
+
+    Raises:
+        FileTooLarge: the file is longer than `limit`.
+        OSError: it cannot be read.
+    """
+    with open(path, "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise FileTooLarge(f"{os.fspath(path)} is over {limit:,} bytes", hint="make it shorter")
+    return data
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, *, mode: int = 0o600, durable: bool = True) -> None:

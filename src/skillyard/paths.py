@@ -13,6 +13,7 @@ import stat
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.reserved_files import is_reserved
 
 __all__ = ["is_inside", "is_regular", "open_inside", "read_inside", "real_path", "relative_to", "safe_relative", "slug"]
 
@@ -90,6 +91,8 @@ def open_inside(root: str | os.PathLike[str], relative: str) -> int:
 
 
 def _open(name: str, flags: int, folder: int, relative: str) -> int:
+    if is_reserved(name, within=folder):
+        raise PathRefused(f"{relative!r} is a database that is in use", hint="keep records outside of folders of skills")
     try:
         return os.open(name, flags, dir_fd=folder)
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-__all__ = ["MAXIMUM_DEPTH", "read_json"]
+__all__ = ["MAXIMUM_DEPTH", "is_too_deep", "read_json"]
 
 MAXIMUM_DEPTH: Final = 64
 
@@ -23,12 +23,17 @@ def read_json(text: str) -> object:
         value: object = json.loads(text, parse_constant=_refused)
     except RecursionError:
         raise _too_deep() from None
+    if is_too_deep(value):
+        raise _too_deep()
+    return value
+
+
+def is_too_deep(value: object) -> bool:
+    """Whether a value made of dictionaries and lists is more than `MAXIMUM_DEPTH` levels deep; linear in its size."""
     level = [value]
     for _ in range(MAXIMUM_DEPTH):
         level = [child for item in level if isinstance(item, dict | list) for child in _below(item)]
-    if any(isinstance(item, dict | list) for item in level):
-        raise _too_deep()
-    return value
+    return any(isinstance(item, dict | list) for item in level)
 
 
 def _below(item: dict[str, object] | list[object]) -> list[object]:

@@ -60,7 +60,7 @@ class Portrait:
         skill = self.skill
         return {
             **skill.to_dict(),
-            "path": skill.path,
+            "path": skill.main_file,
             "root": skill.root.to_dict(),
             "display_name": skill.display_name,
             "version": skill.version,
@@ -70,7 +70,7 @@ class Portrait:
             "files": [{"name": file.name, "type": file.type, "size": file.size} for file in self.files],
             "inventory": skill.inventory().to_dict(),
             "digest": skill.digest(),
-            "namesakes": [{"id": other.id, "status": other.status, "directory": other.directory} for other in self.namesakes],
+            "namesakes": [{"id": other.id, "status": other.status, "directory": other.location} for other in self.namesakes],
             "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
             "run": {"possible": self.runs, "entry": self.entry, "story": self.run_story},
         }

@@ -162,3 +162,13 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(call: Call, tmp_path
     answer = call("check", tmp_path / "draft.md")
     assert answer.code == 1
     assert "not a regular file" in answer.out
+
+
+def test_a_rule_that_trusts_a_name_alone_is_told_by_check_and_doctor(call: Any, project: Path) -> None:
+    (project / "skillyard.toml").write_text(
+        '[permissions.skills]\n"deploy" = "allow"\n"a source=x.org" = "allow"\n"b" = "ask"\n'
+    )
+    assert call("check").err.count("trusts any skill of that name") == 1
+    (found,) = [check for check in call("doctor", "--json").data["checks"] if check["name"] == "permissions"]
+    assert (found["status"], "'deploy'" in found["detail"]) == ("warning", True)
+    assert "deploy source=" in found["fix"]

@@ -42,6 +42,7 @@ def test_a_person_sees_what_is_inside_and_agrees_once(on_terminal: Call, deploy:
     assert code == 0
     assert "scripts/execute.py" in shown
     assert str(deploy) in shown
+    assert "has the script scripts/execute.py" in shown
     assert "name: deploy" in shown
     assert on_terminal("read", "deploy", answer="\n")[0] == 1
 

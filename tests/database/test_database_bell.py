@@ -97,3 +97,23 @@ def test_happenings_are_numbered_kept_in_bounds_and_forgotten(database: Database
         connection.execute(update(happenings).values(at=row.at - timedelta(days=2)))
         forget_old_happenings(connection)
         assert happenings_of(connection, "b") == ()
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_who_is_cancelled_at_the_moment_it_rings_is_cancelled(steps: int) -> None:
+    """Whichever step of the loop lies between the ring and the cancelling: a cancelled run must not wait for its next ring."""
+    rung = asyncio.Event()
+
+    async def waits_for_ever() -> None:
+        while True:
+            await heard(rung, 60)
+
+    waiting = asyncio.create_task(waits_for_ever())
+    for _ in range(8):
+        await asyncio.sleep(0)
+    rung.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting], timeout=10)
+    assert waiting.cancelled()

@@ -230,3 +230,27 @@ def test_the_first_documents_weather_skill_loads_in_both_protocols() -> None:
     assert document.metadata.abp is not None
     (tool,) = document.metadata.abp.tools
     assert tool["parameters"] == {"unit": {"type": "string", "required": False, "default": "celsius"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("{$defs: {%s}, $ref: '#/$defs/a30'}", "more than 100,000 parts"),
+        ("{type: nonsense}", "nonsense"),
+        ("{$ref: '#', pattern: '(('}", "(("),
+        ("{$ref: '#', pattern: '(a{1,1000}){1,1000}', type: no}", "no"),
+    ],
+)
+def test_a_schema_is_read_within_bounds_and_what_is_wrong_with_it_is_said(schema: str, said: str) -> None:
+    parts = "a0: {type: string}, " + ", ".join(
+        f"a{level}: {{anyOf: [{{$ref: '#/$defs/a{level - 1}'}}, {{$ref: '#/$defs/a{level - 1}'}}]}}" for level in range(1, 31)
+    )
+    text = COMPLETE.replace("input_schema: {type: object}", f"input_schema: {schema.replace('%s', parts)}")
+    (one,) = found(text, "full")
+    assert one.rule == "schema-invalid"
+    assert said in one.message
+
+
+def test_a_schema_that_refers_to_itself_is_one() -> None:
+    text = COMPLETE.replace("input_schema: {type: object}", "input_schema: {properties: {below: {$ref: '#'}}}")
+    assert found(text, "full") == []

@@ -48,6 +48,30 @@ def test_many_changes_are_bounded(both: tuple[Path, Path]) -> None:
     assert told.files[-1].unshown == "the lines go on; read the files themselves"
 
 
+def test_a_large_change_is_compared_in_a_helper_and_the_same(both: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, ending in zip(both, ("old", "new"), strict=True):
+        for number in range(5):
+            (folder / f"{number}.txt").write_text(f"a line\n{ending}\n" * 2_000)
+    there = compare_trees(*both)
+    monkeypatch.setattr("skillyard.packages.differing._AT_ONCE", 1 << 30)
+    assert compare_trees(*both) == there
+    assert sum(len(file.lines) for file in there.files) > 100_000
+
+
+@pytest.mark.abuse("F30")
+def test_a_comparison_that_takes_too_long_says_so_of_each_file(
+    both: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, ending in zip(both, ("old", "new"), strict=True):
+        (folder / "a.txt").write_text(ending * 30_000)
+        (folder / "same.txt").write_text("x")
+    monkeypatch.setattr("skillyard.packages.differing._SECONDS", 0.0)
+    told = compare_trees(*both)
+    assert told.unchanged == 1
+    assert [(file.path, file.change, file.lines) for file in told.files] == [("a.txt", "changed", "")]
+    assert "took too long" in (told.files[0].unshown or "")
+
+
 _FILES = st.dictionaries(st.sampled_from("abcdef"), st.binary(max_size=6))
 
 

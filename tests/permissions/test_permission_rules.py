@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pattern_growth import growth_of
 
 from skillyard.catalog import Catalog
 from skillyard.errors import InvalidInput, UnreachableRule
@@ -197,3 +199,8 @@ def test_rules_also_hold_for_skills_that_appear_later(skills_root, make_skill):
 def test_without_a_deny_rule_the_catalog_is_the_same(skills_root):
     catalog = Catalog.discover(roots=[skills_root], cache=False)
     assert visible(catalog, Rules({"x": "ask"})) is catalog
+
+
+@pytest.mark.parametrize("text", [lambda size: "*a" * size, lambda size: "a?" * size, lambda size: "*" + "?a" * size])
+def test_patterns_too_entangled_are_given_up_soon(text: Callable[[int], str]) -> None:
+    assert growth_of(lambda pattern: covers(f"{pattern}c", pattern), text, 1_000) < 9

@@ -55,7 +55,7 @@ def test_a_folder_called_current_becomes_a_version(any_registry: Registry, write
     assert any_registry.backfill().added == (f"tidy@{any_registry.versions_folder.current('tidy')}",)
     assert (any_registry.root / "tidy" / "current").is_symlink()
     assert any_registry.current("tidy").current
-    assert any_registry.install(str(write(body="newer"))).results[0].status == "updated"
+    assert any_registry.install(str(write(body="newer")), accept_source=True).results[0].status == "updated"
 
 
 def test_an_uninstalled_skill_stays_uninstalled_and_a_broken_folder_is_told(any_registry: Registry, write: Any) -> None:

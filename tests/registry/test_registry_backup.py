@@ -312,3 +312,20 @@ def test_an_open_database_sees_the_restored_records(backup: Path, tmp_path: Path
         restore_backup(backup, lambda name: place, force=True)
         with database.read() as connection:
             assert connection.execute(select(METADATA.tables["skill_definitions"])).mappings().one()["skill_id"] == "pdf"
+
+
+def test_records_under_another_name_are_neither_copied_as_a_file_nor_replaced_by_one(tmp_path: Path) -> None:
+    """Only their rows go into a backup, whatever the file is called; nobody but SQLite opens or replaces it."""
+    home = tmp_path / "home"
+    own = Place("default", home, f"sqlite:///{home}/records.sqlite")
+    with contextlib.closing(own.database()) as kept:
+        kept.status()
+        assert "records.sqlite" not in dict(own.files())
+        assert not any(name.startswith("records.sqlite-") for name, _ in own.files())
+    elsewhere = Place("default", tmp_path / "elsewhere")
+    with contextlib.closing(elsewhere.database()):
+        (elsewhere.home / "records.sqlite").write_text("an ordinary file")
+    write_backup([elsewhere], tmp_path / "backup")
+    restore_backup(tmp_path / "backup", lambda name: own, force=True)
+    with contextlib.closing(own.database()) as restored:
+        assert restored.check().whole

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pattern_growth import growth_of
 
 from skillyard.document import parse_document
 from skillyard.errors import ConsentRequired
-from skillyard.packages import Origin, Source
-from skillyard.registry import Fetched, PowerChange, Registry, SourceFetcher
+from skillyard.execution.script_block import SOURCE_LIMIT
+from skillyard.registry import PowerChange, Registry
 from skillyard.registry.powers import Powers, read_powers
 from skillyard.registry.publisher import publisher
 
@@ -62,6 +63,9 @@ def test_each_widening_is_told_and_refused_without_consent(
         ("https://example.com/x-1.zip", "https://EXAMPLE.com/x-2.zip", True),
         ("https://example.com/x.zip", "https://example.org/x.zip", False),
         ("https://example.com", "https://example.com/", True),
+        ("https://github.com/a/skills", "ssh://git@github.com/a/skills.git", True),
+        ("https://example.com/x.zip", "http://example.com/x.zip", False),
+        ("https://example.com/x.zip", "https://example.com:8443/x.zip", False),
     ],
 )
 def test_who_publishes_is_told_by_the_host_and_on_shared_sites_by_the_owner(one: str, other: str, same: bool) -> None:
@@ -93,7 +97,7 @@ def test_nothing_is_widened_without_a_word(before: str, after: str, sentence: st
 
 
 def test_a_package_behind_a_long_comment_is_seen(registry: Registry, write: Any) -> None:
-    comment = "# nothing to see\n" * 70_000
+    comment = "# nothing to see\n" * (SOURCE_LIMIT // 20)
     folder = write(files={"scripts/a.py": comment})
     registry.install(str(folder))
     write(files={"scripts/a.py": comment + _script('"evil"')})
@@ -156,22 +160,16 @@ def test_a_first_install_tells_what_the_skill_may_do(registry: Registry, write: 
     assert read_powers(folder, parse_document((folder / "SKILL.md").read_bytes())) == powers
 
 
-def test_a_skill_from_elsewhere_with_the_same_name_is_no_update_of_it(data: Path, write: Any) -> None:
-    class Published:
-        def fetch(self, source: Source, into: Path) -> Fetched:
-            return Fetched(write(body=source.address), Origin("git", source.address), owned=False)
+@pytest.mark.abuse("G22")
+@pytest.mark.parametrize("line", ["# /// script\n", "# /// a\n# ///\n", "# x\n", "# ///\n"])
+def test_powers_are_read_in_time_that_grows_with_a_script(write: Any, line: str) -> None:
+    def script(size: int) -> Any:
+        folder = write(files={"scripts/a.py": "# /// script\n" + line * size})
+        return folder, parse_document((folder / "SKILL.md").read_bytes()), size
 
-    registry = Registry(str(data), fetcher=SourceFetcher(others={"git": Published()}))
-    registry.install(Source("git", "https://example.com/good/skills"))
-    with pytest.raises(
-        ConsentRequired,
-        match=re.escape("from https://example.com/evil/skills, and no longer from https://example.com/good/skills"),
-    ):
-        registry.install(Source("git", "https://example.com/evil/skills"))
-    assert registry.current("tidy").origin["address"] == "https://example.com/good/skills"
-    assert registry.install(Source("git", "https://example.com/good/skills/")).results[0].status == "updated"
-    assert (
-        registry.install(Source("git", "https://example.com/evil/skills"), consent=lambda _: True).results[0].status
-        == "updated"
-    )
-    registry.close()
+    def read(given: Any) -> None:
+        folder, document, size = given
+        (folder / "scripts/a.py").write_text("# /// script\n" + line * size)
+        read_powers(folder, document)
+
+    assert growth_of(read, script, 2_000) < 9

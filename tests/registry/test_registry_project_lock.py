@@ -63,9 +63,9 @@ def test_sync_installs_what_is_missing_or_different_and_then_nothing(
     different = write("elsewhere", header="").rename(tmp_path / "different")
     text = (different / "SKILL.md").read_text("utf-8").replace("name: elsewhere", "name: tidy")
     (different / "SKILL.md").write_text(text + "other\n", "utf-8")
-    other.install(str(different))
+    other.install(str(different), accept_source=True)
     assert [state.state for state in lock.states(other)] == ["changed"]
-    assert [result.status for result in lock.sync(other)] == ["updated"]
+    assert [result.status for result in lock.sync(other, accept_source=True)] == ["updated"]
     other.close()
 
 

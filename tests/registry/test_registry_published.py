@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import threading
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
-from skillyard.errors import DigestMismatch, InvalidManifest, InvalidSource, NetworkRefused, NoSkillInside
-from skillyard.packages import digest_of, pack
+from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NetworkRefused, NoSkillInside
+from skillyard.packages import Limits, digest_of, pack
 from skillyard.registry import ProjectLock, Registry, SourceFetcher
 from skillyard.registry.published import index_address
 
@@ -73,6 +74,26 @@ def site(publish: Publish, write: Any, tmp_path: Path) -> str:
         ],
     })  # fmt: skip
     return address.partition("/.well-known")[0]
+
+
+@pytest.mark.abuse("H18")
+def test_a_list_whose_skills_are_together_too_large_is_refused(site: str, publish: Publish, data: Path, write: Any) -> None:
+    """Each of them is far below the limit of one."""
+
+    def fetched(address: str, most: int) -> Any:
+        fetcher = SourceFetcher(limits=Limits(listed=most), allow_private=True, sleep=lambda _: None)
+        with contextlib.closing(Registry(str(data), fetcher=fetcher)) as registry:
+            return registry.install(address).results
+
+    one = (write("one") / "SKILL.md").read_bytes()
+    page = publish("/one.md", one)
+    catalog = publish("/catalog.json", {"skills": [{"id": "one", "name": "one", "manifest_url": page}]})
+    for address, needed in ((site, 2 * len(one) + 200), (catalog, len(one) + 20)):
+        with pytest.raises(ArchiveTooLarge, match="come to over"):
+            fetched(address, needed)
+        assert not list(data.rglob("SKILL.md"))
+    assert len(fetched(site, 100_000)) == 2
+    assert len(fetched(catalog, 100_000)) == 1
 
 
 @pytest.mark.row("002-18")

@@ -12,7 +12,7 @@ import pytest
 
 from skillyard.errors import SignatureInvalid, SignerChanged
 from skillyard.packages import SIGNATURE_FILE, Signature, SigningKey, pack, sign_tree
-from skillyard.registry import ProjectLock, Registry
+from skillyard.registry import Registry
 
 
 def test_the_first_signer_is_written_down(any_registry: Registry, write: Any) -> None:
@@ -82,18 +82,6 @@ def test_a_signature_that_does_not_hold_installs_nothing(registry: Registry, wri
             registry.install(str(source))
     assert registry.skills() == ()
     assert registry.history()[0].error_code == "signature_invalid"
-
-
-def test_locked_content_needs_nobody_to_vouch_for_it(registry: Registry, write: Any, tmp_path: Path) -> None:
-    folder = write()
-    sign_tree(folder, SigningKey.new())
-    registry.install(str(folder))
-    write(body="two")
-    sign_tree(folder, SigningKey.new())
-    lock = ProjectLock(tmp_path)
-    lock.record(registry.install(str(folder), accept_signer=True).results)
-    registry.rollback("tidy")
-    assert [result.status for result in lock.sync(registry)] == ["updated"]
 
 
 def test_content_that_was_signed_before_what_is_installed_is_no_update(

@@ -70,7 +70,13 @@ def carry_out(order: dict[str, Any]) -> None:
 
     if order["do"] == "install":
         for source in order["sources"]:
-            registry.install(source, consent=lambda changes: True, progress=progress, force=order.get("force", False))
+            registry.install(
+                source,
+                consent=lambda changes: True,
+                accept_source=True,
+                progress=progress,
+                force=order.get("force", False),
+            )
     elif order["do"] == "rollback":
         registry.rollback(order["skill"], progress=progress)
     else:

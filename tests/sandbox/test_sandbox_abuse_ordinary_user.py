@@ -18,7 +18,18 @@ from skillyard.sandbox.runtimes import runtime_for
 
 USER = 61_236
 TESTS = Path(__file__).parents[1]
-ROOMS = ["files", "processes", "resources", "network", "secrets", "abuse_files", "abuse_processes"]
+ROOMS = [
+    "files",
+    "processes",
+    "resources",
+    "network",
+    "secrets",
+    "shared_objects",
+    "conclusion",
+    "kernel_memory",
+    "abuse_files",
+    "abuse_processes",
+]
 DISTRIBUTIONS = ["pytest", "pluggy", "iniconfig", "packaging", "pygments", "pytest-asyncio", "typing-extensions"]
 
 

@@ -129,11 +129,14 @@ def test_typing_into_a_terminal_is_denied_whatever_the_high_bits_are(machine: Ma
 def test_each_option_denies_its_own_calls_and_no_others(machine: Machine) -> None:
     plain = build_filter(machine, FilterOptions())
     for option, names, number in (
-        ("uncounted_memory", ("memfd_create", "shmget", "vmsplice"), errno.ENOSYS),
+        ("uncounted_memory", ("memfd_create", "shmget", "vmsplice", "landlock_create_ruleset"), errno.ENOSYS),
         ("uncounted_memory", ("setsockopt",), errno.EPERM),
-        ("shared_objects", ("msgget", "semget", "mq_open"), errno.ENOSYS),
+        ("shared_objects", ("shmget", "shmat", "shmctl", "shmdt", "msgget", "msgsnd", "msgrcv", "msgctl"), errno.ENOSYS),
+        ("shared_objects", ("semget", "semop", "semtimedop", "semctl", "mq_open", "mq_unlink"), errno.ENOSYS),
+        ("shared_objects", ("mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr"), errno.ENOSYS),
         ("metadata", ("fchmodat", "fchownat", "utimensat", "setxattr", "fremovexattr"), errno.EPERM),
         ("neighbours", ("ioprio_set", "inotify_add_watch", "sendmsg", "sendmmsg"), errno.EPERM),
+        ("neighbours", ("bind", "connect", "listen", "statmount", "listmount"), errno.EPERM),
         ("neighbours", ("getxattr", "lgetxattr", "listxattr"), errno.ENOSYS),
         ("signals", ("kill", "tgkill", "pidfd_send_signal"), errno.EPERM),
     ):
@@ -141,6 +144,48 @@ def test_each_option_denies_its_own_calls_and_no_others(machine: Machine) -> Non
         for name in names:
             assert verdict(plain, machine, machine.calls[name]) == bpf.ALLOW
             assert verdict(program, machine, machine.calls[name]) == bpf.error(number)
+
+
+@pytest.mark.abuse("B24")
+def test_counters_that_the_whole_machine_shares_cannot_be_used_up(machine: Machine) -> None:
+    program = build_filter(machine, FilterOptions())
+    shared = [name for name in ("io_setup", "inotify_init", "inotify_init1") if name in machine.calls]
+    assert len(shared) >= 2
+    for name in shared:
+        assert verdict(program, machine, machine.calls[name]) == bpf.error(errno.ENOSYS), name
+    assert verdict(program, machine, machine.calls["fanotify_init"]) == bpf.error(errno.EPERM)
+
+
+@pytest.mark.abuse("B23")
+@pytest.mark.parametrize("high", [0, 1 << 32, 0xFFFFFFFF << 32])
+def test_no_signals_about_descriptors_can_be_ordered_whatever_the_high_bits_are(machine: Machine, high: int) -> None:
+    shared, alone = (build_filter(machine, FilterOptions(neighbours=value)) for value in (True, False))
+    fcntl, ioctl = machine.calls["fcntl"], machine.calls["ioctl"]
+    for call, values in ((fcntl, (8, 10, 15)), (ioctl, (0x8901, 0x8902))):
+        for value in values:
+            assert verdict(shared, machine, call, 3, high | value) == bpf.error(errno.EPERM), hex(value)
+            assert verdict(alone, machine, call, 3, high | value) == bpf.ALLOW, hex(value)
+    for value in (1024, 1026):  # leases and notices hold up whoever else uses the file
+        assert verdict(alone, machine, fcntl, 3, high | value) == bpf.error(errno.EPERM)
+    for value in (0, 1, 2, 3, 4, 5, 6, 7, 9, 37, 1030, 1032, 1033):
+        assert verdict(shared, machine, fcntl, 3, high | value) == bpf.ALLOW, value
+    for value in (0x5401, 0x5421, 0x541B, 0x8903):
+        assert verdict(shared, machine, ioctl, 3, high | value) == bpf.ALLOW, hex(value)
+
+
+@pytest.mark.abuse("C12", "A18")
+def test_the_options_look_into_the_arguments_that_are_theirs(machine: Machine) -> None:
+    plain = build_filter(machine, FilterOptions())
+    for option, name, arguments in (
+        ("uncounted_memory", "fcntl", (3, 1031)),
+        ("uncounted_memory", "prctl", (78, 1)),
+        ("uncounted_memory", "prctl", (4, 0)),
+        ("metadata", "ioctl", (3, 0x40086602)),
+        ("metadata", "ioctl", (3, 0x401C5820)),
+    ):
+        program = build_filter(machine, FilterOptions(**{option: True}))
+        assert verdict(plain, machine, machine.calls[name], *arguments) == bpf.ALLOW, name
+        assert verdict(program, machine, machine.calls[name], *arguments) == bpf.error(errno.EPERM), name
 
 
 def test_a_run_that_shares_its_user_may_only_change_itself(machine: Machine) -> None:

@@ -219,7 +219,7 @@ async def test_every_limit_says_what_enforces_it(run_script, counting: str) -> N
     limits = {limit.name: limit for limit in result.limits}
     assert (limits["timeout_ms"].value, limits["timeout_ms"].by) == (5_000, "supervisor")
     assert limits["memory_mb"].value == 128
-    assert all(limit.enforced and limit.by for limit in result.limits if limit.name != "file_metadata")
+    assert all(limit.enforced and limit.by for limit in result.limits if limit.name not in ("file_metadata", "kernel_memory"))
     if counting == "uncounted":
         assert "watchdog" in limits["memory_mb"].by
     assert {"pids", "nofile", "file_size_mb", "tmp_mb", "output_bytes", "network", "filesystem"} <= set(limits)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pattern_growth import growth_of
 
 from skillyard.plain_json import MAXIMUM_DEPTH
 from skillyard.sandbox.protocol import MalformedResult, read_result
@@ -55,3 +57,20 @@ def test_depth_is_counted_outside_of_text() -> None:
 def test_a_document_over_the_limit_is_refused() -> None:
     with pytest.raises(MalformedResult, match="over 10 bytes"):
         read_result(b'"0123456789"', limit=10)
+
+
+@pytest.mark.abuse("G22")
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda size: b'["' + b'\\"' * size + b"[" * 70,
+        lambda size: b"[" * 70 + b'"' * size,
+        lambda size: b'"' + b"\\" * size + b"[" * 70,
+        lambda size: b"[" * size,
+        lambda size: b"[" + b"[]," * size + b"1]",
+        lambda size: b"[" * 60 + b"0," * size + b"0" + b"]" * 60,
+        lambda size: b"{" + b",".join(b'"%d":[' % n + b"]" for n in range(size)) + b"}",
+    ],
+)
+def test_a_document_is_read_in_time_that_grows_with_it(data: Callable[[int], bytes]) -> None:
+    assert growth_of(lambda text: read_result(text, limit=10 * LIMIT), data, 1_500) < 9

@@ -149,6 +149,7 @@ async def test_a_run_that_cannot_be_put_under_its_limits_is_never_let_go(
             return False
 
         out_of_processes = out_of_memory
+        memory_peak = watch_memory
 
         def kill(self) -> None:
             return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skillyard.errors import FileMissing, FileTooLarge
-from skillyard.sandbox import Job, Policy, Result, SandboxBackend, workspace
+from skillyard.errors import FileMissing, FileTooLarge, InvalidPolicy
+from skillyard.sandbox import Job, Policy, Result, SandboxBackend, effective, lowered, workspace
 
 Work = Any
 WRITES = Policy(timeout_ms=10_000, filesystem="read-write", tmp_mb=8)
@@ -121,3 +122,58 @@ async def test_too_much_to_work_on_is_refused_before_anything_starts(
         await work("print(1)")
     with pytest.raises(FileMissing):
         await work("print(1)", folder=tmp_path / "none")
+
+
+@pytest.mark.abuse("A20", on="bwrap, landlock")
+async def test_files_that_programs_act_on_by_themselves_are_held_back_and_named(work: Work, desk: Path) -> None:
+    (desk / ".git").mkdir()
+    (desk / ".git/config").write_text("[core]\n")
+    names = [
+        ".git/config", ".git/hooks/post-checkout", ".claude/settings.json", ".envrc", ".mcp.json", "sub/.vscode/tasks.json",
+        "skillyard.toml", "sub/CLAUDE.md", "AGENTS.md", "safe\u202egpj.exe", "new\nline.txt", "zero\u200bwidth",
+    ]  # fmt: skip
+    source = (
+        f"import os\nfor name in {names!r} + ['plain.txt']:\n    os.makedirs(os.path.dirname(name) or '.', exist_ok=True)\n"
+    )
+    result = await work(source + "    open(name, 'w').write('x')\n")
+    assert result.status == "ok", result.stderr
+    assert result.files == ("plain.txt",)
+    told = [warning for warning in result.warnings if warning.startswith("file_held_back: ")]
+    assert len(told) == len(names)
+    assert all("\u202e" not in warning and "\n" not in warning for warning in told)
+    assert (desk / ".git/config").read_text() == "[core]\n"
+    assert sorted(str(path.relative_to(desk)) for path in desk.rglob("*") if path.is_file()) == [
+        ".git/config", "form.txt", "in/same.txt", "plain.txt",
+    ]  # fmt: skip
+
+
+async def test_the_operator_may_allow_hidden_files_and_a_project_may_not(work: Work, desk: Path) -> None:
+    ceiling = Policy.ceiling({"hidden-files": True})
+    source = "open('.envrc', 'w').write('x'); open('bad\\u202e', 'w').write('x')"
+    result = await work(source, effective(WRITES, ceiling))
+    assert result.files == (".envrc",), "names that nobody can read stay behind even then"
+    assert not effective(WRITES, Policy.ceiling()).hidden_files
+    assert lowered(ceiling, {"timeout-ms": 1000}).hidden_files
+    with pytest.raises(InvalidPolicy, match="hidden-files"):
+        lowered(ceiling, {"hidden-files": True})
+
+
+@pytest.mark.abuse("E9", on="bwrap, landlock")
+async def test_a_granted_secret_leaves_in_no_file_and_no_name(work: Work, desk: Path) -> None:
+    secret = "correct-horse-battery"
+    policy = replace(WRITES, environment={"API_KEY": secret})
+    result = await work(
+        "import base64, os\nkey = os.environ['API_KEY']\n"
+        "open('plain.txt', 'w').write('the key is ' + key)\n"
+        "open('far.bin', 'w').write('x' * ((1 << 20) - 5) + key)\n"
+        "open('encoded.txt', 'wb').write(base64.b64encode(key.encode()))\n"
+        "open('digits.txt', 'w').write(key.encode().hex())\n"
+        "open(key + '.txt', 'w').write('x')\n"
+        "open('fine.txt', 'w').write('nothing')\n",
+        policy,
+    )
+    assert result.status == "ok", result.stderr
+    assert result.files == ("fine.txt",)
+    assert sum(warning.startswith("file_held_back: ") for warning in result.warnings) == 5
+    assert secret not in str(result.warnings)
+    assert sorted(path.name for path in desk.iterdir()) == ["fine.txt", "form.txt", "in"]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pattern_growth import growth_of
 
 from skillyard.catalog import Catalog
 from skillyard.errors import InvalidInput
-from skillyard.search import SearchIndex, named_skills, search_skills
+from skillyard.search import SearchIndex, find_relevant_skills, named_skills, search_skills
 from skillyard.search.words import compounds, runs, words
 
 
@@ -253,3 +254,50 @@ def test_a_real_catalog_is_searched(skills_root, make_skill):
     make_skill(skills_root, "broken", raw=b"nothing here about pdf")
     matches = search_skills(Catalog.discover(roots=[skills_root], cache=False), "extract pdf text")
     assert [match.skill.name for match in matches] == ["pdf"]
+
+
+_PUMPS = [
+    "a",
+    "A1",
+    "ab ",
+    "a-",
+    ".a",
+    "skill ",
+    "the a skill ",
+    "合并",
+    "部a",
+    "$",
+    "$a",
+    "`a",
+    "ab-cd ",
+    " ",
+    "/",
+    "é",
+    "skill named ",
+    "技能",
+]
+_DECLARED = SKILLS + [
+    FakeSkill(f"same-{number}", phrases=("ab " * 200, "合并" * 100), keywords=("ab " * 50,)) for number in range(20)
+]
+
+
+@pytest.mark.abuse("G22")
+@pytest.mark.parametrize("ask", ["search", "named", "relevant"])
+@pytest.mark.parametrize("pump", _PUMPS)
+def test_a_request_is_read_in_time_that_grows_with_it(ask, pump):
+    index = SearchIndex(_DECLARED)
+    asked = {
+        "search": lambda text: search_skills(index, text),
+        "named": lambda text: named_skills(index, text),
+        "relevant": lambda text: find_relevant_skills(_DECLARED, text),
+    }[ask]
+    search_skills(index, "merge")  # what is made once is made now
+    assert growth_of(asked, lambda size: pump * (size // len(pump)), 4_500) < 9
+
+
+def test_what_is_behind_the_limit_of_a_request_counts_for_nothing():
+    within, behind = "x " * 9_000 + "pdf", "x " * 10_001 + "pdf"
+    assert [match.skill.name for match in search_skills(SKILLS, within)] == [
+        match.skill.name for match in search_skills(SKILLS, "x pdf")
+    ]
+    assert search_skills(SKILLS, behind) == []

@@ -230,3 +230,29 @@ def test_an_install_that_goes_on_is_finished_before_the_server_stops(app: FastAP
     registry = Registry(str(home / "data"))
     assert [skill.skill_id for skill in registry.skills()] == ["tidy"]
     registry.close()
+
+
+@pytest.mark.abuse("F23")
+def test_an_upload_over_a_skill_from_elsewhere_is_a_conflict_that_can_be_agreed_to(
+    client: TestClient, home: Path, pack: Pack
+) -> None:
+    folder = home / "mine/tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Mine. Use when a test runs.\n---\nMine.\n", "utf-8")
+    registry = Registry(str(home / "data"))
+    registry.install(str(folder))
+    registry.close()
+    other = pack(body="Theirs.")
+    (seen,) = _send(client, other, "/inspect").json()["data"]
+    assert [refusal["code"] for refusal in seen["refusals"]] == ["source_changed"]
+    for to in ("/upload-create", "/tidy/upload-install"):
+        refused = _send(client, other, to, force=True, accept_signer=True)
+        assert (refused.status_code, refused.json()["code"]) == (409, "source_changed")
+    problem = refused.json()
+    assert problem["replacements"][0]["kind"] == "source"
+    assert _send(client, pack(body="Others."), consent=problem["consent"]).status_code == 409
+    assert _send(client, other, consent=problem["consent"]).status_code == 201
+    assert client.post(f"{API}/tidy/rollback", json={}).json()["code"] == "source_changed"
+    assert client.post(f"{API}/tidy/rollback", json={"accept_source": True}).status_code == 200
+    assert _send(client, pack(body="Again."), accept_source=True).json()["data"]["results"][0]["status"] == "updated"
+    assert _send(client, pack(body="And again."), name="another.zip").status_code == 201

@@ -138,6 +138,12 @@ def test_the_local_user_is_not_limited(client: TestClient) -> None:
         "session-hours = true",
         "session-hours = 1e3",
         "port = 1",
+        "connections = 5",
+        "connections = { head-seconds = 0 }",
+        "connections = { most = 5 }",
+        "mcp = { sessions = -1 }",
+        'trusted-proxies = "10.0.0.1"',
+        'trusted-proxies = ["*"]',
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused_with_file_and_key(

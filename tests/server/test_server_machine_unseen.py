@@ -2,59 +2,144 @@
 
 from __future__ import annotations
 
+import io
 import socket
-from collections.abc import Callable, Iterator
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from fastapi.routing import APIRoute
+from httpx import Response
+from scripted_models import Call, Say
 from starlette.testclient import TestClient
 
-from skillyard.engine import Roster
+import skillyard
 
 EVERYTHING = ("skills:read", "skills:write", "runs:execute", "admin")
 HEADER = "type: direct\nresources:\n  entry: ./scripts/add.py\n"
 BREAKS = "def execute(parameters):\n    raise ValueError('no')\n"
+SKILLS: Final = ("tidy", "installed:tidy", "shared", "user:private", "broken", "twice", "nothing")
+"""An installed skill by both names, one of the server, one of its own, one that is broken, one of two of a name, none."""
+UNANSWERED: Final = frozenset(
+    {
+        "GET /metrics",  # these four are for who manages the server itself
+        "GET /api/v1/settings",
+        "GET /api/v1/doctor",
+        "GET /api/v1/organisations",
+        "GET /api/v1/skills/-/reports",  # these are ClawHub's, and not offered here
+        "GET /api/v1/skills/-/scan/download/{slug}",
+        "GET /api/v1/skills/-/scan/{scan_id}",
+        "GET /api/v1/skills/-/scan/{scan_id}/download",
+        "GET /mirror/packages/{start}/{rest}",  # the address of a package is its digest, which no name stands for
+    }
+)
+"""What is refused to an organisation, or has nothing to give: every other `GET` is asked for something that is there."""
+
+
+@pytest.fixture(autouse=True)
+def _unlimited(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many requests that no limit is met."""
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (home / ".config/skillyard").mkdir(parents=True)
+    (home / ".config/skillyard/skillyard.toml").write_text(
+        "[server.limits]\nread = 1000000\nwrite = 1000000\ndownload = 1000000\n", "utf-8"
+    )
 
 
 @pytest.fixture
 def guest(keyed: Any) -> TestClient:
     """An admin of an organisation that is not the server's own."""
-    client: TestClient = keyed.client(*EVERYTHING, organisation="acme", name="ada")
+    client: TestClient = keyed.nobody  # the one whose loop goes on between requests
+    client.headers["Authorization"] = f"Bearer {keyed.key(*EVERYTHING, organisation='acme', name='ada')}"
     return client
 
 
 @pytest.fixture
-def used(guest: TestClient, home: Path, make_skill: Any, pack: Callable[..., bytes]) -> Iterator[dict[str, str]]:
-    """What its organisation has: an installed skill, one of its own, one of the server, one that is broken, runs."""
-    make_skill(home / "project/.claude/skills", "shared")
+def words(home: Path) -> tuple[str, ...]:
+    """What names the machine: its folders, its name, its database, and where the program and its Python are."""
+    program = str(Path(skillyard.__file__).parent)
+    return (str(home), str(home.parent), socket.gethostname(), "skillyard.db", "postgresql:", program, sys.prefix)
+
+
+@pytest.fixture
+def used(guest: TestClient, home: Path, make_skill: Any, pack: Callable[..., bytes], models: Any) -> Iterator[dict[str, str]]:
+    """What its organisation has: skills of every source and state, runs, a schedule, an agent, a memory, a conversation."""
+    make_skill(home / "project/.claude/skills", "shared", files={"scripts/main.py": "print(1)", "b.txt": "b"})
     make_skill(home / "project/.claude/skills", "broken", front_matter="name: [")
+    for folder in ("one", "two"):
+        make_skill(home / "project/.claude/skills", folder, front_matter="name: twice\ndescription: Is there twice.")
     archive = pack("tidy", header=HEADER, files={"scripts/add.py": BREAKS, "b.txt": "b"})
-    guest.post("/api/v1/skill-definitions/upload-create", files={"file": ("tidy.zip", archive)})
+    done = guest.post("/api/v1/skill-definitions/upload-create", params={"wait": False}, files={"file": ("tidy.zip", archive)})
+    operation = done.json()["data"]["operation_id"]
+    guest.get(f"/api/v1/skill-definitions/operations/{operation}/events")
     guest.post("/api/v1/catalog", json={"name": "private", "description": "Says: nothing."})
     guest.post("/api/v1/catalog/refresh")
     run = guest.post("/api/v1/runs", json={"skill": "tidy"}).json()["data"]["run_id"]
     guest.post("/api/v1/runs", json={"skill": "shared"})
     guest.post("/api/v1/schedules", json={"name": "nightly", "skill": "tidy", "cron": "0 3 * * *"})
+    agent = guest.post("/api/v1/agents", json={"name": "helper", "skills": [{"skill": "tidy"}]}).json()["data"]
+    memory = guest.post("/api/v1/memories", json={"content": "Likes tea.", "type": "fact"}).json()["data"]
+    chat = "/api/v1/chat/conversations"
+    conversation = guest.post(chat, json={"model": "openai-chat:gpt-5"}).json()["data"]["id"]
+    guest.put(f"{chat}/{conversation}/files/b.txt", content=b"b")
+    models.script(Call("skill", {"skill": "shared"}), Call("run_skill", {"name": "tidy"}), Say("Done."))
+    turn = guest.post(f"{chat}/{conversation}/messages", json={"text": "Do it"}).json()["data"]["id"]
+    guest.get(f"{chat}/{conversation}/turns/{turn}/events")  # until it is done
+    models.answer_with(lambda _: Say("Well."))
+    of_others: dict[str, str] = {}
+    for kind in ("anthropic", "openai"):
+        of_others[kind] = there = guest.get(f"/{kind}/v1/skills").json()["data"][0]["id"]
+        newest = guest.get(f"/{kind}/v1/skills/{there}/versions").json()["data"][0]
+        of_others[f"{kind} version"] = str(newest["version"])
+    of_others["clawhub version"] = guest.get("/api/v1/skills/tidy/versions").json()["items"][0]["version"]
     version = guest.get("/api/v1/skill-definitions/tidy/versions").json()["data"][0]["version"]
-    yield {"id": "tidy", "run_id": run, "name": "tidy", "slug": "tidy", "version": version, "skill": "tidy", "path": "b.txt"}
+    yield {
+        "operation_id": operation, "run_id": run, "name": "nightly", "slug": "tidy", "version": version, "path": "b.txt",
+        "before": version, "after": version, "agent": str(agent["id"]), "memory_id": str(memory["id"]),
+        "conversation": conversation, "turn": turn, "way": "incoming", "session": "default", "tag": "good", **of_others,
+    }  # fmt: skip
 
 
-@pytest.mark.abuse("H3")
-def test_no_answer_names_the_machine(keyed: Any, guest: TestClient, used: dict[str, str], home: Path) -> None:
-    words = (str(home), str(home.parent), socket.gethostname(), "skillyard.db", "postgresql:")
-    told: list[str] = []
-    for route in keyed.app.routes:
-        for flat in getattr(route, "routes", [route]):
-            if isinstance(flat, APIRoute) and "GET" in (flat.methods or ()) and not flat.path.endswith("/events"):
-                for skill in ("tidy", "installed:tidy", "shared", "broken", "private", "nightly"):
-                    names = used | {"id": skill, "name": skill}
-                    address = flat.path.replace(":path}", "}").format_map(_Named(names))
-                    answer = guest.get(address, params={"skill": skill, "slug": skill, "q": skill, "name": skill})
-                    said = answer.text + str(answer.headers)
-                    told += [f"{address}?{skill}: {word}" for word in words if word in said]
-    assert told == []
+def _names(used: Mapping[str, str], path: str, skill: str) -> dict[str, str]:
+    """What stands in an address: the ids of what is there."""
+    names = {**used, "id": skill, "skill": skill, "slug": skill.rpartition(":")[2], "skill_id": skill}
+    if "schedules" not in path:
+        names["name"] = skill
+    for kind in ("anthropic", "openai"):
+        if path.startswith(f"/{kind}/"):
+            names |= {"skill_id": used[kind], "version": used[f"{kind} version"]}
+    if path.startswith("/api/v1/skills/{slug}"):
+        names["version"] = used["clawhub version"]
+    return names
+
+
+TEXT: Final = b"---\nname: more\ndescription: Is more. Use when a test needs one.\n---\nDo it.\n"
+FILES: Final[Mapping[str, str]] = {
+    "POST /api/v1/skill-definitions/inspect": "file",
+    "POST /api/v1/skill-definitions/upload-create": "file",
+    "POST /api/v1/skill-definitions/{id}/upload-install": "file",
+    "POST /anthropic/v1/skills": "files[]",
+    "POST /anthropic/v1/skills/{skill_id}/versions": "files[]",
+    "POST /openai/v1/skills": "files[]",
+    "POST /openai/v1/skills/{skill_id}/versions": "files[]",
+}
+"""The field of a form in which a file is sent: once an archive with a skill, once a broken one, once a SKILL.md."""
+BODIES: Final[Mapping[str, Any]] = {
+    "POST /api/v1/runs": {"skill": "{skill}"},
+    "POST /api/v1/schedules": {"name": "daily", "skill": "{skill}", "cron": "0 3 * * *"},
+    "POST /api/v1/tools/call": {"name": "skill", "arguments": {"skill": "{skill}"}},
+    "POST /api/v1/agents/prompt-preview": {"name": "helper", "skills": [{"skill": "{skill}"}]},
+    "POST /api/v1/catalog/toggle": {"skill": "{skill}"},
+    "POST /api/v1/catalog": {"name": "{skill}", "description": "Is new."},
+    "POST /api/v1/chat/conversations/{conversation}/messages": {"text": "/{skill} do it"},
+    "POST /api/v1/skill-definitions/install/address": {"address": "/etc", "repository": "../{skill}"},
+    "POST /api/v1/keys": {"name": "more", "scopes": ["skills:read"]},
+}
+
+
+QUERY: Final = {"q": "a skill", "type": "a", "path": "SKILL.md", "hash": "0" * 64, "service": "git-upload-pack"}
 
 
 class _Named(dict[str, str]):
@@ -62,19 +147,65 @@ class _Named(dict[str, str]):
         return "tidy"
 
 
+def _filled(value: Any, skill: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("{skill}", skill)
+    if isinstance(value, list):
+        return [_filled(one, skill) for one in value]
+    return {name: _filled(one, skill) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _said(answer: Response) -> str:
+    """Everything an answer says: its headers, its text, and what is in an archive."""
+    content = answer.content
+    if content.startswith(b"PK\3\4"):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            content += b"\n".join([name.encode() + archive.read(name) for name in archive.namelist()])
+    return content.decode("utf-8", "replace") + str(answer.headers)
+
+
+def _around(said: str, word: str) -> str:
+    return said[max(0, said.find(word) - 80) :][:240]
+
+
+def _bodies(operation: str, skill: str, pack: Callable[..., bytes]) -> Iterator[dict[str, Any]]:
+    """What is sent with an operation."""
+    if field := FILES.get(operation):
+        archive = pack(skill.replace(":", "-"), header=HEADER, files={"scripts/add.py": BREAKS})
+        for name, content in (("a.zip", archive), ("b.zip", archive[:-40]), ("more/SKILL.md", TEXT)):
+            yield {"files": {field: (name, content)}}
+    elif operation.startswith(("GET", "DELETE")):
+        yield {}
+    else:
+        yield {"json": _filled(BODIES.get(operation, {}), skill)}
+
+
 @pytest.mark.abuse("H3")
-def test_workers_are_told_without_their_machine(keyed: Any, guest: TestClient) -> None:
-    admin = keyed.client()
-    told = guest.get("/api/v1/workers").json()["data"]
-    if told["reason"] is not None:  # no worker pools on SQLite
-        assert told["reason"] == "this server keeps no worker pools"
-        assert "skillyard.db" in admin.get("/api/v1/workers").json()["data"]["reason"]
-        return
-    organisations = keyed.app.state.homes.organisations
-    database = organisations.catalog("acme", keyed.app.state.homes.main.catalog).records().database
-    Roster(database).join(f"{socket.gethostname()}-17-abc", ["default"], 4)
-    (worker,) = guest.get("/api/v1/workers").json()["data"]["workers"]
-    assert (worker["host"], worker["process"], worker["id"][:7]) == (None, None, "worker-")
-    Roster(keyed.app.state.homes.database()).join("w1", ["default"], 4)
-    (worker,) = admin.get("/api/v1/workers").json()["data"]["workers"]
-    assert (worker["host"], worker["id"]) == (socket.gethostname(), "w1")
+def test_no_answer_names_the_machine(
+    keyed: Any, guest: TestClient, used: dict[str, str], words: tuple[str, ...], pack: Callable[..., bytes]
+) -> None:
+    told: list[str] = []
+    visited: dict[str, set[int]] = {}
+    operations = [
+        (method.upper(), path, operation)
+        for path, methods in keyed.app.openapi()["paths"].items()
+        for method, operation in methods.items()
+    ]
+    operations.sort(key=lambda one: (one[0] != "GET", one[0] == "DELETE"))  # what is there is looked at before it is changed
+    for method, path, operation in operations:
+        for skill in SKILLS:
+            address = path.format_map(_Named(_names(used, path, skill)))
+            query = QUERY | dict.fromkeys(("skill", "slug", "text", "request"), skill) | {"conversation": used["conversation"]}
+            wanted = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
+            for style in ("compact", "section", "full") if "style" in wanted else ("",):
+                asked = {name: value for name, value in query.items() if name in wanted} | ({"style": style} if style else {})
+                for body in _bodies(f"{method} {path}", skill, pack):
+                    answer = guest.request(method, address, params=asked, **body)
+                    visited.setdefault(f"{method} {path}", set()).add(answer.status_code)
+                    said = _said(answer)
+                    told += [f"{method} {address} {asked}: …{_around(said, word)}" for word in words if word in said]
+    assert told == []
+    assert len(visited) == len(operations) > 120
+    answered = {operation for operation, statuses in visited.items() if min(statuses) < 300}
+    assert {operation for operation in visited if operation.startswith("GET") and operation not in answered} == UNANSWERED
+    assert len(answered) > 90

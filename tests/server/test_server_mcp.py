@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -214,18 +215,19 @@ async def test_every_older_client_with_a_session_hears_of_it(address: str, shop:
 
 
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+PLAIN = {"Accept": "application/json, text/event-stream"}
+BEGIN = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": BEGIN}
 
 
 def plain() -> httpx2.Client:
     """A client that knows HTTP only."""
-    return httpx2.Client(trust_env=False, headers={"Accept": "application/json, text/event-stream"})
+    return httpx2.Client(trust_env=False, headers=PLAIN, timeout=120)
 
 
 def opened(client: httpx2.Client, address: str, **headers: str) -> dict[str, str]:
     """The headers of a new session of 2025-06-18."""
-    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
-    answer = client.post(address, json=message, headers=headers)
+    answer = client.post(address, json=HELLO, headers=headers)
     return {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-06-18"}
 
 
@@ -342,3 +344,110 @@ def node() -> str:
     assert found.exists(), "Node.js is missing; `make setup` installs it"
     assert (CLIENTS / SUITE).exists(), "the suite is missing; `make clients` installs it"
     return str(found)
+
+
+async def test_a_run_over_it_is_the_caller_s_own_in_the_records_and_in_the_trail(callers: Callers) -> None:
+    address, client_of, key = callers
+    async with client_of("bob", "skills:read", "runs:execute") as client:
+        await client.call_tool("run_skill", {"skill": "runner"})
+        await client.call_tool("skill", {"skill": "weather"})  # only looks
+    admin = {"Authorization": f"Bearer {key('boss', 'admin')}"}
+    with plain() as http:
+        (run,) = http.get(address.replace("/mcp", "/api/v1/runs"), headers=admin).json()["data"]
+        shown = http.get(address.replace("/mcp", f"/api/v1/runs/{run['run_id']}"), headers=admin).json()["data"]
+        assert (shown["state"], shown["context"]["userId"]) == ("succeeded", "default/bob")
+        events = http.get(address.replace("/mcp", "/api/v1/audit"), headers=admin).json()["data"]
+    of_bob = [event for event in events if event["actor"] == "bob"]
+    assert [(one["action"], one["subject"], one["outcome"], one["details"]) for one in of_bob] == [
+        ("models.call_tool", "runner", "success", {"over": "mcp"})
+    ]
+
+
+SLOW = "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"
+RUN: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+RUN |= {"params": {"name": "run_skill", "arguments": {"skill": "slow"}}}
+
+
+@contextmanager
+def under_way(address: str, name: str, key: Callable[..., str]) -> Iterator[tuple[httpx2.Client, dict[str, str], str, Any]]:
+    """Somebody's session over which a run goes on: the client, its headers, the run's id and what the call will answer."""
+    mine = {"Authorization": f"Bearer {key(name, 'skills:read', 'runs:execute')}"}
+    with plain() as client, ThreadPoolExecutor(1) as beside:
+        headers = mine | opened(client, address, **mine)
+        answer = beside.submit(client.post, address, json=RUN, headers=headers)
+        run_id = ""
+        while not run_id and not answer.done():
+            going = client.get(address.replace("/mcp", "/api/v1/runs?state=running"), headers=mine).json()["data"]
+            run_id = going[0]["run_id"] if going else ""
+            time.sleep(0.05)
+        assert run_id, answer.result().text
+        yield client, headers, run_id, answer
+
+
+def ended(client: httpx2.Client, address: str, run_id: str, headers: dict[str, str]) -> tuple[str, str]:
+    """The state and the error of a run when it has ended."""
+    while True:
+        run = client.get(address.replace("/mcp", f"/api/v1/runs/{run_id}"), headers=headers).json()["data"]
+        if run["finished_at"]:
+            return run["state"], run["error"]["code"]
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def slow(shop: Path, make_skill: Any) -> None:
+    """A skill that works until it is ended."""
+    header = "name: slow\ndescription: Is slow.\nresources: {entry: ./scripts/main.py}"
+    make_skill(shop, "slow", front_matter=header, files={"scripts/main.py": SLOW})
+
+
+@pytest.mark.abuse("H2")
+def test_who_began_a_run_over_it_ends_it_over_http_and_nobody_else_does(slow: None, callers: Callers) -> None:
+    address, _, key = callers
+    with under_way(address, "ada", key) as (client, headers, run_id, answer):
+        place = address.replace("/mcp", f"/api/v1/runs/{run_id}/cancel")
+        eve = {"Authorization": f"Bearer {key('eve', 'skills:read', 'runs:execute')}"}
+        refused = client.post(place, headers=eve)
+        assert (refused.status_code, refused.json()["code"]) == (403, "not_yours")
+        assert client.post(place, headers=headers).json()["data"]["state"] == "cancelled"
+        assert "CANCELLED" in answer.result(60).text
+        assert ended(client, address, run_id, headers) == ("cancelled", "CANCELLED")
+
+
+def test_a_client_that_cancels_its_call_ends_the_run(slow: None, callers: Callers) -> None:
+    address, _, key = callers
+    with under_way(address, "ada", key) as (client, headers, run_id, answer):
+        no_more = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        assert client.post(address, json=no_more, headers=headers).status_code == 202
+        assert ended(client, address, run_id, headers) == ("cancelled", "CANCELLED")
+        answer.result(60)
+
+
+@pytest.mark.abuse("H14")
+def test_of_one_caller_only_the_newest_sessions_are_kept(callers: Callers) -> None:
+    address, _, key = callers
+    ada, eve = ({"Authorization": f"Bearer {key(name, 'skills:read')}"} for name in ("ada", "eve"))
+    with plain() as client:
+        other = opened(client, address, **eve)
+        first, second = opened(client, address, **ada), opened(client, address, **ada)
+        assert client.post(address, json=LIST, headers=ada | first).status_code == 200  # so the second is the oldest
+        newer = [opened(client, address, **ada) for _ in range(31)]
+        found = [client.post(address, json=LIST, headers=ada | one).status_code for one in (first, second, *newer)]
+        assert found == [200, 404, *[200] * 31]
+        assert client.post(address, json=LIST, headers=eve | other).status_code == 200
+
+
+@pytest.mark.abuse("H14")
+async def test_over_all_callers_so_many_sessions_are_open_at_once(shop: Path) -> None:
+    from skillyard.mcp import HttpDoor
+    from skillyard.tools import SkillTools
+
+    door = HttpDoor(SkillTools(Catalog.discover(roots=[shop], cache=False)), watch=False, total=2)
+
+    async def asgi(scope: Any, receive: Any, send: Any) -> None:
+        await door.answer(scope, receive, send, caller=dict(scope["headers"])[b"x-caller"].decode())
+
+    transport = httpx2.ASGITransport(app=asgi)  # type: ignore[arg-type] # it is an application
+    async with door.running(), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        answers = [await client.post("/", json=HELLO, headers=PLAIN | {"x-caller": str(caller)}) for caller in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 503]
+    assert "Too many open sessions" in answers[2].text

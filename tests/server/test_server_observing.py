@@ -78,9 +78,12 @@ def test_runs_sandboxes_and_installs_are_counted_by_how_they_went(client: TestCl
     assert [line.rpartition(" ")[2] for line in starts] == ["1.0"]
 
 
-def test_metrics_are_for_who_may_administer(keyed: Any) -> None:
+@pytest.mark.abuse("H16")
+def test_metrics_are_for_who_manages_the_server_and_no_other_organisation(keyed: Any) -> None:
     assert keyed.client("skills:read").get("/metrics").status_code == 403
-    assert keyed.client("admin").get("/metrics").status_code == 200
+    refused = keyed.client("admin", organisation="acme").get("/metrics")
+    assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+    assert "skillyard_http_requests_total" in keyed.client("admin").get("/metrics").text
 
 
 @FORMS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from skillyard.agent.conversation import ChatSettings
@@ -60,11 +60,16 @@ class StricterRules(Rules):
     __slots__ = ("_base",)
 
     def __init__(self, base: Rules, own: Mapping[str, str], match: PermissionMatch = "first") -> None:
-        super().__init__(own, match=match)
+        super().__init__(own, match=match, origins=base.origins)
         self._base = base
         self.patterns = {**self.patterns, **base.patterns}
 
     def rule(self, skill: str | Skill) -> Ruling:
         """The stricter of the two."""
         rulings = (super().rule(skill), self._base.rule(skill))
+        return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])
+
+    def rule_installed(self, names: Sequence[str], directory: str) -> Ruling:
+        """The stricter of the two."""
+        rulings = (super().rule_installed(names, directory), self._base.rule_installed(names, directory))
         return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -230,20 +231,22 @@ class Chat:
         """Stop a turn, wherever it works; False when it is over."""
         return await self._workshop.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
 
-    async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncIterator[Event]:
+    async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncGenerator[Event, None]:
         """What happens in a turn, from the beginning to its end or to a question it waits for.
 
         With `fresh` only what happens since its last question was answered.
         """
         live = self._workshop.live(turn)
         if live is None:
-            async for _, event in self.told(turn):
-                yield event
+            async with aclosing(self.told(turn)) as told_elsewhere:
+                async for _, event in told_elsewhere:
+                    yield event
             return
-        async for event in live.follow(live.earlier if fresh else 0):
-            yield event
+        async with aclosing(live.follow(live.earlier if fresh else 0)) as events:
+            async for event in events:
+                yield event
 
-    def told(self, turn: Turn, after: Place = START) -> AsyncIterator[tuple[Place, Event]]:
+    def told(self, turn: Turn, after: Place = START) -> AsyncGenerator[tuple[Place, Event], None]:
         """What happens in a turn behind a place, whichever process works on it; each event with the place that is reached."""
         return told(turn, after, live=self._workshop.live(turn), records=self.records, database=self._database)
 

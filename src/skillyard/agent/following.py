@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from skillyard.agent.live import Live, Place, Placing, read_event, replayed
@@ -21,12 +22,13 @@ _LOOK_S: Final = 0.5
 
 async def told(
     turn: Turn, after: Place, *, live: Live | None, records: ChatRecords, database: Callable[[], Database]
-) -> AsyncIterator[tuple[Place, Event]]:
+) -> AsyncGenerator[tuple[Place, Event], None]:
     """What happens in a turn behind a place, each event with the place that is reached; `live` when it works here."""
     placing = Placing(after)
-    async for event in live.follow() if live is not None else _elsewhere(turn, records, database):
-        if (found := placing.take(event)) is not None:
-            yield found
+    async with aclosing(live.follow() if live is not None else _elsewhere(turn, records, database)) as events:
+        async for event in events:
+            if (found := placing.take(event)) is not None:
+                yield found
     if live is None:
         placing = Placing(max(after, placing.place))
         for event in replayed(await asyncio.to_thread(records.turn, turn.id)):
@@ -34,7 +36,7 @@ async def told(
                 yield found
 
 
-async def _elsewhere(turn: Turn, records: ChatRecords, database: Callable[[], Database]) -> AsyncIterator[Event]:
+async def _elsewhere(turn: Turn, records: ChatRecords, database: Callable[[], Database]) -> AsyncGenerator[Event, None]:
     """What happens in a turn that another process works on, until it does no longer."""
     from skillyard.database import heard
 

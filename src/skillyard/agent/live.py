@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from skillyard.agent.events import Event
@@ -59,6 +59,8 @@ class Live:
         self._told = 0
         self._telling: asyncio.Task[None] | None = None
         self.task: asyncio.Task[None] | None = None
+        self.begun = asyncio.Event()
+        self._interrupted = False
         self._changed = asyncio.Condition()
 
     async def show(self, event: Event) -> None:
@@ -71,6 +73,21 @@ class Live:
             self._telling = asyncio.create_task(self._tell_others(self._tell))
         async with self._changed:
             self._changed.notify_all()
+
+    async def stop(self) -> bool:
+        """Stop the work on the turn, and wait until its end is written down; False when it does not go on here."""
+        if self.task is None or self.over:
+            return False
+        await self.interrupt()
+        await asyncio.wait([self.task])
+        return True
+
+    async def interrupt(self) -> None:
+        """Cancel the work: not before its first step, which would leave nobody to note its end, and once only."""
+        await self.begun.wait()
+        if self.task is not None and not self._interrupted:
+            self._interrupted = True
+            self.task.cancel()
 
     async def settled(self) -> None:
         """Wait until nothing is being told to others any more; from now on nothing is."""
@@ -89,7 +106,7 @@ class Live:
                 _log.warning("a turn cannot be followed elsewhere for a moment: %s", error.message)
         self._telling = None
 
-    async def follow(self, after: int = 0) -> AsyncIterator[Event]:
+    async def follow(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """The events from the number `after` on, as they come, until the end."""
         place = after
         while True:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from skillyard.agent.prompting import prepared_text, recalled, tell
 from skillyard.agent.spans import turn_span
 from skillyard.agent.telling import Telling
 from skillyard.agent.trail import Step
+from skillyard.concurrency import completed
 from skillyard.errors import SkillyardError
 from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens
@@ -209,27 +211,34 @@ class Work:
             raise Stopped
 
     async def _guarded(self, working: Any) -> None:
-        """Note how the turn ends, whatever happens."""
+        """Note how the turn ends, whatever happens; whoever stops it from then on is too late and changes nothing of it."""
+        ending: Coroutine[Any, Any, None]
         try:
             with turn_span(self.conversation.id, self.turn.model or "", self.conversation.agent):
                 outcome: Outcome = await working
         except (asyncio.CancelledError, Stopped):
-            await asyncio.shield(self._ended("stopped"))
+            ending = self._ended("stopped")
         except SkillyardError as error:
-            await self.live.show(_error_event(error))
-            await self._ended("failed", error=error)
+            ending = self._failed(error)
         except Exception as problem:
             _log.exception("a turn failed")
             fault = SkillyardError("something went wrong in the program", hint="its log says what")
-            await self.live.show(_error_event(fault))
-            await self._ended("failed", error=fault, detail=type(problem).__name__)
+            ending = self._failed(fault, type(problem).__name__)
         else:
-            await self._waiting(outcome) if outcome.questions else await self._ended("done", outcome.answer)
+            ending = self._waiting(outcome) if outcome.questions else self._ended("done", outcome.answer)
+        with suppress(asyncio.CancelledError):
+            await completed(ending)
+
+    async def _failed(self, error: SkillyardError, detail: str | None = None) -> None:
+        await self.live.show(_error_event(error))
+        await self._ended("failed", error=error, detail=detail)
 
     async def _waiting(self, outcome: Outcome) -> None:
         await self.live.settled()
         values = {"state": "waiting", "pending": outcome.to_dict(), "events": condensed(self.live.events)}
-        await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
+        if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
+            await self._ended("stopped")  # another process was asked to stop it before it waited
+            return
         await self._keep_memory()
         await self.live.show(Event("end", {"state": "waiting", "answer": ""}))
 
@@ -246,6 +255,8 @@ class Work:
         values |= {"messages": dumped(self.messages), "events": condensed(self.live.events)}
         if error is not None:
             values |= {"error_code": error.code, "error_message": error.message}
+        if state == "stopped":
+            values["pending"] = None  # it may have been about to wait
         spent = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
         ended = datetime.now(UTC) - self.turn.created_at
         steps = [

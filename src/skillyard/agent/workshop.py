@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from skillyard.agent.files import WorkFolder
 from skillyard.agent.live import Live
 from skillyard.agent.models import open_model
 from skillyard.agent.work import Work
+from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -104,22 +106,19 @@ class Workshop:
         """Let the work on a turn go on in the background, until it is done or somebody stops it."""
 
         async def watched() -> None:
-            watching = asyncio.create_task(self._watch(work.turn.id, own))
+            work.live.begun.set()
+            watching = asyncio.create_task(self._watch(work.turn.id, work.live))
             try:
                 await working
             finally:
                 watching.cancel()
 
-        own = work.live.task = asyncio.create_task(watched())
+        work.live.task = asyncio.create_task(watched())
 
     async def stop(self, turn: Turn) -> bool:
         """Stop a turn that works here; False when it does not."""
         live = self._live.get(turn.id)
-        if live is None or live.task is None or live.over:
-            return False
-        live.task.cancel()
-        await asyncio.wait([live.task])
-        return True
+        return live is not None and await live.stop()
 
     @property
     def busy(self) -> bool:
@@ -128,22 +127,19 @@ class Workshop:
 
     async def close(self) -> None:
         """Stop every turn that works here, and let go of the connections to models."""
-        tasks = self._going()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await asyncio.gather(*(live.stop() for live in self._going()))
         for model in self._models.values():
             await model.__aexit__(None, None, None)
         self._models.clear()
 
-    def _going(self) -> list[asyncio.Task[None]]:
-        return [live.task for live in self._live.values() if live.task is not None and not live.task.done()]
+    def _going(self) -> list[Live]:
+        return [live for live in self._live.values() if live.task is not None and not live.task.done()]
 
-    async def _watch(self, turn_id: str, task: asyncio.Task[None]) -> None:
+    async def _watch(self, turn_id: str, live: Live) -> None:
         """Stop the turn when somebody asked for it in another process."""
-        while not task.done():
+        while True:
             await asyncio.sleep(_LOOK_S)
-            if await asyncio.to_thread(self._records.stop_asked, turn_id):
-                task.cancel()
-                return
+            with suppress(DatabaseUnavailable):
+                if await asyncio.to_thread(self._records.stop_asked, turn_id):
+                    await live.interrupt()
+                    return

@@ -42,6 +42,6 @@ def limited(catalog: Catalog, agent: AgentDraft) -> Catalog:
     def place(skill: Skill) -> int:
         return min((wanted[name] for name in names_of(skill) if name in wanted), default=len(wanted))
 
-    rules = Rules(agent.settings.get("permissions") or {}, match=catalog.configuration.permission_match)
+    rules = Rules.for_catalog(catalog, agent.settings.get("permissions") or {})
     seen = visible(catalog.with_statuses(overlay), rules)
     return seen.with_order(place) if wanted else seen

@@ -9,7 +9,7 @@ from skillyard.catalog.configuration import AllowedToolsMode, Configuration, Per
 from skillyard.catalog.model import Changes, Root, RootStatus, Skill, Source, Status
 from skillyard.catalog.overlays import Overlay
 from skillyard.catalog.scan import Progress
-from skillyard.catalog.settings import Settings, home_directory
+from skillyard.catalog.settings import DisabledSkill, Settings, home_directory, load_settings
 
 if TYPE_CHECKING:
     from skillyard.catalog.inventory import FileType, Inventory, SkillFile
@@ -21,6 +21,7 @@ __all__ = [
     "Catalog",
     "Changes",
     "Configuration",
+    "DisabledSkill",
     "FileContent",
     "FileType",
     "Inventory",
@@ -37,6 +38,7 @@ __all__ = [
     "Source",
     "Status",
     "home_directory",
+    "load_settings",
     "media_type",
     "read_file",
 ]

@@ -61,18 +61,18 @@ def delete_folder(skill: Skill) -> None:
         way = (
             f"`skillyard uninstall {skill.slug}`"
             if skill.source == "installed"
-            else f"if you are sure, delete {directory} yourself"
+            else f"if you are sure, delete {skill.location} yourself"
         )
         raise DeleteRefused("Can only delete user skills", hint=way, id=skill.id)
     below = directory[len(root.rstrip("/")) + 1 :]
     if not below or real_path(directory) != f"{real_path(root).rstrip('/')}/{below}":
         raise DeleteRefused(
-            f"{directory} is reached through a link or is the root itself",
+            f"{skill.location} is reached through a link or is the root itself",
             hint="remove the link, or delete the folder it leads to, by hand",
             id=skill.id,
         )
     if not os.path.lexists(skill.path):
-        raise DeleteRefused(f"{directory} holds no SKILL.md any more", hint="refresh the catalog", id=skill.id)
+        raise DeleteRefused(f"{skill.location} holds no SKILL.md any more", hint="refresh the catalog", id=skill.id)
     import shutil
 
     shutil.rmtree(directory)

@@ -13,7 +13,7 @@ from skillyard.catalog.overlays import Order, Overlay, overlaid
 from skillyard.catalog.precedence import rank
 from skillyard.catalog.roots import Place, project_root
 from skillyard.catalog.scan import Progress, scan_place
-from skillyard.catalog.settings import home_directory, load_settings, save_enabled
+from skillyard.catalog.settings import home_directory, load_settings, save_enabled, switch_key
 from skillyard.catalog.surveying import Plan, State, compare, survey
 from skillyard.errors import SkillyardError
 
@@ -144,6 +144,17 @@ class Catalog:
         found = index.get(name_or_id.strip()) if asked is skills else None
         return found or find_skill(skills, name_or_id)
 
+    def shown(self, text: str) -> str:
+        """`text` as who uses this catalog may read it: in that of an organisation folders of the machine have their aliases."""
+        if not self._plan.organisation:
+            return text
+        from skillyard.catalog.showing import without_folders
+
+        plan = self._plan
+        folders = {root.path: root.location for root in self.roots}
+        others = {plan.data: "~", self.project_root: "project", plan.cwd: "project", plan.home: "home"}
+        return without_folders(text, others | folders)
+
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
         before = self._state
@@ -185,11 +196,11 @@ class Catalog:
         return type(self)(plan, survey(plan, None), self._overlays)
 
     def enable(self, name_or_id: str) -> Skill:
-        """Switch a skill on, for all projects of this user (row 001-24)."""
+        """Switch a skill on (row 001-24): of a project or a configured folder there, else for all projects of this user."""
         return self._switch(name_or_id, enabled=True)
 
     def disable(self, name_or_id: str) -> Skill:
-        """Switch a skill off, for all projects of this user; it keeps its name and shadows others as before."""
+        """Switch a skill off, where `enable` would switch it on; it keeps its name and shadows others as before."""
         return self._switch(name_or_id, enabled=False)
 
     def toggle(self, name_or_id: str) -> Skill:
@@ -230,17 +241,21 @@ class Catalog:
         self.refresh()
 
     def directory_to_open(self, name_or_id: str | None = None) -> str:
-        """The folder of a skill, for a file manager; of an unknown one, the user's skills folder (row 001-27)."""
+        """The folder of a skill, for a file manager; of an unknown one, the user's skills folder (row 001-27).
+
+        In the catalog of an organisation it is only shown: the skill's `location`.
+        """
         if name_or_id is not None:
             try:
-                return self.get(name_or_id).directory
+                return self.get(name_or_id).location
             except SkillyardError:
                 pass
-        return self._folder_of("user")
+        folder = self._folder_of("user")
+        return next((root.location for root in self.roots if root.path == folder), folder)
 
     def _switch(self, name_or_id: str, *, enabled: bool) -> Skill:
         skill = self.get(name_or_id)
-        save_enabled(self._plan.data, skill.id, enabled=enabled)
+        save_enabled(self._plan.data, switch_key(skill.source, skill.slug, skill.root.path), enabled=enabled)
         old = self._scanned
         self._set(State(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
         return self.get(skill.id)

@@ -14,9 +14,9 @@ __all__ = ["listing_json"]
 
 def listing_json(rows: Sequence[Row], roots: Sequence[Root]) -> str:
     """`{"skills": [...], "roots": [...]}` in ASCII, one skill a line; ten thousand take about ten milliseconds."""
-    starts = [quote(f"{root.path.rstrip('/')}/")[:-1] for root in roots]
+    starts = [quote(f"{root.location.rstrip('/')}/")[:-1] for root in roots]
     ends = [f', "source": "{root.source}", "directory": ' for root in roots]
-    alone = [quote(root.path) for root in roots]
+    alone = [quote(root.location) for root in roots]
     skills = [
         f'{{"id": "{skill_id}", {facts[3]}{ends[index]}'
         f'{starts[index] + quote(found[0])[1:] if found[0] else alone[index]}, "status": "{status}", '

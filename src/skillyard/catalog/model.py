@@ -61,7 +61,7 @@ class Root(NamedTuple):
     """One folder that is searched for skills.
 
     `path` is absolute. `precedence` counts from 0; the skill of the lower number wins a name. `reason` says why the status is
-    not `ok`, or what was left out.
+    not `ok`, or what was left out. `alias` is shown in place of the path to those who must not learn where it is.
     """
 
     path: str
@@ -69,6 +69,12 @@ class Root(NamedTuple):
     status: RootStatus = "ok"
     precedence: int = 0
     reason: str | None = None
+    alias: str | None = None
+
+    @property
+    def location(self) -> str:
+        """The folder as everybody who may see its skills may see it: its path, or the alias it has."""
+        return self.path if self.alias is None else self.alias
 
     @property
     def scanned(self) -> bool:
@@ -77,7 +83,7 @@ class Root(NamedTuple):
 
     def to_dict(self) -> dict[str, str]:
         """The root as plain data: `{"path", "source", "status", "reason"?}`."""
-        shape = {"path": self.path, "source": self.source, "status": self.status}
+        shape = {"path": self.location, "source": self.source, "status": self.status}
         return shape | {"reason": self.reason} if self.reason else shape
 
 
@@ -181,6 +187,17 @@ class Skill:
     def path(self) -> str:
         """The absolute path of the SKILL.md."""
         return f"{self.directory}/{self._row[4][1]}"
+
+    @property
+    def location(self) -> str:
+        """The skill's folder for every text, answer and record: `directory`, or where the root has an alias, below that."""
+        relative = self._row[4][0]
+        return f"{self.root.location.rstrip('/')}/{relative}" if relative else self.root.location
+
+    @property
+    def main_file(self) -> str:
+        """The SKILL.md below `location`."""
+        return f"{self.location}/{self._row[4][1]}"
 
     @property
     def stamp(self) -> tuple[int, int, int, int]:
@@ -321,7 +338,7 @@ class Skill:
             "name": self.name,
             "description": self.description,
             "source": self.source,
-            "directory": self.directory,
+            "directory": self.location,
             "status": self.status,
             "reason": self.reason,
             "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from skillyard.paths import real_path
 
 if TYPE_CHECKING:
-    from skillyard.catalog.model import Found, Row, Verdict
+    from skillyard.catalog.model import Found, Root, Row, Verdict
     from skillyard.catalog.scan import Scan
     from skillyard.catalog.settings import Settings
 
 __all__ = ["rank"]
 
-_Winner = tuple[str, str, "Found"]  # who has a slug: its id, its root, and where it is below it
+_Winner = tuple[str, "Root", "Found"]  # who has a slug: its id, its root, and where it is below it
 
 
 def rank(scans: Sequence[Scan], settings: Settings) -> list[Row]:
@@ -30,7 +30,7 @@ def rank(scans: Sequence[Scan], settings: Settings) -> list[Row]:
     winners: dict[str, _Winner] = {}
     quiet = settings.enable_skills and not settings.disabled
     for index, scan in enumerate(scans):
-        root, source = scan.root.path, scan.root.source
+        root, source = scan.root, scan.root.source
         for found, facts in zip(scan.found, scan.facts, strict=True):
             slug, problem = facts[0], facts[1]
             if problem is not None:
@@ -41,7 +41,7 @@ def rank(scans: Sequence[Scan], settings: Settings) -> list[Row]:
             if slug not in winners:  # so its id is free too: an id holds the slug
                 ids.add(skill_id)
                 winners[slug] = (skill_id, root, found)
-                status, reason = ("ok", None) if quiet else _switched(skill_id, settings)
+                status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
                 rows.append((skill_id, status, reason, index, found, facts))
             else:
                 reason = _shadow(winners[slug], root, found)
@@ -51,19 +51,21 @@ def rank(scans: Sequence[Scan], settings: Settings) -> list[Row]:
     return rows
 
 
-def _switched(skill_id: str, settings: Settings) -> Verdict:
-    if not settings.enable_skills:
-        return "disabled", "all skills are switched off in settings.json"
-    if skill_id in settings.disabled:
-        return "disabled", f"switched off; `skillyard enable {skill_id}` switches it on"
-    return "ok", None
+def _switched(source: str, slug: str, root: Root, settings: Settings) -> Verdict:
+    """Whether it is switched off, and why; who sees the alias of a root has no command line here, and is shown no path."""
+    reason = settings.reason(source, slug, root.path)
+    if reason and root.alias is not None:
+        reason = "switched off; it is switched on on its page, or over the API"
+    return ("disabled", reason) if reason else ("ok", None)
 
 
-def _shadow(winner: _Winner, root: str, found: Found) -> str:
+def _shadow(winner: _Winner, root: Root, found: Found) -> str:
     """Why a second skill of one name steps back; the same SKILL.md reached twice is told apart from a namesake."""
     winner_id, winner_root, winner_found = winner
-    theirs = _folder(winner_root, winner_found)
-    if winner_found[5] == found[5] and real_path(theirs) == real_path(_folder(root, found)):
+    theirs = _folder(winner_root.location, winner_found)
+    if winner_found[5] == found[5] and real_path(_folder(winner_root.path, winner_found)) == real_path(
+        _folder(root.path, found)
+    ):
         return f"the same folder as {winner_id} in {theirs}"
     return f"{winner_id} in {theirs} has the same name and comes first"
 

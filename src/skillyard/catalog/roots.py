@@ -7,6 +7,7 @@ configured outside the project; installed; plugins, newest version of each; buil
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -45,6 +46,7 @@ class Place(NamedTuple):
     installed: bool = False
     depth: int = MAX_DEPTH
     refused: str | None = None
+    alias: str | None = None  # what is shown in place of the path
 
 
 def named_places(roots: Iterable[str | os.PathLike[str]]) -> list[Place]:
@@ -91,11 +93,21 @@ def installed_place(data: str) -> Place:
 
 
 def organisation_places(shared: Iterable[Place], data: str) -> list[Place]:
-    """What an organisation with the home `data` sees of `shared`, and its own skills in place of the user's."""
-    own = [*(Place(f"{data}/{name}", "user") for name in WELL_KNOWN), installed_place(data)]
-    shared = list(shared)
-    first = [place for place in shared if place.source in ("project", "config")]
-    return [*first, *own, *(place for place in shared if place.source == "builtin")]
+    """What an organisation with the home `data` sees of `shared`, and its own skills in place of the user's.
+
+    Each has an alias, so that nothing an organisation is shown names a folder of the machine: `~/…` is its own home, and the
+    shared folders are counted, `project`, `project-2`, `config`.
+    """
+    own = [*(Place(f"{data}/{name}", "user", alias=f"~/{name}") for name in WELL_KNOWN)]
+    installed = installed_place(data)._replace(alias="~/skills")
+    counts: Counter[str] = Counter()
+    aliased = []
+    for place in shared:
+        counts[place.source] += 1
+        number = counts[place.source]
+        aliased.append(place._replace(alias=place.source if number == 1 else f"{place.source}-{number}"))
+    first = [place for place in aliased if place.source in ("project", "config")]
+    return [*first, *own, installed, *(place for place in aliased if place.source == "builtin")]
 
 
 def project_root(cwd: str) -> str | None:

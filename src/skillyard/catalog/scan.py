@@ -83,7 +83,7 @@ def without_collecting() -> Iterator[None]:
 def scan_place(place: Place, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None) -> Scan:
     """Scan one place; `cache` is the cache folder, or None to read every file."""
     if place.refused:
-        return Scan(Root(place.path, place.source, "refused", precedence, place.refused), [], [])
+        return Scan(Root(place.path, place.source, "refused", precedence, place.refused, place.alias), [], [])
     read_at_ns = time.time_ns()
     known = load_snapshot(cache, place.path, profile) if cache else None
     reader = None if known else _Reader(profile, progress)
@@ -94,7 +94,7 @@ def scan_place(place: Place, precedence: int, *, profile: Profile, cache: str | 
         depth=place.depth,
         look=reader.look if reader else look,
     )
-    root = Root(place.path, place.source, walked.status, precedence, walked.reason)
+    root = Root(place.path, place.source, walked.status, precedence, walked.reason, place.alias)
     if not walked.found:
         return Scan(root, [], [])
     if known and known.found == walked.found and not any(_may_differ(place.path, *pair) for pair in _doubtful(known)):

@@ -23,10 +23,11 @@ _AGAIN_S: Final = 1.0
 def telling_of_database(catalog: Catalog, screen: Screen) -> Iterator[None]:
     """Look for the database that was named, beside what the block does, until it answers or the block ends.
 
-    A file of this machine needs no telling: it is there, or it is made.
+    A file of this machine is there, or it is made; whether one that is there is damaged is looked at once.
     """
     configured = catalog.configuration.database_url
     if not configured or configured.startswith("sqlite"):
+        threading.Thread(target=_examine, args=(catalog.data_directory, configured, screen), daemon=True).start()
         yield
         return
     over = threading.Event()
@@ -35,6 +36,24 @@ def telling_of_database(catalog: Catalog, screen: Screen) -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+def _examine(data: str, configured: str | None, screen: Screen) -> None:
+    """Say it when the file of the records is damaged; requests that meet the damage say so too."""
+    from skillyard.database import Database
+
+    database = Database.at(data, configured)
+    try:
+        if database.file is None or not database.file.exists():
+            return
+        check = database.check(quick=True)
+    except DatabaseUnavailable:
+        return  # who asks for a record is told
+    finally:
+        database.close()
+    if not check.whole:
+        screen.note(f"the database {check.url} is damaged (database_damaged): {check.problems[0]}")
+        screen.hint("stop the server, then `skillyard db repair` brings back what can be read")
 
 
 def _watch(data: str, configured: str, screen: Screen, over: threading.Event) -> None:

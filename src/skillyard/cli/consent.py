@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.questions import ask
 from skillyard.cli.recording import leave_trail
-from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable
+from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable, SkillyardError
 from skillyard.text import sanitize, shorten, single_line
 
 if TYPE_CHECKING:
@@ -102,4 +102,17 @@ class ConsoleApprover:
         ]
         files = self._skill.files() if self._skill else ()
         lines += [f"  {file.type:8}  {single_line(file.name)} ({file.size:,} bytes)" for file in files[:_SHOWN]]
-        return lines + ([f"  and {len(files) - _SHOWN} more files"] if len(files) > _SHOWN else [])
+        lines += [f"  and {len(files) - _SHOWN} more files"] if len(files) > _SHOWN else []
+        powers = _powers(self._skill) if self._skill else ()
+        lines += [f"  {single_line(sentence)}" for sentence in powers[:_SHOWN]]
+        return lines + ([f"  and {len(powers) - _SHOWN} things more"] if len(powers) > _SHOWN else [])
+
+
+def _powers(skill: Skill) -> tuple[str, ...]:
+    """What the skill may do, one sentence each."""
+    from skillyard.registry import read_powers  # only for who is asked
+
+    try:
+        return read_powers(skill.directory, skill.document()).sentences()
+    except (SkillyardError, OSError):
+        return ()

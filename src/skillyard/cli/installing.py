@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.advice import draw_advice, scanner_of
 from skillyard.cli.failures import UsageProblem
@@ -17,9 +17,19 @@ if TYPE_CHECKING:
     from typing import Self
 
     from skillyard.cli.screen import Screen
-    from skillyard.registry import PowerChange, ProgressEvent, ProjectLock, Registry, Result
+    from skillyard.registry import PowerChange, ProgressEvent, ProjectLock, Registry, Replacement, Result
 
-__all__ = ["InstallProgress", "add_accept_signer", "consent_of", "draw_results", "open_lock", "open_registry", "unknown_lock"]
+__all__ = [
+    "Acceptance",
+    "InstallProgress",
+    "accepted",
+    "add_accept_options",
+    "consent_of",
+    "draw_results",
+    "open_lock",
+    "open_registry",
+    "unknown_lock",
+]
 
 _SHOWN: Final = 8
 _CLEAR: Final = "\r\x1b[2K"
@@ -52,11 +62,40 @@ def unknown_lock(lock: ProjectLock) -> UsageProblem:
     )
 
 
-def add_accept_signer(parser: argparse.ArgumentParser) -> None:
-    """The option of everything that may bring a version signed by somebody else."""
+class Acceptance(TypedDict):
+    """Who answers when another source or signer would take the place of what serves, as the registry takes it."""
+
+    accept_signer: bool
+    accept_source: bool
+    replacing: Callable[[Sequence[Replacement]], bool] | None
+
+
+def add_accept_options(parser: argparse.ArgumentParser) -> None:
+    """The options of everything that may bring a version signed by somebody else, or from elsewhere."""
     parser.add_argument(
         "--accept-signer", action="store_true", help="take a version that another key signed than the one before, or none"
     )
+    parser.add_argument(
+        "--accept-source", action="store_true", help="take a version from another source than that of the one that serves"
+    )
+
+
+def accepted(arguments: argparse.Namespace) -> Acceptance:
+    """What the options accept; the person at the terminal is asked about the rest, `--yes` is no answer to it."""
+    screen: Screen = arguments.screen
+
+    def ask(changes: Sequence[Replacement]) -> bool:
+        if sys.stderr.isatty():
+            sys.stderr.write(_CLEAR)  # the line of progress
+        for change in changes:
+            sys.stderr.write(sanitize(f"{single_line(change.skill_id)}: {single_line(change.sentence)}") + "\n")
+        return confirm("Replace what is installed?")
+
+    return {
+        "accept_signer": arguments.accept_signer,
+        "accept_source": arguments.accept_source,
+        "replacing": ask if screen.interactive and not screen.as_json else None,
+    }
 
 
 def consent_of(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChange]], bool] | None:

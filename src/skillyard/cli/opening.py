@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import UsageProblem
 from skillyard.cli.progress import ScanProgress
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skillyard.permissions import SqlApprovalStore
 
 __all__ = [
+    "LOCAL_OWNER",
     "configured_database",
     "configured_store",
     "discover",
@@ -31,6 +32,9 @@ __all__ = [
     "open_organisation",
     "open_records",
 ]
+
+LOCAL_OWNER: Final = "default/local user"
+"""Whose runs and conversations those of this machine's user are; a server on this machine calls them the same."""
 
 
 def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> Catalog:

@@ -65,7 +65,9 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "keys": Command("keys", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
         "organisations": Command("organisations", GROUPS[3], "who shares the server, each with skills and runs of its own"),
         "audit": Command("audit", GROUPS[3], "who changed what, and who was refused"),
-        "db": Command("db", GROUPS[3], "where the records are; bring their tables, or what they say of the disk, up to date"),
+        "db": Command(
+            "db", GROUPS[3], "where the records are, whether they are whole; repair them, bring them up to date, move them"
+        ),
         "backup": Command("backup", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
         "restore": Command("restore", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
         "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),

@@ -28,6 +28,7 @@ from skillyard.database.dialects import (
     with_any_word,
 )
 from skillyard.database.hub_tables import skill_callers, skill_counts, skill_stars, skill_tags
+from skillyard.database.integrity import DatabaseCheck
 from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
 from skillyard.database.migrating import HEAD, DatabaseStatus
 from skillyard.database.part_index import with_part
@@ -43,6 +44,7 @@ from skillyard.database.registry_tables import (
     skill_definitions,
     skill_versions,
 )
+from skillyard.database.repair import RepairedTable, RepairReport, repair_file
 from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps, worker_pools, workers
 from skillyard.database.telling import (
     Happening,
@@ -60,8 +62,11 @@ __all__ = [
     "Bell",
     "CopiedTable",
     "Database",
+    "DatabaseCheck",
     "DatabaseStatus",
     "Happening",
+    "RepairReport",
+    "RepairedTable",
     "agent_skills",
     "agents",
     "announce",
@@ -93,6 +98,7 @@ __all__ = [
     "one_at_a_time",
     "organisations",
     "questions",
+    "repair_file",
     "replace_records",
     "runs",
     "schedules",

@@ -50,9 +50,13 @@ class Bell:
 
 
 async def heard(rung: asyncio.Event, timeout_s: float) -> None:
-    """Wait until it rings, at most so long; what rings from now on is heard the next time."""
+    """Wait until it rings, at most so long; what rings from now on is heard the next time.
+
+    Who is cancelled at the moment when it rings is cancelled (`asyncio.wait_for` would lose that before Python 3.12).
+    """
     with suppress(TimeoutError):
-        await asyncio.wait_for(rung.wait(), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            await rung.wait()
     rung.clear()
 
 

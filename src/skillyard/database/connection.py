@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import random
 import time
 import weakref
@@ -15,17 +16,22 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from skillyard.database.address import database_url, shown_url
 from skillyard.database.bell import Bell
-from skillyard.database.dialects import gave_way, make_engine
+from skillyard.database.dialects import gave_way
+from skillyard.database.engine_share import EngineLease
 from skillyard.database.explaining import explained
-from skillyard.database.migrating import DatabaseStatus, is_usable, status_of, upgrade
-from skillyard.errors import DatabaseUnavailable
+from skillyard.database.integrity import DatabaseCheck, find_fulltext_problems, find_problems
+from skillyard.database.migrating import HEAD, DatabaseStatus, is_usable, revision_of, status_of, upgrade
+from skillyard.database.sqlite_file import file_of
+from skillyard.database.upgrade_copy import copy_before_upgrade
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection
     from sqlalchemy.engine import URL
 
 __all__ = ["Database"]
 
+_log = logging.getLogger(__name__)
 _PATIENCE_S: Final = 120.0  # for an upgrade that gives way to who uses the tables
 
 
@@ -37,7 +43,9 @@ class Database:
 
     def __init__(self, url: URL) -> None:
         self._url = url
-        self._engine: Engine | None = None
+        self._copy: Path | None = None
+        self._lease = EngineLease(url)
+        weakref.finalize(self, self._lease.release)
 
     @classmethod
     def open(cls, data: str, configured: str | None = None, *, migrate: bool = True) -> Self:
@@ -46,16 +54,20 @@ class Database:
         Raises:
             DatabaseUnavailable: it cannot be reached, written or upgraded.
         """
-        database = cls(database_url(data, configured))
+        database = cls.at(data, configured)
         with database._explained():
-            database._engine = make_engine(database._url)
-            weakref.finalize(database, database._engine.dispose)
+            database._lease.engine()
             if migrate:
                 with database.read() as connection:
                     current = is_usable(connection)
                 if not current:
                     database.upgrade()
         return database
+
+    @classmethod
+    def at(cls, data: str, configured: str | None = None) -> Self:
+        """As `open`, but nothing is opened or made before the first transaction, and its tables are as they are."""
+        return cls(database_url(data, configured))
 
     @property
     def name(self) -> str:
@@ -68,6 +80,11 @@ class Database:
         return self._url
 
     @property
+    def file(self) -> Path | None:
+        """The file that it is in; None when it is another database than SQLite."""
+        return file_of(self._url) if self._url.get_backend_name() == "sqlite" else None
+
+    @property
     def conninfo(self) -> str | None:
         """How a driver of PostgreSQL reaches it, password and all; None when it is another database."""
         if self._url.get_backend_name() != "postgresql":
@@ -77,8 +94,7 @@ class Database:
     @functools.cached_property
     def bell(self) -> Bell:
         """What rings when another process has written something that is waited for."""
-        conninfo = self.conninfo
-        return Bell(conninfo=conninfo, file=None if conninfo else str(Path(str(self._url.database)).expanduser().absolute()))
+        return Bell(conninfo=self.conninfo, file=str(self.file) if self.file else None)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -111,10 +127,27 @@ class Database:
         with self.read() as connection:
             return status_of(connection, self.name)
 
+    def check(self, *, quick: bool = False) -> DatabaseCheck:
+        """Whether everything that is stored holds together; it is all read once. With `quick` indexes are not compared.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be read, for another reason than its damage.
+        """
+        try:
+            with self.read() as connection:
+                problems = find_problems(connection, quick=quick)
+            if not quick:
+                with self.write() as connection:
+                    problems += find_fulltext_problems(connection)
+        except DatabaseDamaged as error:
+            problems = (error.message,)
+        return DatabaseCheck(self.name, problems)
+
     def upgrade(self) -> str | None:
         """Bring the tables to the newest revision, however many processes try at once; gives the revision before.
 
-        Where others use the tables for long, it lets them go on and tries again, for two minutes at least.
+        Where others use the tables for long, it lets them go on and tries again, for two minutes at least. Records in a file
+        are copied beside it before (`upgrade_copy`).
 
         Raises:
             DatabaseUnavailable: that is not possible.
@@ -123,23 +156,34 @@ class Database:
         while True:
             try:
                 with self.write() as connection:
+                    self._keep_copy(connection)
                     return upgrade(connection)
             except DatabaseUnavailable as error:
                 if not gave_way(error) or time.monotonic() > give_up:
                     raise
             time.sleep(random.uniform(0.1, 1))  # noqa: S311 - only so that two do not meet again and again
 
+    @property
+    def upgrade_copy(self) -> Path | None:
+        """The copy of the records as they were before this object upgraded their tables; None when it did not."""
+        return self._copy
+
+    def _keep_copy(self, connection: Connection) -> None:
+        """Copy records in a file whose tables are about to be changed."""
+        revision = revision_of(connection)
+        if self.file and revision is not None and revision < HEAD:
+            self._copy = copy_before_upgrade(self.file, HEAD)
+            _log.warning(
+                "upgrading the records from %s to %s; as they were before, they are kept in %s", revision, HEAD, self._copy
+            )
+
     def close(self) -> None:
-        """Let go of every connection."""
-        if self._engine is not None:
-            self._engine.dispose()
+        """Let go of the connections, which are closed when nobody else in this process uses them; the next use opens others."""
+        self._lease.release()
 
     @contextmanager
     def _transaction(self, options: Mapping[str, object]) -> Iterator[Connection]:
-        engine = self._engine
-        if engine is None:
-            raise DatabaseUnavailable(f"the database {self.name} is not open", hint="open it with Database.open")
-        with self._explained(), engine.connect().execution_options(**options) as connection, connection.begin():
+        with self._explained(), self._lease.engine().connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
     @contextmanager

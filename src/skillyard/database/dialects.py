@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, create_engine, event, func, select, text, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool
 
 from skillyard.database.columns import Instant
 from skillyard.database.explaining import name_refusal
+from skillyard.database.sqlite_file import sqlite_engine
 from skillyard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -40,7 +36,6 @@ __all__ = [
     "with_any_word",
 ]
 
-_BUSY_S: Final = 30
 _CONNECTIONS: Final = 8
 _SCHEMA: Final = "-csearch_path="
 _LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
@@ -48,13 +43,14 @@ _GAVE_WAY: Final = ("55P03", "40P01")  # lock_not_available, deadlock_detected
 
 
 def make_engine(url: URL) -> Engine:
-    """The engine for the URL; a SQLite file is made, readable by its owner only.
+    """A new engine for the URL.
 
     Raises:
         DatabaseUnavailable: the driver is not installed.
-        OSError: the file cannot be made.
     """
-    engine = _sqlite(url) if url.get_backend_name() == "sqlite" else _postgresql(url)
+    if url.get_backend_name() == "sqlite":
+        return sqlite_engine(url)
+    engine = _postgresql(url)
     event.listen(engine, "handle_error", name_refusal)
     return engine
 
@@ -81,62 +77,6 @@ def clock_of(connection: Connection) -> ColumnElement[datetime]:
             func.strftime("%Y-%m-%d %H:%M:%f000", "now"), Instant()
         )  # CURRENT_TIMESTAMP knows whole seconds only
     return func.current_timestamp(type_=Instant())
-
-
-def _sqlite(url: URL) -> Engine:
-    path = Path(str(url.database)).expanduser().absolute()
-    _make_file(path)
-    arguments = {"timeout": _BUSY_S, "check_same_thread": False}
-    engine = create_engine(
-        url.set(database=str(path)),
-        connect_args=arguments,
-        poolclass=QueuePool,
-        pool_size=_CONNECTIONS,
-        max_overflow=_CONNECTIONS,
-    )
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _make_file(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        if os.fstat(descriptor).st_uid == os.geteuid():
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
-
-
-def _prepare(connection: Any, _record: object) -> None:
-    """Readers never wait for the writer, rows that others need cannot vanish, and we begin transactions ourselves."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    _use_write_ahead_log(cursor)
-    for setting in ("synchronous=NORMAL", "foreign_keys=ON"):
-        cursor.execute(f"PRAGMA {setting}")
-    cursor.close()
-
-
-def _use_write_ahead_log(cursor: Any) -> None:
-    """Choose the write-ahead log; where others open a new file at the same instant, SQLite refuses this one without waiting."""
-    give_up = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            cursor.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > give_up:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
-def _begin(connection: Connection) -> None:
-    """A writer takes its lock at once: one that read first could not wait for another writer."""
-    writing = connection.get_execution_options().get("writing", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 def one_at_a_time(connection: Connection) -> None:

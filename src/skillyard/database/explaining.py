@@ -12,12 +12,18 @@ from typing import Any, Final
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from skillyard.errors import DatabaseUnavailable, RecordExists, SkillyardError, ValueRefused
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, RecordExists, SkillyardError, ValueRefused
 
-__all__ = ["explained", "name_refusal"]
+__all__ = ["explained", "is_damage", "name_refusal"]
 
 _HINT: Final = "make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url"
-_DAMAGED: Final = "put a backup in its place, or move it away: `skillyard db backfill` writes down again what is installed"
+_DAMAGED: Final = (
+    "`skillyard db check` says what is wrong; stop what uses it, then `skillyard db repair` brings back what can be read"
+)
+_DAMAGED_SERVER: Final = "look into the log of PostgreSQL, and bring a backup back: `skillyard restore`, or back to a moment"
+_PRIMARY: Final = 0xFF  # the part of SQLite's extended codes that names the kind
+_DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")
+"""PostgreSQL: data_corrupted, index_corrupted."""
 _TAKEN: Final = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, "23505")
 _TOO_LONG: Final = "54"  # the class of PostgreSQL's codes for what is over a limit of the program
 
@@ -34,8 +40,16 @@ def explained(error: SQLAlchemyError | OSError, *, name: str, secret: str | None
         return ValueRefused(
             f"the records do not take a value: {_first(reason)}", hint="give a shorter text, or a smaller number"
         )
-    hint = _DAMAGED if "not a database" in words or "malformed" in words else _HINT
-    return DatabaseUnavailable(f"the database {name} cannot be used: {words[:300]}", hint=hint)
+    if is_damage(reason):
+        hint = _DAMAGED if isinstance(reason, sqlite3.Error) else _DAMAGED_SERVER
+        return DatabaseDamaged(f"the database {name} is damaged: {words[:300]}", hint=hint)
+    return DatabaseUnavailable(f"the database {name} cannot be used: {words[:300]}", hint=_HINT)
+
+
+def is_damage(reason: object) -> bool:
+    """Whether a driver's error says that what is stored does not hold together."""
+    code = _code(reason)
+    return (code & _PRIMARY if isinstance(code, int) else code) in _DAMAGED_CODES
 
 
 def name_refusal(context: ExceptionContext) -> DataError | None:

@@ -24,9 +24,11 @@ __all__ = [
     "DatabaseStatus",
     "configuration",
     "is_usable",
+    "make_tables",
     "refuse_newer",
     "revision_of",
     "status_of",
+    "too_new_error",
     "upgrade",
 ]
 
@@ -116,16 +118,22 @@ def upgrade(connection: Connection) -> str | None:
     before = revision_of(connection)
     if before is not None and before > HEAD:
         if not _is_newer(connection, before):
-            raise _too_new(before)
+            raise too_new_error(before)
         return before
     if before == HEAD:
         make_part_index(connection)
         return before
+    make_tables(connection, HEAD)
+    return before
+
+
+def make_tables(connection: Connection, revision: str) -> None:
+    """Make the tables as they are at `revision`, or bring older ones there."""
     from alembic import command
 
-    command.upgrade(configuration(connection), "head")
-    connection.execute(text(f"UPDATE {_TABLE} SET oldest = :oldest"), {"oldest": OLDEST})  # noqa: S608 - a constant
-    return before
+    command.upgrade(configuration(connection), revision)
+    if revision == HEAD:
+        connection.execute(text(f"UPDATE {_TABLE} SET oldest = :oldest"), {"oldest": OLDEST})  # noqa: S608 - a constant
 
 
 def refuse_newer(connection: Connection) -> None:
@@ -136,7 +144,7 @@ def refuse_newer(connection: Connection) -> None:
     """
     revision = revision_of(connection)
     if revision is not None and revision > HEAD:
-        raise _too_new(revision)
+        raise too_new_error(revision)
 
 
 def _is_newer(connection: Connection, revision: str) -> bool:
@@ -149,7 +157,8 @@ def _is_newer(connection: Connection, revision: str) -> bool:
     return oldest is not None and str(oldest) <= HEAD
 
 
-def _too_new(revision: str) -> DatabaseUnavailable:
+def too_new_error(revision: str) -> DatabaseUnavailable:
+    """The error for tables of a newer Skillyard that does not let this one use them."""
     return DatabaseUnavailable(
         f"the records were made by a newer Skillyard (revision {revision})", hint="upgrade skillyard, or name another database"
     )

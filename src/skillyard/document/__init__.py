@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skillyard.document.opening import FrontMatter, read_front_matter
     from skillyard.document.rule import PROFILES, Profile, Rule
     from skillyard.document.rules import RULES, diagnose
+    from skillyard.document.schema_bounds import UnusableSchema, schema_weight, value_weight
     from skillyard.document.sections import CODE_LANGUAGES, CodeBlock, Section
     from skillyard.document.write import new_document, set_front_matter
 
@@ -54,6 +55,7 @@ __all__ = [
     "Summary",
     "ToolDeclaration",
     "Triggers",
+    "UnusableSchema",
     "check_document",
     "declared_data",
     "diagnose",
@@ -62,8 +64,10 @@ __all__ = [
     "new_document",
     "parse_document",
     "read_front_matter",
+    "schema_weight",
     "set_front_matter",
     "summarize",
+    "value_weight",
 ]
 
 _MODULES = {
@@ -76,6 +80,7 @@ _MODULES = {
     "opening": ("FrontMatter", "read_front_matter"),
     "rule": ("PROFILES", "Profile", "Rule"),
     "rules": ("RULES", "diagnose"),
+    "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
     "sections": ("CODE_LANGUAGES", "CodeBlock", "Section"),
     "write": ("new_document", "set_front_matter"),
 }

@@ -12,13 +12,14 @@ from typing import Final, NoReturn
 from skillyard.document.fields import FieldReader
 from skillyard.document.metadata import Metadata
 from skillyard.document.rules import Findings
+from skillyard.errors import WorkProblem
 
 __all__ = ["check_complete", "check_files", "check_manifest", "check_version"]
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?")
 """The form of a version: three numbers and an optional suffix (row 002-5)."""
 _SKILL_ID: Final = re.compile(r"[a-zA-Z0-9._:/-]+")
-_ADDRESS: Final = re.compile(r"https?://[^\s/?#]+[^\s]*", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 _LENGTHS: Final = {
     "skill_id": 120,
     "name": 100,
@@ -32,6 +33,8 @@ _LENGTHS: Final = {
 _LISTS: Final = {"trigger_keywords": (20, 50), "tags": (10, 30)}
 _ADDRESSES: Final = ("homepage", "documentation", "icon_url", "repository")
 _TOOL_NAME_LIMIT: Final = 100
+_READ_AT_ONCE: Final = 1_500
+"""The weight up to which a schema is read in this process, which takes some milliseconds."""
 _REQUIRED: Final = (
     "version",
     "type",
@@ -127,13 +130,31 @@ def check_complete(metadata: Metadata, fields: FieldReader, findings: Findings) 
 def _check_schema(schema: Mapping[str, object] | None, name: str, fields: FieldReader, findings: Findings) -> None:
     if schema is None:
         return
+    from skillyard.document.schema_bounds import UnusableSchema, schema_weight
+
+    try:
+        weight = schema_weight(schema)
+        if weight is not None and weight <= _READ_AT_ONCE:
+            reason = schema_problem(dict(schema))
+        else:
+            from skillyard.offload import WorkLimits, run_in_helper
+
+            reason = run_in_helper(schema_problem, dict(schema), subject=f"the schema `{name}`", limits=WorkLimits())
+    except (UnusableSchema, WorkProblem) as error:
+        reason = str(error)
+    if reason:
+        findings.add("schema-invalid", line=fields.line(name), message=f"`{fields.written(name)}` is not JSON Schema: {reason}")
+
+
+def schema_problem(schema: dict[str, object]) -> str:
+    """Why a schema is none; nothing when it is one."""
     import jsonschema_rs  # 5 ms that only this profile needs
 
     try:
-        jsonschema_rs.validator_for(dict(schema), retriever=_refuse)
+        jsonschema_rs.validator_for(schema, retriever=_refuse)
     except Exception as error:
-        reason = str(error).partition("\n")[0][:240]
-        findings.add("schema-invalid", line=fields.line(name), message=f"`{fields.written(name)}` is not JSON Schema: {reason}")
+        return str(error).partition("\n")[0][:240] or type(error).__name__
+    return ""
 
 
 def _refuse(address: str) -> NoReturn:

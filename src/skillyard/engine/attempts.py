@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from skillyard.execution import RunError, StepTrace
 
-__all__ = ["AT_ONCE", "attempts_of", "ready", "reusable", "set_back", "step_rows"]
+__all__ = ["AT_ONCE", "attempts_of", "hold_place", "ready", "reusable", "set_back", "step_rows"]
 
 AT_ONCE: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """From when a run may start that need not wait: no clock is ever set back so far."""
@@ -61,6 +61,15 @@ def set_back(
         connection.execute(delete(steps).where(steps.c.run_id == run_id))
         connection.execute(insert(steps), step_rows(run_id, finished))
     return True
+
+
+def hold_place(connection: Connection, run_id: str) -> None:
+    """Hold the place of a run in a queue before its row is changed, as a worker does that takes it.
+
+    Who held the row first, and then wanted the place, would wait for such a worker while it waits for the row.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(handovers.c.run_id).where(handovers.c.run_id == run_id).with_for_update())
 
 
 def ready() -> ColumnElement[bool]:

@@ -7,9 +7,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from skillyard.concurrency import completed
 from skillyard.engine.call import RunCall, check_priority
+from skillyard.engine.cancellation import RunTask
 from skillyard.engine.heeding import Heeding
 from skillyard.engine.keeping import as_run, keeping_of
 from skillyard.engine.tracing import trace_run
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Begun", "Carrier"]
 
 _LEFT: Final = RunError("NOT_WAITED_FOR", "the run goes on; this process has stopped waiting for it")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Carrier(ABC):
 
     def __init__(self, records: Records | None) -> None:
         self._records = records
-        self._working: dict[str, asyncio.Task[Run]] = {}
+        self._working: dict[str, RunTask] = {}
         self._heeding = Heeding()
         self._left: set[str] = set()
 
@@ -72,10 +75,10 @@ class Carrier(ABC):
             priority=check_priority(priority),
         )  # fmt: skip
         if self._records is None:
-            return await self._cancellable(self._carried(call, None), call, None)
+            return await self._awaited(self._carried(call, None), call, None)
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
         ready = await self._ready(call, journal, fresh=fresh)
-        return ready if isinstance(ready, Run) else await self._cancellable(self._carried(ready, journal), ready, journal)
+        return ready if isinstance(ready, Run) else await self._awaited(self._carried(ready, journal), ready, journal)
 
     async def begin(
         self,
@@ -107,22 +110,22 @@ class Carrier(ABC):
             schedule=schedule,
         )  # fmt: skip
         if self._records is None:
-            return Begun(call.run_id, asyncio.create_task(self._cancellable(self._carried(call, None), call, None)))
+            return Begun(call.run_id, asyncio.create_task(self._awaited(self._carried(call, None), call, None)))
         journal = await asyncio.to_thread(lambda records: records.journal, self._records)
         if consent is not None:
-            await asyncio.to_thread(journal.queue, call.record())
+            await _written(call.run_id, journal, asyncio.to_thread(journal.queue, call.record()))
             call = replace(call, recorded=True)
             going = self._agreed(call, journal, fresh=fresh, consent=consent)
-            return Begun(call.run_id, asyncio.create_task(self._cancellable(going, call, journal)))
+            return Begun(call.run_id, asyncio.create_task(self._awaited(going, call, journal)))
         ready = await self._ready(call, journal, fresh=fresh)
         if isinstance(ready, Run):
             return Begun(call.run_id, asyncio.create_task(_given(ready)))
-        return Begun(call.run_id, asyncio.create_task(self._cancellable(self._carried(ready, journal), ready, journal)))
+        return Begun(call.run_id, asyncio.create_task(self._awaited(self._carried(ready, journal), ready, journal)))
 
     async def cancel(self, run_id: str) -> bool:
-        """End a run that waits or works in this engine, as `cancelled`; False when there is none of that id."""
-        task = self._working.get(run_id)
-        return task is not None and task.cancel()
+        """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""
+        working = self._working.get(run_id)
+        return working is not None and await working.cancel()
 
     def working(self) -> tuple[str, ...]:
         """The ids of the runs that wait or work in this engine."""
@@ -133,10 +136,10 @@ class Carrier(ABC):
         going = self._going_on()
         self._left.update(going)
         waiting = [self._working[run_id] for run_id in going if run_id in self._working]
-        for task in waiting:
-            task.cancel()
+        for working in waiting:
+            working.interrupt()
         if waiting:
-            await asyncio.wait(waiting)
+            await asyncio.wait([working.task for working in waiting])
 
     def _going_on(self) -> frozenset[str]:
         """The runs of this engine that come to their end without this process, from now on."""
@@ -151,9 +154,7 @@ class Carrier(ABC):
             ready = await self._ready(call, journal, fresh=fresh)
             return ready if isinstance(ready, Run) else await self._carried(ready, journal)
         except asyncio.CancelledError:
-            if call.run_id not in self._left:
-                await note_end(journal, "cancelled", call.run_id, CANCELLED)
-            raise
+            raise  # who interrupted it has decided how it ends
         except BaseException as error:
             code = error.code if isinstance(error, SkillyardError) else "UNKNOWN_ERROR"
             await note_end(journal, "failed", call.run_id, RunError(code, str(error)))
@@ -161,6 +162,9 @@ class Carrier(ABC):
 
     async def _ready(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run | RunCall:
         """A result that is kept, or the call, written down and ready to be carried."""
+        return await _written(call.run_id, journal, self._prepared(call, journal, fresh=fresh))
+
+    async def _prepared(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run | RunCall:
         keeping = None
         if not call.stays:
             keeping = await asyncio.to_thread(
@@ -181,35 +185,54 @@ class Carrier(ABC):
     async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
         """Bring the run to its end."""
 
-    async def _cancellable(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
+    async def _awaited(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
         """The run as a task of its own, so that `cancel` ends it and not its caller."""
         if call.run_id in self._left:  # before it was waited for
             going.close()
             return self._not_waited_for(call)
-        task = self._working[call.run_id] = asyncio.create_task(going)
-        heeded = journal is not None and call.pool is None
-        if journal is not None and heeded:
-            self._heeding.add(call.run_id, task, journal)
+        working = self._working[call.run_id] = RunTask(call.run_id, going, journal)
+        if call.pool is None:
+            self._heed(call.run_id, journal)
         try:
-            await asyncio.wait([task])
+            await asyncio.wait([working.task])
+            return await self._ended(working, call, journal)
         except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait([task])
+            await working.cancel()
+            await completed(working.over())
             raise
         finally:
             del self._working[call.run_id]
-            if heeded:
-                self._heeding.remove(call.run_id)
-        if task.cancelled() and call.run_id in self._left:
-            return self._not_waited_for(call)
-        if task.cancelled():
-            await note_end(journal, "cancelled", call.run_id, CANCELLED)  # also one that had not come to its first step
-            return Run(call.run_id, call.skill.id, status="killed", error=CANCELLED)
-        return task.result()
+            self._heeding.remove(call.run_id)
+
+    async def _ended(self, working: RunTask, call: RunCall, journal: Journal | None) -> Run:
+        """What became of the run: of one that was cancelled that, whatever its task says."""
+        if not await working.was_cancelled():
+            if not working.task.cancelled():
+                return working.task.result()
+            if call.run_id in self._left:
+                return self._not_waited_for(call)
+            await note_end(journal, "cancelled", call.run_id, CANCELLED)  # its task was interrupted by itself
+        return Run(call.run_id, call.skill.id, status="killed", error=CANCELLED)
+
+    def _heed(self, run_id: str, journal: Journal | None) -> None:
+        """End the run when its record says that another process has cancelled it."""
+        if journal is not None and run_id in self._working:
+            self._heeding.add(run_id, self._working[run_id], journal)
 
     def _not_waited_for(self, call: RunCall) -> Run:
         self._left.discard(call.run_id)
         return Run(call.run_id, call.skill.id, status="killed", error=_LEFT)
+
+
+async def _written(run_id: str, journal: Journal, writing: Coroutine[Any, Any, _Value]) -> _Value:
+    """What writes a run down, done; when its caller is cancelled meanwhile, nobody would carry it, and it ends as cancelled."""
+    doing = asyncio.ensure_future(writing)
+    try:
+        return await completed(doing)
+    except asyncio.CancelledError:
+        if not doing.cancelled() and doing.exception() is None:
+            await note_end(journal, "cancelled", run_id, CANCELLED)
+        raise
 
 
 async def _given(run: Run) -> Run:

@@ -36,7 +36,8 @@ class Crew:
             while not stop.is_set():
                 await self._look(stop, grace_s)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _LOOK_S)
+                    async with asyncio.timeout(_LOOK_S):
+                        await stop.wait()
             await asyncio.gather(*self._serving.values(), return_exceptions=True)
         finally:
             for task in self._serving.values():

@@ -7,18 +7,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import SkillyardError
 
 if TYPE_CHECKING:
+    from skillyard.engine.cancellation import RunTask
     from skillyard.engine.journal import Journal
-    from skillyard.execution import Run
 
 __all__ = ["Heeding"]
 
 _LOOK_S: Final = 1.0
 _AT_ONCE: Final = 500  # ids in one question
 
-_Heeded = tuple["asyncio.Task[Run]", "Journal"]
+_Heeded = tuple["RunTask", "Journal"]
 
 
 class Heeding:
@@ -27,7 +27,7 @@ class Heeding:
     def __init__(self) -> None:
         self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Ear] = WeakKeyDictionary()
 
-    def add(self, run_id: str, task: asyncio.Task[Run], journal: Journal) -> None:
+    def add(self, run_id: str, task: RunTask, journal: Journal) -> None:
         """Heed the run from now on."""
         self._of_loop.setdefault(asyncio.get_running_loop(), _Ear()).add(run_id, (task, journal))
 
@@ -45,7 +45,7 @@ class _Ear:
 
     def add(self, run_id: str, heeded: _Heeded) -> None:
         self._runs[run_id] = heeded
-        if self._looking is None:
+        if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
 
     def remove(self, run_id: str) -> None:
@@ -63,7 +63,7 @@ class _Ear:
     async def _ask(self, journal: Journal) -> None:
         ids = [run_id for run_id, (_, of) in self._runs.items() if of is journal]
         for begin in range(0, len(ids), _AT_ONCE):
-            with suppress(DatabaseUnavailable):
+            with suppress(SkillyardError):
                 for run_id in await asyncio.to_thread(journal.cancelled, ids[begin : begin + _AT_ONCE]):
                     if run_id in self._runs:
-                        self._runs[run_id][0].cancel()
+                        self._runs[run_id][0].heed()

@@ -14,16 +14,18 @@ from sqlalchemy import delete, func, insert, select, update
 
 from skillyard.database import (
     ENDED,
+    NEWS,
     announce,
     forget_happenings,
     forget_old_happenings,
     handovers,
     happenings_of,
+    questions,
     runs,
     steps,
     workers,
 )
-from skillyard.engine.attempts import set_back, step_rows
+from skillyard.engine.attempts import hold_place, set_back, step_rows
 from skillyard.engine.live import as_recorded, steps_told, told_in
 from skillyard.engine.owner import Owner, is_gone
 from skillyard.engine.plain import plain, recordable, tail
@@ -159,6 +161,8 @@ class Journal(JournalReader):
         if self._owner is not None:
             ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
+            if done:
+                hold_place(connection, run_id)
             told = told_in((item.body for item in happenings_of(connection, run_id)), attempt or 1)
             traced = traced or steps_told(told)
             if connection.execute(ending.values({**values, **as_recorded(told, traced, printed)})).rowcount != 1:
@@ -168,10 +172,19 @@ class Journal(JournalReader):
                 if attempt != 1:  # those of the attempt before
                     connection.execute(delete(steps).where(steps.c.run_id == run_id))
                 connection.execute(insert(steps), step_rows(run_id, traced))
+            if printed is None:  # one that was asked about need not have started
+                close_questions(connection, run_id)
             if done:
                 connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
             announce(connection, ENDED, run_id)
         return True
+
+
+def close_questions(connection: Connection, run_id: str) -> None:
+    """Close what is asked about a run: it has ended, and whoever waits for the answer hears it."""
+    closed = delete(questions).where(questions.c.run_id == run_id).returning(questions.c.id)
+    for question_id in connection.execute(closed).scalars().all():
+        announce(connection, NEWS, question_id)
 
 
 @contextmanager

@@ -9,21 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
-from skillyard.errors import DatabaseUnavailable
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 
 __all__ = ["may_come_back", "owe", "write_or_owe"]
 
 _FIRST_S: Final = 0.5
 _LONGEST_S: Final = 10.0
 _log = logging.getLogger(__name__)
+_Value = TypeVar("_Value")
 _owed: set[asyncio.Task[None]] = set()
 
 
 def may_come_back(problem: Exception) -> bool:
-    """Whether the database may take later what it did not take now; not when it is a value that it refuses."""
-    return isinstance(problem, DatabaseUnavailable)
+    """Whether the database may take later what it did not take now; not a value that it refuses, and not when it is damaged."""
+    return isinstance(problem, DatabaseUnavailable) and not isinstance(problem, DatabaseDamaged)
 
 
 def owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
@@ -33,13 +34,14 @@ def owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
     task.add_done_callback(_owed.discard)
 
 
-async def write_or_owe(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
-    """Call `write` now, and again later when the database is away."""
+async def write_or_owe(run_id: str, write: Callable[[], Awaitable[_Value]]) -> _Value | None:
+    """Call `write` now and give what it gives; None when the database is away, and it is called again later."""
     try:
-        await write()
+        return await write()
     except DatabaseUnavailable as problem:
         _log.warning("run %s is to be recorded later: %s", run_id, problem.message)
         owe(run_id, write)
+        return None
 
 
 async def _pay(run_id: str, write: Callable[[], Awaitable[object]]) -> None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, select, text, update
 
 from skillyard.database import handovers, happenings_of, runs, steps, workers
-from skillyard.engine.attempts import ready, reusable
+from skillyard.engine.attempts import hold_place, ready, reusable
 from skillyard.engine.journal import INTERRUPTED
 from skillyard.engine.live import steps_told, told_in
 from skillyard.engine.owner import is_gone
+from skillyard.engine.record import QUEUE
 from skillyard.execution import StepTrace
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from skillyard.engine.queue import RunQueue
     from skillyard.engine.silence import Silence
 
-__all__ = ["Limits", "Taken", "abandoned", "pick"]
+__all__ = ["Limits", "Taken", "abandoned", "pick", "put_back"]
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('skillyard.turns'), hashtext(current_schema()))"
 
@@ -64,6 +65,16 @@ def pick(database: Database, pools: Collection[str], owner: str, limits: Limits)
             if row.attempt is not None:
                 return Taken(row.run_id, row.request or "", row.attempt, row.attempts, _finished(connection, row))
             connection.execute(delete(handovers).where(handovers.c.run_id == row.run_id))  # it ended while it waited
+
+
+def put_back(database: Database, taken: Taken, owner: str) -> None:
+    """Let a run that `owner` took and has not begun wait for any worker again, as the same attempt."""
+    mine = (runs.c.id == taken.run_id, runs.c.state == "running", runs.c.owner == owner, runs.c.attempt == taken.attempt)
+    with database.write() as connection:
+        hold_place(connection, taken.run_id)
+        waits = update(runs).where(*mine).values(state="queued", owner=QUEUE, started_at=None)
+        if connection.execute(waits).rowcount == 1:
+            connection.execute(update(handovers).where(handovers.c.run_id == taken.run_id).values(waiting=True))
 
 
 def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:

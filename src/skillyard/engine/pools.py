@@ -6,7 +6,6 @@ worker whatever becomes of the process that asked for them.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from copy import copy
 from dataclasses import replace
@@ -16,7 +15,6 @@ from skillyard.engine.carrying import Carrier
 from skillyard.engine.local import LocalEngine
 from skillyard.engine.request import LONGEST_MS, write_request
 from skillyard.engine.settings import EngineSettings
-from skillyard.engine.working import CANCELLED, note_end
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import Executor, pool_of, retry_of
 
@@ -153,14 +151,11 @@ class PoolEngine(Carrier):
         try:
             lasting, reach = call.run_id in self._lasting, self._reaching.reach(journal)
             run = await await_run(call.run_id, pool=call.pool, timeout_ms=self._timeout_ms, reach=reach, lasting=lasting)
-        except asyncio.CancelledError:
-            if call.run_id not in self._left:
-                await note_end(journal, "cancelled", call.run_id, CANCELLED)
-            raise
         finally:
             self._lasting.discard(call.run_id)
         if run is not None:
             return run
+        self._heed(call.run_id, journal)
         call = replace(call, unavailable=_nobody_serves(call.pool))
         return await self._local.work(journal).carry_out(call, started=True)
 

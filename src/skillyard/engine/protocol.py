@@ -74,4 +74,4 @@ class Engine(Protocol):
         """
 
     async def cancel(self, run_id: str) -> bool:
-        """End a run that waits or works in this engine, as `cancelled`; False when there is none of that id."""
+        """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, select, text, update
 
 from skillyard.database import ENDED, announce, handovers, runs
-from skillyard.engine.attempts import AT_ONCE, ready, set_back
+from skillyard.engine.attempts import AT_ONCE, hold_place, ready, set_back
 from skillyard.engine.journal import Journal, beginning, explained_existence, write_beginning
 from skillyard.engine.owner import SILENT_S
 from skillyard.engine.record import QUEUE
@@ -154,6 +154,7 @@ class RunQueue:
         """Start the run here after all, when no worker has; False when one has, or when it has ended."""
         begun = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
         with self._database.write() as connection:
+            hold_place(connection, run_id)
             taken = connection.execute(begun.values(state="running", started_at=func.now())).rowcount == 1
             if taken:
                 connection.execute(delete(handovers).where(handovers.c.run_id == run_id))

@@ -9,9 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillyard.concurrency import in_thread
+from skillyard.database import heard
 from skillyard.engine.outcome import run_of
 from skillyard.engine.record import FINAL
-from skillyard.engine.working import in_thread, note_end
+from skillyard.engine.working import note_end
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import RunError
 
@@ -129,5 +131,4 @@ async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: Reach, la
                     return None
             elif place is not None and place.state not in FINAL:
                 await watch.look_after(place)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(rung.wait(), _LASTING_LOOK_S if lasting else _LOOK_S)
+            await heard(rung, _LASTING_LOOK_S if lasting else _LOOK_S)

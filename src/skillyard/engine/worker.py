@@ -10,14 +10,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from skillyard.concurrency import completed, in_thread
 from skillyard.engine.call import RunCall
 from skillyard.engine.journal import Journal
 from skillyard.engine.keeping import keeping_of
 from skillyard.engine.owing import write_or_owe
 from skillyard.engine.owner import SILENT_S, Owner
-from skillyard.engine.picking import Limits, Taken, abandoned, pick
+from skillyard.engine.picking import Limits, Taken, abandoned, pick, put_back
 from skillyard.engine.queue import RunQueue, name_problem
 from skillyard.engine.record import FINAL
 from skillyard.engine.request import Request, read_request
@@ -25,7 +27,7 @@ from skillyard.engine.roster import BEAT_S, Roster, worker_id
 from skillyard.engine.settings import EngineSettings
 from skillyard.engine.silence import Silence
 from skillyard.engine.turns import Asks, Slots
-from skillyard.engine.working import Work, in_thread, note_end
+from skillyard.engine.working import Work, note_end
 from skillyard.errors import DatabaseUnavailable, InvalidInput, SkillyardError
 from skillyard.execution import RunError, retry_of
 from skillyard.memory import SqlMemoryService
@@ -110,6 +112,7 @@ class Worker:
                     await self._receive(app, stop, grace_s)
         finally:
             beating.cancel()
+            await completed(asyncio.wait([beating]))  # a beat that is on its way must not come after the leaving
             with suppress(DatabaseUnavailable):
                 await in_thread(lambda: self._roster.leave(self.id))
 
@@ -130,7 +133,8 @@ class Worker:
             problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
             _log.warning("the queue is not there, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _AGAIN_S)
+                async with asyncio.timeout(_AGAIN_S):
+                    await stop.wait()
 
     async def _listen(self, app: App, grace_s: float) -> None:
         async with app.open_async():
@@ -153,9 +157,9 @@ class Worker:
         while True:
             await asyncio.sleep(BEAT_S)
             try:
-                if not await asyncio.to_thread(self._roster.beat, self.id):
-                    await asyncio.to_thread(self._join)
-                await asyncio.to_thread(self._look_after, steady > SILENT_S)
+                if not await in_thread(partial(self._roster.beat, self.id)):
+                    await in_thread(self._join)
+                await in_thread(partial(self._look_after, steady > SILENT_S))
                 steady += BEAT_S
             except DatabaseUnavailable:
                 steady = 0.0
@@ -176,7 +180,7 @@ class Worker:
         async with self._slots.turn(self._asks):
             if self._stop.is_set():
                 return False
-            taken = await in_thread(lambda: pick(self._database, self.pools, self._owner, self._limits))
+            taken = await self._taken()
             if taken is None:
                 return False
             try:
@@ -185,18 +189,36 @@ class Worker:
                 _log.info("run %s: %s", taken.run_id, error.message)  # its record says so
         return True
 
+    async def _taken(self) -> Taken | None:
+        """The next run, taken; when this worker is stopped meanwhile, others may take it."""
+        taking = asyncio.ensure_future(asyncio.to_thread(pick, self._database, self.pools, self._owner, self._limits))
+        try:
+            return await completed(taking)
+        except asyncio.CancelledError:
+            if not taking.cancelled() and taking.exception() is None and (taken := taking.result()) is not None:
+                await self._put_back(taken)
+            raise
+
+    async def _put_back(self, taken: Taken) -> None:
+        """Leave a run that was not begun to others."""
+        again = partial(put_back, self._database, taken, self._owner)
+        await completed(write_or_owe(taken.run_id, lambda: in_thread(again)))
+
     async def _work(self, taken: Taken) -> None:
         try:
             request = read_request(taken.request)
             call = await self._call(taken, request)
             work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
+        except asyncio.CancelledError:
+            await self._put_back(taken)
+            raise
         except SkillyardError as error:
             await self._refuse(taken, RunError(error.code, error.message))
             raise
         except Exception as error:
             await self._refuse(taken, RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}"))
             raise
-        await self._watched(asyncio.create_task(self._attempted(work, call)), call)
+        await self._watched(work, call)
 
     async def _refuse(self, taken: Taken, reason: RunError) -> None:
         await note_end(self._journal, "failed", taken.run_id, reason, attempt=taken.attempt)
@@ -235,25 +257,26 @@ class Worker:
             finished=retry.finished(taken.finished),
         )
 
-    async def _watched(self, working: asyncio.Task[None], call: RunCall) -> None:
-        """Wait for the run; end it when somebody else has ended its record, as a caller does who cancels."""
+    async def _watched(self, work: Work, call: RunCall) -> None:
+        """Do the run; end it when somebody else has ended its record, as a caller does who cancels."""
         async with self._bell.ring(call.run_id) as rung:
+            working = asyncio.create_task(self._attempted(work, call))
             try:
-                while not working.done():
+                while not working.done() and not await self._is_over(call):
                     ringing = asyncio.create_task(rung.wait())
                     await asyncio.wait([working, ringing], timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
                     ringing.cancel()
                     rung.clear()
-                    if not working.done() and await self._is_over(call):
-                        break
             except asyncio.CancelledError:  # this worker is stopped; nobody cancelled the run
-                await self._stopped(call)
+                await completed(self._stopped(call))
                 raise
             finally:
                 if not working.done():
                     working.cancel()
-                    await asyncio.wait([working])
-        if not working.cancelled():
+                    await completed(asyncio.wait([working]))
+        if working.cancelled():
+            await self._stopped(call)  # it changes nothing of a run that somebody has ended
+        else:
             working.result()
 
     async def _stopped(self, call: RunCall) -> None:

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
+from skillyard.concurrency import completed, in_thread
 from skillyard.engine.keeping import still_keeps
 from skillyard.engine.live import LiveLog
 from skillyard.engine.owing import may_come_back, owe, write_or_owe
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
     from skillyard.engine.record import RunState
     from skillyard.memory import MemoryService
 
-__all__ = ["CANCELLED", "Work", "in_thread", "note_end"]
+__all__ = ["CANCELLED", "Work", "note_end"]
 
 CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")
 _TOO_LATE: Final = "the record of this run had ended before the run did: nothing is remembered"
 _log = logging.getLogger(__name__)
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Work:
             wait_s = call.retry.wait_s(run, call.attempt) if self.journal is not None else None
             if wait_s is None or not await self.set_back(run, call, wait_s):
                 return await self.ended(run, call)
-            await self._waited(call, wait_s)
+            await asyncio.sleep(wait_s)
             call, started = replace(call, attempt=call.attempt + 1, finished=call.retry.finished(run.steps)), False
 
     async def attempt(self, call: RunCall) -> Run:
@@ -72,14 +72,20 @@ class Work:
             raise
 
     async def ended(self, run: Run, call: RunCall) -> Run:
-        """The run, noted as ended, with its memories saved."""
+        """The run, noted as ended, with its memories saved; who interrupts that is too late, and changes nothing of it."""
+        ending = asyncio.ensure_future(self._ended(run, call))
+        with suppress(asyncio.CancelledError):
+            await completed(ending)
+        return ending.result()
+
+    async def _ended(self, run: Run, call: RunCall) -> Run:
         return await self._remembered(await self._recorded(run, call), call)
 
     async def _failed(self, error: BaseException, call: RunCall) -> None:
         """Note that the run came to no result."""
         if isinstance(error, asyncio.CancelledError):
-            await note_end(self.journal, "cancelled", call.run_id, CANCELLED, attempt=call.attempt)
-        elif isinstance(error, SkillyardError):
+            return  # who interrupted it has decided how it ends
+        if isinstance(error, SkillyardError):
             reason = RunError(error.code, error.message)
             await note_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
         else:
@@ -92,13 +98,6 @@ class Work:
         error = run.error or RunError("UNKNOWN_ERROR", run.status)
         assert journal is not None  # noqa: S101 # what is not recorded is not tried again
         return await in_thread(lambda: journal.set_back(call.run_id, call.attempt, error, finished=finished, wait_s=wait_s))
-
-    async def _waited(self, call: RunCall, wait_s: float) -> None:
-        try:
-            await asyncio.sleep(wait_s)
-        except asyncio.CancelledError:
-            await note_end(self.journal, "cancelled", call.run_id, CANCELLED)
-            raise
 
     async def _done(self, call: RunCall, asked: int, *, started: bool) -> Run:
         turn, journal = time.time_ns(), self.journal
@@ -128,6 +127,8 @@ class Work:
                     run_id=call.run_id,
                     **more,
                 )
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError  # a runner may take being interrupted for the end of the run
         except BaseException:
             await log.close(write=True)
             raise
@@ -185,21 +186,19 @@ class Work:
 
 async def note_end(
     journal: Journal | None, state: RunState, run_id: str, error: RunError, *, attempt: int | None = None
-) -> None:
-    """Note that a run ended without a result; the reason it did so is on its way already and is not replaced."""
+) -> bool:
+    """Note that a run ended without a result, now or when the database is back; False when it had ended already.
+
+    It is noted however often who waits for that is cancelled. The reason is on its way already and is not replaced.
+    """
     if journal is None:
-        return
+        return True
+    return await completed(_note_end(run_id, lambda: journal.stop(run_id, state, error, attempt=attempt)))
+
+
+async def _note_end(run_id: str, stop: Callable[[], bool]) -> bool:
     try:
-        await write_or_owe(run_id, lambda: in_thread(lambda: journal.stop(run_id, state, error, attempt=attempt)))
+        return await write_or_owe(run_id, lambda: in_thread(stop)) is not False
     except SkillyardError as problem:
         _log.error("run %s could not be recorded: %s", run_id, problem.message)
-
-
-async def in_thread(work: Callable[[], _Value]) -> _Value:
-    """Do the work in a thread and wait for it, also when the waiting is cancelled meanwhile."""
-    doing = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait([doing])
-        raise
+        return True

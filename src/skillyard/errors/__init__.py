@@ -43,7 +43,8 @@
     │   └── StoreFailed                 store_failed              503   the store cannot be read or written
     ├── InstallProblem              install_problem           409   what is installed does not allow it
     │   ├── ConsentRequired         consent_required          403   carries `changes`: what the new version may do
-    │   ├── SignerChanged           signer_changed            403   another signer than before, or none any more
+    │   ├── SignerChanged           signer_changed            409   another signer than before, or none any more
+    │   ├── SourceChanged           source_changed            409   another source than that of the version that serves
     │   ├── LocalEdits              local_edits               409   an installed version was changed by hand
     │   ├── VersionNotFound         version_not_found         404   carries `candidates`
     │   └── VersionUnusable         version_unusable          409   failed, deprecated, yanked, or its files are gone
@@ -54,11 +55,17 @@
     │   ├── ModelLimited                model_limited             502   a rate or a quota is used up
     │   └── ModelUnreachable            model_unreachable         502   no connection to the service
     ├── DatabaseUnavailable             database_unavailable      503   the records cannot be opened, read or written
+    │   └── DatabaseDamaged             database_damaged          500   what is stored does not hold together
     ├── DiskFull                        disk_full                 503   the disk, or a quota on it, is used up
     ├── RecordNotFound                  record_not_found          404   no run, memory or agent with that id
     ├── RecordExists                    record_exists             409   one with that id or name is there already
     ├── NotOffered                      not_offered               404   others of the kind do it, this server does not
     ├── ServerStopping                  server_stopping           503   the server takes nothing new any more
+    ├── WorkProblem                     work_failed               500   a helper process did not finish its work
+    │   ├── WorkTimedOut                work_timeout              422   carries `limit_seconds`
+    │   ├── WorkMemoryExceeded          work_memory_exceeded      422   carries `limit_mb`
+    │   ├── HelperFailed                helper_failed             503   it could not be started, or broke
+    │   └── HelpersBusy                 busy                      503   carries `retry_after`, in seconds
     └── ExecutionProblem                execution_failed          500
         ├── NetworkRefused              network_refused           403   a host or an address that may not be reached
         ├── NetworkFailed               network_failed            502   a host that may be reached did not answer properly
@@ -81,9 +88,11 @@ from skillyard.errors.installs import (
     InstallProblem,
     LocalEdits,
     SignerChanged,
+    SourceChanged,
     VersionNotFound,
     VersionUnusable,
 )
+from skillyard.errors.offloaded import HelperFailed, HelpersBusy, WorkMemoryExceeded, WorkProblem, WorkTimedOut
 from skillyard.errors.parcels import (
     ArchiveRefused,
     ArchiveTooLarge,
@@ -104,6 +113,7 @@ from skillyard.errors.parcels import (
 )
 from skillyard.errors.records import (
     ConversationBusy,
+    DatabaseDamaged,
     DatabaseUnavailable,
     DiskFull,
     ModelFailed,
@@ -145,6 +155,7 @@ __all__ = [
     "BinaryFile",
     "ConsentRequired",
     "ConversationBusy",
+    "DatabaseDamaged",
     "DatabaseUnavailable",
     "DeleteRefused",
     "DependenciesUnavailable",
@@ -154,6 +165,8 @@ __all__ = [
     "FileMissing",
     "FileProblem",
     "FileTooLarge",
+    "HelperFailed",
+    "HelpersBusy",
     "InstallProblem",
     "InvalidConfiguration",
     "InvalidInput",
@@ -193,6 +206,7 @@ __all__ = [
     "SkillNotFound",
     "SkillUnusable",
     "SkillyardError",
+    "SourceChanged",
     "SpecialNotAllowed",
     "StoreFailed",
     "TooManyFiles",
@@ -202,4 +216,7 @@ __all__ = [
     "ValueRefused",
     "VersionNotFound",
     "VersionUnusable",
+    "WorkMemoryExceeded",
+    "WorkProblem",
+    "WorkTimedOut",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import ClassVar, Self
 
 __all__ = ["SkillyardError"]
 
@@ -24,9 +26,25 @@ class SkillyardError(Exception):
         """What happened and, in brackets, how to mend it: where there is one line for both."""
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
+    def worded(self, word: Callable[[str], str]) -> Self:
+        """The same error, with every text in it as `word` gives it."""
+        other = copy(self)
+        other.message, other.hint = word(self.message), self.hint and word(self.hint)
+        other.details = {name: _worded(value, word) for name, value in self.details.items()}
+        other.args = (other.message,)
+        return other
+
     def to_dict(self) -> dict[str, object]:
         """The error as plain data: `{"code", "message", "hint"?, ...details}`."""
         shape: dict[str, object] = {"code": self.code, "message": self.message}
         if self.hint:
             shape["hint"] = self.hint
         return shape | self.details
+
+
+def _worded(value: object, word: Callable[[str], str]) -> object:
+    if isinstance(value, str):
+        return word(value)
+    if isinstance(value, Mapping):
+        return {name: _worded(one, word) for name, one in value.items()}
+    return [_worded(one, word) for one in value] if isinstance(value, list | tuple) else value

@@ -9,6 +9,7 @@ __all__ = [
     "InstallProblem",
     "LocalEdits",
     "SignerChanged",
+    "SourceChanged",
     "VersionNotFound",
     "VersionUnusable",
 ]
@@ -29,10 +30,18 @@ class ConsentRequired(InstallProblem):
 
 
 class SignerChanged(InstallProblem):
-    """The new version is signed by somebody else than the versions before, or by nobody; `details` has both keys."""
+    """The new version is signed by somebody else than the versions before, or by nobody; `details` has both keys.
+
+    `details["replacements"]` says it of each skill, and `consent` names exactly these.
+    """
 
     code = "signer_changed"
-    status = 403
+
+
+class SourceChanged(InstallProblem):
+    """The new version comes from another source than the one that serves; `details` as of `SignerChanged`."""
+
+    code = "source_changed"
 
 
 class LocalEdits(InstallProblem):

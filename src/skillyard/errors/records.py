@@ -10,6 +10,7 @@ from skillyard.errors.inputs import InvalidInput
 
 __all__ = [
     "ConversationBusy",
+    "DatabaseDamaged",
     "DatabaseUnavailable",
     "DiskFull",
     "ModelFailed",
@@ -66,6 +67,13 @@ class DatabaseUnavailable(SkillyardError):
 
     code = "database_unavailable"
     status = 503
+
+
+class DatabaseDamaged(DatabaseUnavailable):
+    """The file or the pages of the database do not hold together; it stays so until somebody repairs or replaces it."""
+
+    code = "database_damaged"
+    status = 500
 
 
 class DiskFull(SkillyardError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skillyard.errors import InvalidInput, PermissionDenied
+from skillyard.errors import InvalidInput, PermissionDenied, WorkProblem
 from skillyard.execution.run import Run, RunError
 from skillyard.execution.schema import UnusableSchema, schema_problems
 from skillyard.sandbox import Status
@@ -43,10 +43,10 @@ class Call:
         return Run(self.run_id, self.skill.id, status, error=RunError(code, message), warnings=self.warnings)
 
 
-def check_call(call: Call) -> Call | Run:
+async def check_call(call: Call) -> Call | Run:
     """The call, or the run that ends it because its parameters do not fit the skill's schema."""
     try:
-        problems = schema_problems(call.metadata.input_schema, dict(call.parameters))
+        problems = await schema_problems(call.metadata.input_schema, dict(call.parameters))
     except UnusableSchema as error:
         return replace(
             call,
@@ -55,6 +55,9 @@ def check_call(call: Call) -> Call | Run:
                 f"input_schema is not a usable JSON Schema and was not checked: {error}",
             ),
         )
+    except WorkProblem as error:
+        message = f"the parameters could not be checked against input_schema: {error.sentence}"
+        return call.refused(error.code, message)
     if problems:
         return call.refused("VALIDATION_FAILED", "; ".join(problems))
     return call

@@ -64,5 +64,5 @@ class Elsewhere:
             answer = await call_service(ServiceCall(config, parameters, policy, self.ceiling, self.secret_hosts))
         else:
             answer = await call_server(DistributedCall(config, parameters, self.servers, policy, self.ceiling))
-        run = answered(replace(call, warnings=(*call.warnings, *narrowed(declared, policy))), answer)
+        run = await answered(replace(call, warnings=(*call.warnings, *narrowed(declared, policy))), answer)
         return replace(run, duration_ms=round((time.monotonic() - began) * 1000))

@@ -1,8 +1,8 @@
 """The packages a script asks for, installed once, locked by hash, and kept in `$SKILLYARD_HOME/cache/environments/`.
 
-Resolving and installing is the only step with a network, and only where the operator allows it. Nothing that is downloaded
-runs: built wheels only. A folder is made whole under another name and then moved into place, so that any number of processes
-may want the same one.
+Resolving and installing is the only step with a network, only where the operator allows it, and only to the operator's index.
+Nothing that is downloaded runs: built wheels only. A folder is made whole under another name and then moved into place, so that
+any number of processes may want the same one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from skillyard.paths import read_inside
 from skillyard.sandbox import interpreter_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["environment_for", "environments_folder", "find_uv"]
+__all__ = ["environment_for", "environments_folder", "find_uv", "index_settings"]
 
-_MARK: Final = b"# /// script"
 _SCRIPT_LIMIT: Final = 20 * 1024 * 1024
 _PATIENCE: Final = 300  # seconds for one call of uv
 _TAIL: Final = 1_000
@@ -41,14 +40,30 @@ def environments_folder() -> str:
     return str(Path(home_directory(), "cache", "environments"))
 
 
-def environment_for(directory: str, entry: str, *, install: bool) -> str:
+def index_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """Those of a `[sandbox]` table that name the package index.
+
+    Raises:
+        InvalidPolicy: they do not name one that can be used.
+    """
+    own = {name: settings[name] for name in ("package-hosts", "package-index") if name in settings}
+    if own:
+        from skillyard.execution.package_index import PackageIndex  # only for operators with an index of their own
+
+        PackageIndex.configured(own)
+    return own
+
+
+def environment_for(directory: str, entry: str, *, install: bool, settings: Mapping[str, object] | None = None) -> str:
     """The folder with the packages the script `entry` of the skill in `directory` asks for, empty when it asks for none.
 
-    What is not there yet is resolved and installed when `install` says so. Blocks; may take as long as downloading does.
+    What is not there yet is resolved and installed when `install` says so, from the index that the user's `[sandbox]` table
+    `settings` names. Blocks; may take as long as downloading does.
 
     Raises:
         DependenciesUnavailable: they are not there and may not, or cannot, be installed.
         NotExecutable: its block cannot be understood, or it is for another Python.
+        InvalidPolicy: the index cannot be used.
     """
     if not entry.endswith(".py"):
         return ""
@@ -56,16 +71,16 @@ def environment_for(directory: str, entry: str, *, install: bool) -> str:
         source = read_inside(directory, entry, limit=_SCRIPT_LIMIT)
     except FileMissing:
         return ""  # the run itself says so
-    if _MARK not in source:
+    block = read_script_block(source)
+    if block == ScriptBlock():
         return ""
-    block = read_script_block(source.decode("utf-8", "replace"))
     interpreter = _Interpreter.of(interpreter_for(entry))
     if not block.allows(interpreter.version):
-        here = ".".join(map(str, interpreter.version))
+        here = ".".join(map(str, interpreter.version[:2]))
         raise NotExecutable(
             f"the script is for Python {block.requires_python}, this one is {here}", hint="run Skillyard on such a Python"
         )
-    return _folder(block, interpreter, install=install) if block.dependencies else ""
+    return _folder(_Order(block, interpreter, install, settings or {})) if block.dependencies else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,7 @@ class _Interpreter:
     """The Python that runs scripts in the sandbox."""
 
     program: str
-    version: tuple[int, int]
+    version: tuple[int, int, int]
 
     @classmethod
     def of(cls, program: str) -> _Interpreter:
@@ -81,33 +96,44 @@ class _Interpreter:
 
     @property
     def identity(self) -> str:
-        return f"{self.program} {self.version} {os.uname().machine}"
+        return f"{self.program} {self.version[:2]} {os.uname().machine}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What a script asks for, for which Python, whether it may be installed, and the settings that name the index."""
+
+    block: ScriptBlock
+    interpreter: _Interpreter
+    install: bool
+    settings: Mapping[str, object]
 
 
 @lru_cache(maxsize=4)
-def _python_version(program: str) -> tuple[int, int]:
-    """The version in the program's own name (`python3.11`), else what it says."""
-    _, _, minor = Path(os.path.realpath(program)).name.partition("python3.")
-    if minor.isdigit():
-        return 3, int(minor)
-    import subprocess  # a program of another name
+def _python_version(program: str) -> tuple[int, int, int]:
+    """The version of this Python when it is the program, else what the program says."""
+    if os.path.realpath(program) == os.path.realpath(sys.executable):
+        return sys.version_info[:3]
+    import subprocess  # another Python than this one
 
-    code = "import sys; print(sys.version_info.minor)"
+    code = "import sys; print(*sys.version_info[:3])"
     answer = subprocess.run([program, "-I", "-S", "-c", code], capture_output=True, text=True, check=True, timeout=10)  # noqa: S603
-    return 3, int(answer.stdout)
+    major, minor, micro = answer.stdout.split()
+    return int(major), int(minor), int(micro)
 
 
-def _folder(block: ScriptBlock, interpreter: _Interpreter, *, install: bool) -> str:
-    wanted = "\n".join([*sorted(block.dependencies), block.requires_python, interpreter.identity])
+def _folder(order: _Order) -> str:
+    identity = order.interpreter.identity
+    wanted = "\n".join([*sorted(order.block.dependencies), order.block.requires_python, identity])
     base = Path(environments_folder())
     lock = base / f"{_digest(wanted)}.lock"
     if not lock.exists():
-        _require_permission(block, install=install)
-        _write_lock(lock, block, interpreter)
-    folder = base / _digest(lock.read_text("utf-8") + interpreter.identity)
+        _require_permission(order)
+        _write_lock(lock, order)
+    folder = base / _digest(lock.read_text("utf-8") + identity)
     if not folder.is_dir():
-        _require_permission(block, install=install)
-        _install(folder, lock, block, interpreter)
+        _require_permission(order)
+        _install(folder, lock, order)
     return str(folder)
 
 
@@ -117,9 +143,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _require_permission(block: ScriptBlock, *, install: bool) -> None:
-    if not install:
-        raise _unavailable(block, "the script needs packages that are not installed", _ALLOW)
+def _require_permission(order: _Order) -> None:
+    if not order.install:
+        raise _unavailable(order.block, "the script needs packages that are not installed", _ALLOW)
 
 
 def _unavailable(block: ScriptBlock, what: str, hint: str) -> DependenciesUnavailable:
@@ -127,19 +153,19 @@ def _unavailable(block: ScriptBlock, what: str, hint: str) -> DependenciesUnavai
     return DependenciesUnavailable(f"{what}: {', '.join(wanted)}", hint=hint, dependencies=wanted)
 
 
-def _write_lock(lock: Path, block: ScriptBlock, interpreter: _Interpreter) -> None:
+def _write_lock(lock: Path, order: _Order) -> None:
     """Resolve to exact versions with the hashes of their files."""
     import tempfile
 
     lock.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=lock.parent, prefix="new-") as work:
-        Path(work, "wanted.txt").write_text("\n".join(block.dependencies) + "\n", "utf-8")
+        Path(work, "wanted.txt").write_text("\n".join(order.block.dependencies) + "\n", "utf-8")
         options = ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
-        _uv(block, ["compile", *options, "--output-file", "lock.txt", "wanted.txt"], interpreter, work)
+        _uv(order, ["compile", *options, "--output-file", "lock.txt", "wanted.txt"], work)
         Path(work, "lock.txt").replace(lock)
 
 
-def _install(folder: Path, lock: Path, block: ScriptBlock, interpreter: _Interpreter) -> None:
+def _install(folder: Path, lock: Path, order: _Order) -> None:
     """Fill the folder with exactly what the lock names."""
     import shutil
     import tempfile
@@ -147,7 +173,7 @@ def _install(folder: Path, lock: Path, block: ScriptBlock, interpreter: _Interpr
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="new-") as work:
         shutil.copyfile(lock, Path(work, "lock.txt"))
         options = ["--target", "packages", "--require-hashes", "--no-deps", "--link-mode", "copy", "--compile-bytecode"]
-        _uv(block, ["install", *options, "--requirements", "lock.txt"], interpreter, work)
+        _uv(order, ["install", *options, "--requirements", "lock.txt"], work)
         made = Path(work, "packages")
         made.mkdir(exist_ok=True)  # every requirement may have a marker that says: not here
         made.chmod(0o755)
@@ -158,21 +184,44 @@ def _install(folder: Path, lock: Path, block: ScriptBlock, interpreter: _Interpr
                 raise
 
 
-def _uv(block: ScriptBlock, words: Sequence[str], interpreter: _Interpreter, work: str) -> None:
-    """One call of `uv pip` in a folder of its own, so that no settings of a skill or a project steer it."""
+def _uv(order: _Order, words: Sequence[str], work: str) -> None:
+    """One call of `uv pip` in a folder of its own, with no settings but ours, and a network that is the index."""
     import subprocess  # only where something is installed
+    import tempfile
+
+    from skillyard.execution.package_index import PackageIndex, index_proxy, uv_environment
 
     program = find_uv()
     if program is None:
-        raise _unavailable(block, "installing packages needs uv", _NO_UV)
-    command = [program, "pip", *words, "--quiet", "--python", interpreter.program, "--only-binary", ":all:"]
+        raise _unavailable(order.block, "installing packages needs uv", _NO_UV)
+    index = PackageIndex.configured(order.settings)
+    command = [
+        program,
+        "--no-config",
+        "pip",
+        *words,
+        "--quiet",
+        "--python",
+        order.interpreter.program,
+        "--only-binary",
+        ":all:",
+    ]
+    cache = str(Path(environments_folder()).parent / "uv")
     try:
-        done = subprocess.run(command, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False)  # noqa: S603
+        with index_proxy(index) as (way, proxy), tempfile.TemporaryDirectory(prefix="skillyard-uv-") as home:
+            done = subprocess.run(  # noqa: S603
+                command, cwd=work, env=uv_environment(index, way, home, cache), stdin=subprocess.DEVNULL, capture_output=True,
+                timeout=_PATIENCE, check=False,
+            )  # fmt: skip
+            refused = sorted({contact.host for contact in proxy.contacts if contact.verdict == "denied"})
     except subprocess.TimeoutExpired:
-        raise _unavailable(block, f"uv took longer than {_PATIENCE} seconds", "try again, or look at the network") from None
+        raise _unavailable(
+            order.block, f"uv took longer than {_PATIENCE} seconds", "try again, or look at the network"
+        ) from None
     if done.returncode != 0:
         why = " ".join(done.stderr.decode("utf-8", "replace").split())[-_TAIL:]
-        raise _unavailable(block, "the packages cannot be installed", why or "run `uv pip compile` to see why")
+        elsewhere = f" (the index leads to {', '.join(refused)}: name it in `package-hosts` if you trust it)" if refused else ""
+        raise _unavailable(order.block, f"the packages cannot be installed{elsewhere}", why or "uv gives no reason")
 
 
 def find_uv() -> str | None:

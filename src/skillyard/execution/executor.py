@@ -21,7 +21,7 @@ from skillyard.execution.context import without_credentials
 from skillyard.execution.distributed import named_pool
 from skillyard.execution.elsewhere import REMOTE, Elsewhere
 from skillyard.execution.entry import conventional_entry, find_entry
-from skillyard.execution.environments import environment_for
+from skillyard.execution.environments import environment_for, index_settings
 from skillyard.execution.kinds import KindUnavailable, chain, fallback_warning, unavailable_message
 from skillyard.execution.library import sdk_files
 from skillyard.execution.outcome import read_outcome
@@ -56,7 +56,8 @@ class Executor:
 
     `ceiling` is the most any run may do (`Policy.ceiling()` when absent); `backend` names the only sandbox to use,
     otherwise the strongest that can enforce the run's policy is chosen. With `install` packages that a Python script asks for
-    in a `# /// script` block are downloaded when they are not there yet. `servers` are the MCP servers that skills of kind
+    in a `# /// script` block are downloaded when they are not there yet, from the index that the settings `package-index` and
+    `package-hosts` in `index` name. `servers` are the MCP servers that skills of kind
     `distributed` may name. `secret_hosts` are the hosts that granted secrets may go to in a header; left out, those of the
     ceiling, and none at all when that allows any host. With `prewarm` (from 1 to 8) that many sandboxes are made ready for each
     Python skill that has run, so that its next runs start at once; `close` ends them, as the end of the event loop does.
@@ -73,12 +74,14 @@ class Executor:
         ceiling: Policy | None = None,
         backend: str | None = None,
         install: bool = False,
+        index: Mapping[str, object] | None = None,
         servers: Mapping[str, McpServer] | None = None,
         secret_hosts: Sequence[str] | None = None,
         prewarm: int = 0,
         pools: Collection[str] = (),
     ) -> None:
         self._install = install
+        self._index = index
         self._pools = frozenset(pools)
         self._pool = _pool(prewarm) if prewarm else None
         self._ceiling = ceiling or Policy.ceiling()
@@ -120,6 +123,7 @@ class Executor:
             ceiling=ceiling,
             backend=backend if isinstance(backend, str) else None,
             install=install or allowed,
+            index=index_settings(configuration.sandbox),
             servers=read_servers(configuration.servers),
             secret_hosts=secret_hosts,
             prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
@@ -198,7 +202,7 @@ class Executor:
         document = skill.document()
         told, warnings = without_credentials(call.context)
         filled = with_defaults(metadata.input_schema, call.parameters)
-        checked = check_call(replace(call, parameters=filled, context=told, warnings=warnings))
+        checked = await check_call(replace(call, parameters=filled, context=told, warnings=warnings))
         if isinstance(checked, Run):
             return checked if entry is not None else self._unfit(checked, skill, metadata, unavailable)
         if entry is not None:
@@ -237,7 +241,7 @@ class Executor:
                 raise KindUnavailable(kind, "it has no config.dataPath", error=_static_problem(call))
             output = read_static(call.skill.directory, config)
             await require_approved(digest, call)
-            return finished(call, read_outcome(output), None)
+            return await finished(call, read_outcome(output), None)
         serves = kind == "distributed" and named_pool(config) in self._pools
         if kind in REMOTE and not serves:
             return await self._elsewhere.ask(kind, call, digest)
@@ -261,7 +265,7 @@ class Executor:
             declared = replace(declared, filesystem="read-only")
         call = Call(new_run_id(), skill, metadata, {}, {})
         call, result = await self._sandboxed(call, script, digest, declared, request_document(call), called=False)
-        return finished(call, read_outcome(None), result)
+        return await finished(call, read_outcome(None), result)
 
     async def _run_script(self, call: Call, entry: str, digest: str | None) -> Run:
         try:
@@ -270,7 +274,7 @@ class Executor:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
         call, result = await self._sandboxed(call, entry, digest, declared, request)
-        return finished(call, read_outcome(unwrapped(answer_of(result))), result)
+        return await finished(call, read_outcome(unwrapped(answer_of(result))), result)
 
     async def _sandboxed(
         self, call: Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
@@ -285,7 +289,9 @@ class Executor:
         # The first choice of a process attacks the backends, which takes a while.
         backend = await asyncio.to_thread(choose_backend, policy, self._backend)
         verify = partial(verify_copy, digest, call) if digest else None
-        packages = partial(environment_for, entry=entry, install=self._install)  # what the verified copy asks for
+        packages = partial(
+            environment_for, entry=entry, install=self._install, settings=self._index
+        )  # what the verified copy asks for
         tree, library = call.skill.directory, sdk_files()
         job = Job(
             tree, entry, request, policy, call.arguments, verify, library, packages, call=called,

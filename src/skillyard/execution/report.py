@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from skillyard.errors import WorkProblem
 from skillyard.execution.call import Call
 from skillyard.execution.failure import failure_of
 from skillyard.execution.kinds import Answer
@@ -18,11 +19,11 @@ from skillyard.sandbox import Result, Status
 __all__ = ["answer_of", "answered", "finished"]
 
 
-def answered(call: Call, answer: Answer) -> Run:
+async def answered(call: Call, answer: Answer) -> Run:
     """The run of a skill whose work was done elsewhere."""
     call = replace(call, warnings=(*call.warnings, *answer.warnings))
     if answer.error is None:
-        return finished(call, answer.outcome, None)
+        return await finished(call, answer.outcome, None)
     return replace(
         call.refused(answer.error.code, answer.error.message, status=answer.status),
         output=answer.outcome.output,
@@ -43,7 +44,7 @@ def answer_of(result: Result) -> object:
         return text
 
 
-def finished(call: Call, outcome: Outcome, result: Result | None) -> Run:
+async def finished(call: Call, outcome: Outcome, result: Result | None) -> Run:
     """The run: the process's failure first, then the skill's own word about itself."""
     error = failure_of(result) if result else None
     status: Status = result.status if result else "ok"
@@ -53,7 +54,7 @@ def finished(call: Call, outcome: Outcome, result: Result | None) -> Run:
     # What a failed run suggests to remember is not to be trusted.
     suggested = outcome.memory_writes if error is None else None
     writes, write_warnings = read_memory_writes(suggested, protocol=call.metadata.protocol, context=call.context)
-    schema_warnings = _output_warnings(call, outcome) if error is None else ()
+    schema_warnings = await _output_warnings(call, outcome) if error is None else ()
     run = Run(
         run_id=call.run_id,
         skill_id=call.skill.id,
@@ -85,9 +86,11 @@ def _with_process(run: Run, result: Result) -> Run:
     )
 
 
-def _output_warnings(call: Call, outcome: Outcome) -> tuple[str, ...]:
+async def _output_warnings(call: Call, outcome: Outcome) -> tuple[str, ...]:
     try:
-        problems = schema_problems(call.metadata.output_schema, outcome.output)
+        problems = await schema_problems(call.metadata.output_schema, outcome.output)
     except UnusableSchema as error:
         return (f"output_schema is not a usable JSON Schema and was not checked: {error}",)
+    except WorkProblem as error:
+        return (f"the output could not be checked against output_schema: {error.sentence}",)
     return tuple(f"the output does not fit output_schema: {problem}" for problem in problems)

@@ -37,7 +37,7 @@ FORMS: Final[tuple[Form, ...]] = get_args(Form)
 _SHELL: Final = re.compile(r"^!`|\s!`", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"\$ARGUMENTS\b|\$[1-9]\b")
 _MENTION: Final = re.compile(r"(?:^|(?<=[\s(]))@[\w./~-]+", re.MULTILINE)
-_BLOCK: Final = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK: Final = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}\1[`~]*+[ \t]*+$|\Z)", re.MULTILINE | re.DOTALL)
 _OF_CLAUDE: Final = ("allowed-tools", "argument-hint", "model", "disable-model-invocation")
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from skillyard.document import DESCRIPTION_LIMIT, NAME_LIMIT, is_name, parse_document, read_front_matter
+from skillyard.document import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, NAME_LIMIT, is_name, parse_document, read_front_matter
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import InvalidInput
+from skillyard.files import read_limited
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["CLIENTS", "Client", "Loading", "check_clients"]
 Client = Literal["claude", "codex", "gemini", "opencode", "api"]
 CLIENTS: Final[tuple[Client, ...]] = get_args(Client)
 _CLAUDE_SHOWN: Final = 1536  # characters of a description in Claude Code's listing
-_TAG: Final = re.compile(r"<[^>]+>")
+_TAG: Final = re.compile(r"<[^>]")
 _RESERVED: Final = ("anthropic", "claude")
 _UNSAFE: Final = re.compile(r'[:\\/<>*?"|]')
 
@@ -75,11 +76,12 @@ def check_clients(folder: str | Path, clients: tuple[Client, ...] = CLIENTS, *, 
 
     Raises:
         InvalidInput: there is no SKILL.md in it.
+        FileTooLarge: it is longer than any SKILL.md may be.
     """
     place = Path(folder)
     place = place.parent if place.name == "SKILL.md" else place
     try:
-        data = (place / "SKILL.md").read_bytes()
+        data = read_limited(place / "SKILL.md", DOCUMENT_LIMIT)
     except OSError as error:
         raise InvalidInput(f"{place}/SKILL.md cannot be read: {error.strerror}", hint="name the folder of a skill") from None
     front = read_front_matter(data)
@@ -147,7 +149,7 @@ def _api(skill: _Skill) -> Loading:
     elif name != skill.folder:
         problems.append(f"the name is not that of its folder, {skill.folder}")
     problems += [f"the name may not contain {word!r}" for word in _RESERVED if word in name.lower()]
-    if _TAG.search(name) or _TAG.search(description):
+    if _has_tag(name) or _has_tag(description):
         problems.append("name and description may not contain tags")
     unknown = sorted(skill.fields.keys() - SPEC_FIELDS)
     if unknown:
@@ -174,3 +176,9 @@ _RULES: Final[Mapping[Client, Callable[[_Skill], Loading]]] = {
     "opencode": _opencode,
     "api": _api,
 }
+
+
+def _has_tag(text: str) -> bool:
+    """Whether there is a `<`, something and then a `>`."""
+    opening = _TAG.search(text)
+    return opening is not None and text.find(">", opening.end()) >= 0

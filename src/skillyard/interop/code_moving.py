@@ -17,11 +17,11 @@ _ENDINGS: Final = {
 }  # fmt: skip
 _SHOWS: Final = re.compile(r"示例|样例|例子|用法|调用|测试|输出|响应|example|usage|sample|test|output|response", re.IGNORECASE)
 _STARTS: Final = re.compile(
-    r"^\s*(?:export\s+(?:default\s+)?)?(?:async\s+)?(?:function|def)\s+execute\s*\(|^\s*(?:export\s+)?const\s+execute\s*=",
+    r"^[^\S\n]*+(?:(?:export\s++(?:default\s++)?)?(?:async\s++)?(?:function|def)\s++execute\s*+\(|(?:export\s++)?const\s++execute\s*+=)",
     re.MULTILINE,
 )
 _EXPORTS: Final = re.compile(
-    r"^\s*export\s+(?:default\s+|async\s+|const\s+|function\s+|\{[^}]*\bexecute\b)|module\.exports|exports\.", re.M
+    r"^[^\S\n]*+export\s++(?:(?:default|async|const|function)\s|\{[^{}]*\bexecute\b)|module\.exports|exports\.", re.M
 )
 
 

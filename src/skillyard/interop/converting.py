@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+from skillyard.document import DOCUMENT_LIMIT
 from skillyard.errors import InvalidInput, InvalidManifest, SkillExists
-from skillyard.files import locked_scratch, move_folder
+from skillyard.files import locked_scratch, move_folder, read_limited
 from skillyard.interop.originals import CarriedFile, Envelope, Originals
 from skillyard.interop.reshaping import SKILL_FORMATS, SkillFormat, format_of_skill, reshape
 from skillyard.interop.wrapping import (
@@ -248,7 +249,7 @@ def _finished(
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(described(to, package, there, group.name))
-    name = slug(name_in(path.read_bytes()) or group.name, "plugin")
+    name = slug(name_in(read_limited(path, DOCUMENT_LIMIT)) or group.name, "plugin")
     return _Made(package, name, tuple(skill.name for skill in group.skills), before, tuple(notes))
 
 

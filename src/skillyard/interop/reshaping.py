@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from skillyard.document import parse_document, read_front_matter
+from skillyard.document import DOCUMENT_LIMIT, parse_document, read_front_matter
 from skillyard.errors import FileProblem, InvalidManifest, InvalidSkill
+from skillyard.files import read_limited
 from skillyard.interop.edits import with_edits
 from skillyard.interop.originals import ORIGINALS_FILE, REWRITTEN, Files, Originals, State
 from skillyard.interop.protocols import read_manifest_file
@@ -29,7 +30,7 @@ def format_of_skill(folder: Path) -> str:
         if "container" in manifest and "anthropic" not in manifest and "entry" not in manifest:
             return "anthropic"
         return "semibot" if {"category", "tags", "entry", "tools", "anthropic", "config"} & manifest.keys() else "codex"
-    declared = parse_document((folder / "SKILL.md").read_bytes()).metadata.declared
+    declared = parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT)).metadata.declared
     return "apexbridge" if len(_APEX & {"type" if name == "kind" else name for name in declared}) >= 4 else "agent-skills"
 
 

@@ -7,8 +7,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from skillyard.document import DESCRIPTION_LIMIT, is_name, new_document, parse_document, read_front_matter, set_front_matter
+from skillyard.document import (
+    DESCRIPTION_LIMIT,
+    DOCUMENT_LIMIT,
+    is_name,
+    new_document,
+    parse_document,
+    read_front_matter,
+    set_front_matter,
+)
 from skillyard.document.spelling import SPEC_FIELDS
+from skillyard.files import read_limited
 from skillyard.interop.canonical import canonical_fields, canonical_text
 from skillyard.interop.inference import infer_entry
 from skillyard.interop.legacy import read_legacy
@@ -32,7 +41,9 @@ _MANIFEST: Final = "manifest.json"
 
 def _fields(folder: Path, notes: list[str]) -> dict[str, object]:
     """The Semibot manifest of a skill of any format, inside its limits; what is cut is told."""
-    metadata = (document := parse_document((folder / "SKILL.md").read_bytes(), directory_name=folder.name)).metadata
+    metadata = (
+        document := parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
+    ).metadata
     told = convert_codex_to_semibot(folder)
     declared = told.get("skill_id")
     fields: dict[str, object] = {
@@ -67,7 +78,7 @@ def _cut(fields: dict[str, object], notes: list[str]) -> None:
 
 def _text(folder: Path) -> str:
     """The text of SKILL.md with the line ends it has."""
-    return (folder / "SKILL.md").read_bytes().decode("utf-8-sig")
+    return read_limited(folder / "SKILL.md", DOCUMENT_LIMIT).decode("utf-8-sig")
 
 
 def _json(value: Mapping[str, object]) -> bytes:
@@ -107,7 +118,7 @@ def _with_fields(folder: Path, fields: Mapping[str, object]) -> bytes:
 
 def _to_anthropic(folder: Path, notes: list[str]) -> Files:
     """The fields of the specification only, and the Anthropic manifest."""
-    document = parse_document((folder / "SKILL.md").read_bytes(), directory_name=folder.name)
+    document = parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
     manifest = convert_semibot_to_anthropic(_fields(folder, notes))
     name = document.metadata.name if is_name(document.metadata.name) else slug(document.metadata.name, folder.name)
     if name != document.metadata.name:

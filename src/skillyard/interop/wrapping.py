@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from skillyard.document import Document, parse_document
+from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
 from skillyard.errors import FileProblem, InvalidManifest
+from skillyard.files import read_limited
 from skillyard.interop.manifest import manifest_version
 from skillyard.interop.originals import CarriedFile, may_be_carried
 from skillyard.interop.protocols import parse_object
@@ -191,7 +192,10 @@ def _is_usual(place: str) -> bool:
 
 
 def _documents(places: Mapping[str, Path]) -> list[Document]:
-    return [parse_document((folder / "SKILL.md").read_bytes(), directory_name=folder.name) for folder in places.values()]
+    return [
+        parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
+        for folder in places.values()
+    ]
 
 
 def _fresh(places: Mapping[str, Path], name: str) -> dict[str, object]:

@@ -76,7 +76,7 @@ class Catalog(Searching):
         from skillyard.permissions import Rules, visible
 
         if not isinstance(permissions, Rules):
-            permissions = Rules(permissions, match=self.configuration.permission_match)
+            permissions = Rules.for_catalog(self, permissions)
         return visible(self, permissions)
 
     def prompt(

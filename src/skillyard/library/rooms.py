@@ -33,7 +33,7 @@ class Rooms(room.Catalog):
         """The permission rules of the configuration; without any, everything is allowed."""
         from skillyard.permissions import Rules
 
-        return Rules.of(self.configuration)
+        return Rules.for_catalog(self)
 
     def gate(self, approver: Approver | None = None) -> Gate:
         """What stands before each use of a skill: the configured rules, and the one who is asked where they say `ask`."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from skillyard.mcp.stdio import serve_stdio
 
 if TYPE_CHECKING:
     from skillyard.mcp.http import HttpDoor
+    from skillyard.mcp.server import ToolUse
 
-__all__ = ["HttpDoor", "serve_stdio"]
+__all__ = ["HttpDoor", "ToolUse", "serve_stdio"]
+
+_LATER: Final = {"HttpDoor": "http", "ToolUse": "server"}
+"""The module of what needs the SDK, which takes most of a second to import."""
 
 
 def __getattr__(name: str) -> object:
-    if name != "HttpDoor":  # it needs the SDK, which takes most of a second
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skillyard.mcp.http import HttpDoor
-
-    return HttpDoor
+    return getattr(import_module(f"skillyard.mcp.{_LATER[name]}"), name)

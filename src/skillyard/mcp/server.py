@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import anyio
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -30,9 +32,9 @@ from skillyard.mcp.shapes import FolderListing, FolderParams, SkillEntries, Skil
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
-    from skillyard.tools import Consent, SkillTools
+    from skillyard.tools import Consent, SkillTools, ToolResult
 
-__all__ = ["EXTENSION", "SkillServer", "create_server"]
+__all__ = ["EXTENSION", "SkillServer", "ToolUse", "ToolUses", "create_server"]
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _ENTRIES_A_PAGE: Final = 50
@@ -62,13 +64,31 @@ class SkillServer(Server[dict[str, object]]):
         return super().create_initialization_options(announced, experimental_capabilities, extensions)
 
 
-def create_server(tools: SkillTools, *, watch: bool = True) -> SkillServer:
+@dataclass(slots=True)
+class ToolUse:
+    """One call of a tool: for which `user`, None for whom the tools are made, and its `result` when it has come to one."""
+
+    user: str | None = None
+    result: ToolResult | None = None
+
+
+ToolUses = Callable[[Any, str, Mapping[str, object]], AbstractAsyncContextManager[ToolUse]]
+"""Stands around each call of a tool: is given the HTTP request, None over other transports, the tool and its arguments."""
+
+
+@asynccontextmanager
+async def _use_of_nobody(request: object, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
+    yield ToolUse()
+
+
+def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = _use_of_nobody) -> SkillServer:
     """A low-level MCP server over `tools`, for any transport of the SDK.
 
-    With `watch` the folders of the catalog are watched while a client is connected, and every change is announced.
+    With `watch` the folders of the catalog are watched while a client is connected, and every change is announced. `on_call`
+    stands around each call of a tool, where the tools serve several users.
     """
     announcer = Announcer(tools.access.offered())
-    handlers = _Handlers(tools, announcer)
+    handlers = _Handlers(tools, announcer, on_call)
     listening = ListenHandler(announcer.bus)
     server = SkillServer(
         "skillyard",
@@ -101,9 +121,10 @@ def create_server(tools: SkillTools, *, watch: bool = True) -> SkillServer:
 class _Handlers:
     """One method for each request."""
 
-    def __init__(self, tools: SkillTools, announcer: Announcer) -> None:
+    def __init__(self, tools: SkillTools, announcer: Announcer, on_call: ToolUses) -> None:
         self._tools = tools
         self._announcer = announcer
+        self._on_call = on_call
         self._last = PublishedSkills(())
 
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -113,7 +134,8 @@ class _Handlers:
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         self._announcer.meet(context)
-        result = await self._tools.call(params.name, params.arguments)
+        async with self._on_call(context.request, params.name, params.arguments or {}) as use:
+            result = use.result = await _to_its_end(self._tools.call(params.name, params.arguments, user=use.user))
         if result.code == "unknown_tool":
             raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
         await self._announcer.tell(self._tools.access.offered())  # the call may have looked at the folders again
@@ -144,7 +166,7 @@ class _Handlers:
         try:
             self._announcer.subscribe(context, str(params.uri))
         except SkillyardError as error:
-            raise _as_protocol_error(error) from None
+            raise self._as_protocol_error(error) from None
         return types.EmptyResult()
 
     async def unsubscribe(self, context: _Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -204,17 +226,37 @@ class _Handlers:
         try:
             return await self._tools.access.approve(published.skill, session="mcp")
         except SkillyardError as error:
-            raise _as_protocol_error(error) from None
+            raise self._as_protocol_error(error) from None
+
+    def _as_protocol_error(self, error: SkillyardError) -> MCPError:
+        # What cannot be encoded would end the whole server while the answer is written.
+        said = sanitize(self._tools.access.catalog.shown(error.sentence))
+        return MCPError(types.INVALID_PARAMS, said, {"code": error.code})
 
     async def _answer(self, find: Callable[[], _Result]) -> _Result:
         """Run `find` beside the event loop; what goes wrong becomes a JSON-RPC error."""
         try:
             return await asyncio.to_thread(find)
         except SkillyardError as error:
-            raise _as_protocol_error(error) from None
+            raise self._as_protocol_error(error) from None
         except Exception:
             _log.exception("a request failed")
             raise MCPError(types.INTERNAL_ERROR, "The request failed; the server's log says why.", None) from None
+
+
+async def _to_its_end(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """The result of a call in a task of its own, which is cancelled once, and then waited for, when the client cancels it.
+
+    The SDK cancels what it calls again at every await: a run that is cancelled so could not write down that it was.
+    """
+    calling = asyncio.create_task(call)
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        calling.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([calling])
+        raise
 
 
 def _entry(published: PublishedSkill) -> dict[str, object] | None:
@@ -231,12 +273,6 @@ def _with_freshness(context: _Context, result: types.Result) -> dict[str, object
     if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return shown
     return shown | {"ttlMs": 0, "cacheScope": "private"}
-
-
-def _as_protocol_error(error: SkillyardError) -> MCPError:
-    hint = f" ({error.hint})" if error.hint else ""
-    # What cannot be encoded would end the whole server while the answer is written.
-    return MCPError(types.INVALID_PARAMS, sanitize(f"{error.message}{hint}"), {"code": error.code})
 
 
 def _lifespan(

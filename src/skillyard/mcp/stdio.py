@@ -24,11 +24,13 @@ def serve_stdio(
     run_skills: bool = True,
     language: Language = "en",
     watch: bool = True,
+    user: str | None = None,
 ) -> None:
     """Serve until the client closes its end and has every answer; nothing but the protocol is written to standard output.
 
     The parameters are those of `SkillTools`. One process may serve several conversations of one client, so a skill that is
-    loaded again is given again. With `watch` changes in the skill folders are announced to the client.
+    loaded again is given again. With `watch` changes in the skill folders are announced to the client. Runs are recorded as
+    those of `user`.
     """
     import asyncio
 
@@ -43,6 +45,7 @@ def serve_stdio(
         language=language,
         session="mcp",
         repeat="text",
+        context={} if user is None else {"userId": user},
     )
     asyncio.run(_serve(tools, watch=watch))
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from difflib import unified_diff
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
+from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.packages.digest import file_digests
+from skillyard.packages.line_matching import unified
 from skillyard.paths import read_inside
 
 __all__ = ["Difference", "FileDifference", "compare_trees"]
 
 _LARGEST: Final = 256 * 1024  # bytes of a file whose lines are compared
-_MOST_LINES: Final = 5_000  # of a file that is compared: the time grows with their square
+_MOST_LINES: Final = 5_000  # of a file that is compared
 _SHOWN: Final = 64 * 1024  # characters of the lines of one file
 _ALL_SHOWN: Final = 512 * 1024  # characters of all files together
+
+_GOES_ON: Final = "the lines go on; read the files themselves"
+_TOO_LONG: Final = "comparing its lines took too long; read the files themselves"
+_AT_ONCE: Final = 64 * 1024
+"""Of changed files, in bytes: less is compared in this process, in the bounded steps of `line_matching`."""
+_SECONDS: Final = 10.0
+_MEMORY_MB: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +74,27 @@ def compare_trees(before: str | os.PathLike[str], after: str | os.PathLike[str])
     """
     old, new = file_digests(before), file_digests(after)
     same = sum(digest == new.get(path) for path, digest in old.items())
-    return Difference(tuple(_files(Path(before), Path(after), old, new)), same)
+    told = (Path(before).absolute(), Path(after).absolute(), old, new)
+    plain = files_compared(*told, room=0)
+    if sum((file.before or 0) + (file.after or 0) for file in plain) <= _AT_ONCE:
+        return Difference(files_compared(*told), same)
+    from skillyard.offload import WorkLimits, run_in_helper
+
+    try:
+        limits = WorkLimits(seconds=_SECONDS, memory_mb=_MEMORY_MB)
+        return Difference(run_in_helper(files_compared, *told, subject="a comparison", limits=limits), same)
+    except (WorkTimedOut, WorkMemoryExceeded):
+        return Difference(tuple(replace(file, unshown=_TOO_LONG) for file in plain), same)
 
 
-def _files(before: Path, after: Path, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[FileDifference]:
-    room = _ALL_SHOWN
+def files_compared(
+    before: Path, after: Path, old: Mapping[str, str], new: Mapping[str, str], room: int = _ALL_SHOWN
+) -> tuple[FileDifference, ...]:
+    """The files of two folders whose digests are not the same, with at most `room` characters of their lines."""
+    return tuple(_files(before, after, old, new, room))
+
+
+def _files(before: Path, after: Path, old: Mapping[str, str], new: Mapping[str, str], room: int) -> Iterator[FileDifference]:
     for path in sorted(old.keys() | new.keys()):
         if old.get(path) == new.get(path):
             continue
@@ -79,9 +103,9 @@ def _files(before: Path, after: Path, old: Mapping[str, str], new: Mapping[str, 
         )
         was = _size(before, path) if path in old else None
         now = _size(after, path) if path in new else None
-        lines, unshown = _lines(before, after, path, (was, now))
+        lines, unshown = _lines(before, after, path, (was, now)) if room > 0 else ("", _GOES_ON)
         if len(lines) > min(_SHOWN, room):
-            lines, unshown = lines[: min(_SHOWN, room)], "the lines go on; read the files themselves"
+            lines, unshown = lines[: min(_SHOWN, room)], _GOES_ON
         room -= len(lines)
         yield FileDifference(path, change, was, now, lines, unshown)
 
@@ -98,7 +122,7 @@ def _lines(before: Path, after: Path, path: str, sizes: tuple[int | None, int | 
         return "", f"it has over {_MOST_LINES:,} lines"
     if old == new:
         return "", "only the right to execute it is another" if None not in sizes else None
-    marked = unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="")
+    marked = unified(old, new, f"a/{path}", f"b/{path}")
     return "\n".join(marked) + "\n", None
 
 

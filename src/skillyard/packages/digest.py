@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from skillyard.reserved_files import is_reserved
+
 __all__ = ["file_digests", "folded", "tree_digest"]
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -18,8 +20,8 @@ def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None
     """`sha256:` and 64 hex digits over every file below `directory`, hidden ones included, but for the one path `without`.
 
     For each path in bytewise order: a letter for its kind (`f` file, `x` executable file, `l` link, `d` empty folder, `o`
-    other), the length of the path, the path, and the SHA-256 of the bytes (of a link: its target). Links are never followed, so
-    what they lead to is not part of the skill.
+    other, such as records in use), the length of the path, the path, and the SHA-256 of the bytes (of a link: its target).
+    Links are never followed, so what they lead to is not part of the skill.
     """
     root = os.fsencode(directory)
     left_out = None if without is None else os.fsencode(without)
@@ -62,7 +64,7 @@ def _content(path: bytes) -> tuple[bytes, bytes]:
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):
         return b"l", hashlib.sha256(os.readlink(path)).digest()  # noqa: PTH115 # bytes
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(mode) or is_reserved(path):
         return b"d" if stat.S_ISDIR(mode) else b"o", hashlib.sha256().digest()
     digest = hashlib.sha256()
     descriptor = os.open(path, _FLAGS)

@@ -1,8 +1,13 @@
-"""Tar archives, plain or compressed by gzip, read in one pass and never further than the limits allow."""
+"""Tar archives, plain or compressed by gzip, read in one pass and never further than the limits allow.
+
+What a reader of another age or format would call or measure differently is refused: two names or sizes, a prefix outside
+ustar, numbers that are no plain octal.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +25,8 @@ _CHUNK: Final = 256 * 1024
 _MEMBERS: Final = 64  # how many gzip streams may follow each other
 _EXTENSION: Final = 64 * 1024  # bytes of one extended header
 _AGAIN: Final = "download or pack it again"
+_OCTAL: Final = re.compile(rb"[0-7]*")
+_USTAR: Final = b"ustar\0"
 _PAX_IGNORED: Final = frozenset({
     b"atime", b"charset", b"comment", b"ctime", b"gid", b"gname", b"mtime", b"uid", b"uname",
     b"LIBARCHIVE.creationtime",
@@ -151,11 +158,8 @@ def _check_end(stream: _Stream) -> None:
 
 
 def _checksum_fits(block: bytes) -> bool:
-    try:
-        told = int(block[148:156].strip(b" \0") or b"0", 8)
-    except ValueError:
-        return False
-    return told == sum(block[:148]) + 8 * 32 + sum(block[156:])
+    digits = block[148:156].strip(b" \0")
+    return _OCTAL.fullmatch(digits) is not None and int(digits or b"0", 8) == sum(block[:148]) + 8 * 32 + sum(block[156:])
 
 
 def _number(field: bytes) -> int:
@@ -163,10 +167,8 @@ def _number(field: bytes) -> int:
     if field[0] & 0x80:
         number = int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big") if field[0] == 0x80 else -1
     else:
-        try:
-            number = int(field.strip(b" \0") or b"0", 8)
-        except ValueError:
-            number = -1
+        digits = field.strip(b" \0")
+        number = int(digits or b"0", 8) if _OCTAL.fullmatch(digits) else -1
     if number < 0:
         raise MalformedArchive("the tar archive is damaged: a header has no proper number", hint=_AGAIN)
     return number
@@ -177,11 +179,14 @@ def _text(field: bytes) -> bytes:
 
 
 def _header(block: bytes, pending: _Pending) -> _Header:
-    raw = _text(block[:100])
-    if block[257:263] == b"ustar\0" and (prefix := _text(block[345:500])):
+    raw, size = _text(block[:100]), _number(block[124:136])
+    if prefix := _text(block[345:500]):
+        if block[257:263] != _USTAR:  # some readers take it for a part of the name all the same
+            raise MalformedArchive(f"{shown(decoded(raw))} has a prefix of another format", hint="pack as ustar or pax")
         raw = prefix + b"/" + raw
     name = decoded(pending.path if pending.path is not None else raw)
-    size = pending.size if pending.size is not None else _number(block[124:136])
+    if pending.size not in (None, size):
+        raise MalformedArchive(f"{shown(name)} has another size in its extended header", hint=_AGAIN, entry=name)
     return _Header(name, block[156:157], size, _number(block[100:108]))
 
 
@@ -191,10 +196,17 @@ def _extend(pending: _Pending, kind: bytes, stream: _Stream, size: int) -> None:
     data = stream.exactly(size)
     stream.exactly(-size % _BLOCK)
     if kind == b"L":
-        pending.path = _text(data)
+        _name(pending, _text(data))
         return
     for key, value in _pax(data):
         _take(pending, key, value, everywhere=kind == b"g")
+
+
+def _name(pending: _Pending, path: bytes) -> None:
+    """Take the name of the next entry, which has one."""
+    if pending.path is not None:
+        raise MalformedArchive(f"{shown(decoded(path))} has another name in another header", hint=_AGAIN)
+    pending.path = path
 
 
 def _pax(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -221,10 +233,10 @@ def _take(pending: _Pending, key: bytes, value: bytes, *, everywhere: bool) -> N
         where = "for every file" if everywhere else "in an extended header"
         raise MalformedArchive(f"{shown(key.decode('utf-8', 'replace'))} is set {where}", hint="pack with plain headers")
     if key == b"path":
-        pending.path = value
+        _name(pending, value)
     elif key == b"size":
-        if not value.isdigit() or len(value) > 19:
-            raise MalformedArchive("the tar archive is damaged: a size is no number", hint=_AGAIN)
+        if not value.isdigit() or len(value) > 19 or pending.size is not None:
+            raise MalformedArchive("the tar archive is damaged: a size is no number, or told twice", hint=_AGAIN)
         pending.size = int(value)
 
 

@@ -1,7 +1,9 @@
 """Zip archives, read so that there is only one way to read them.
 
 The central directory and every local header must tell the same; entries follow each other without gaps or overlaps from the
-first byte to the directory; nothing stands before or after. What some unpacker would see, another sees too.
+first byte to the directory; nothing stands before or after. What some unpacker would see, another sees too. An extra field
+that gives a name or a size a second time (Unicode path, ZIP64) must agree with the header. A name is read as UTF-8 whether
+its flag is set or not, because Info-ZIP and macOS do not set it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,11 @@ _DESCRIBED_AFTER: Final = 0x8
 _DESCRIPTOR: Final = 24  # the most bytes of sizes that may follow a content
 _CHUNK: Final = 256 * 1024
 _AGAIN: Final = "download or pack it again"
+_UNICODE_PATH: Final = 0x7075
+_ZIP64: Final = 0x0001
+_SATURATED: Final = 0xFFFFFFFF
+_LOCATOR: Final = 20  # bytes of the ZIP64 end locator, which stands before the end record
+_DOS_FOLDER: Final = 0x10
 _PROGRAMS: Final = (b"#!", b"\x7fELF")
 """How what can be started begins: it may be, where who packed it knew no permissions (browsers, Windows, single files)."""
 
@@ -87,6 +94,8 @@ def _directory(archive: int, length: int, limits: Limits) -> tuple[bytes, int, i
     if disk or first_disk or here != count or place + _END.size + comment != len(tail) or begin + size != end:
         raise MalformedArchive("the zip archive has parts that do not belong to it, or is one of several", hint=_AGAIN)
     data = os.pread(archive, size, begin)
+    if data[-_LOCATOR:].startswith(b"PK\x06\x07"):
+        raise MalformedArchive("the zip archive has a second list of entries, for ZIP64", hint="pack without ZIP64")
     if data.count(b"PK\x01\x02") > 4 * limits.entries:
         raise TooManyFiles(f"the archive has over {limits.entries} entries", hint="pack less", limit=limits.entries)
     return data, count, begin
@@ -100,11 +109,14 @@ def _entries(data: bytes, count: int, limits: Limits) -> list[_Entry]:
             raise MalformedArchive("the zip archive's list of entries is damaged", hint=_AGAIN)
         fields = _CENTRAL.unpack_from(data, place)
         lengths = fields[10:13]
-        raw = data[place + _CENTRAL.size : place + _CENTRAL.size + lengths[0]]
+        name_end = place + _CENTRAL.size + lengths[0]
+        raw, extra = data[place + _CENTRAL.size : name_end], data[name_end : name_end + lengths[1]]
         place += _CENTRAL.size + sum(lengths)
         if fields[0] != b"PK\x01\x02" or place > len(data) or fields[13]:
             raise MalformedArchive("the zip archive's list of entries is damaged", hint=_AGAIN)
-        found.append(_entry(raw, fields))
+        entry = _entry(raw, fields)
+        _check_extra(entry, extra, saturated=False)
+        found.append(entry)
     if len(found) != count:
         raise MalformedArchive("the zip archive has another number of entries than it says", hint=_AGAIN)
     return found
@@ -122,23 +134,73 @@ def _entry(raw: bytes, fields: tuple[int, ...]) -> _Entry:
         raise MalformedArchive(
             f"{shown(name)} is packed by method {method}", hint="pack with the usual method, deflate", entry=name
         )
-    if 0xFFFFFFFF in (packed, size, start):
+    if _SATURATED in (packed, size, start):
         raise MalformedArchive(f"{shown(name)} is written for archives over 4 GiB", hint="pack without ZIP64", entry=name)
-    _check_kind(name, mode)
+    _check_kind(name, mode, dos_folder=bool(fields[15] & _DOS_FOLDER))
     entry = _Entry(raw, name, flags, method, crc, packed, size, mode, start)
     if (entry.folder and size) or (method == _STORED and packed != size):
         raise MalformedArchive(f"{shown(name)} has sizes that contradict each other", hint=_AGAIN, entry=name)
     return entry
 
 
-def _check_kind(name: str, mode: int) -> None:
+def _check_kind(name: str, mode: int, *, dos_folder: bool) -> None:
     kind = stat.S_IFMT(mode)
     if kind == stat.S_IFLNK:
         raise LinkNotAllowed(f"{shown(name)} is a link", hint="pack the file itself", entry=name)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise SpecialNotAllowed(f"{shown(name)} is no regular file", hint="leave it out", entry=name)
-    if kind and (kind == stat.S_IFDIR) != name.endswith("/"):
+    if (kind and (kind == stat.S_IFDIR) != name.endswith("/")) or (dos_folder and not name.endswith("/")):
         raise MalformedArchive(f"{shown(name)} is a file and a folder", hint=_AGAIN, entry=name)
+
+
+def _check_extra(entry: _Entry, extra: bytes, *, saturated: bool) -> None:
+    """Compare what extra fields repeat with the header; `saturated` says that the header leaves its sizes to ZIP64.
+
+    Raises:
+        MalformedArchive: one names the entry or measures it differently, or cannot be read.
+    """
+    seen: set[int] = set()
+    for kind, data in _extra_fields(entry, extra):
+        if kind in (_UNICODE_PATH, _ZIP64) and kind in seen:
+            raise MalformedArchive(f"{shown(entry.name)} has an extra field twice", hint=_AGAIN, entry=entry.name)
+        seen.add(kind)
+        if kind == _UNICODE_PATH and data != struct.pack("<BL", 1, zlib.crc32(entry.raw)) + entry.raw:
+            raise MalformedArchive(
+                f"{shown(entry.name)} has another name in its Unicode path field",
+                hint="pack with UTF-8 names",
+                entry=entry.name,
+            )
+        if kind == _ZIP64 and not _same_sizes(entry, data):
+            raise MalformedArchive(
+                f"{shown(entry.name)} has other sizes in its ZIP64 field", hint="pack without ZIP64", entry=entry.name
+            )
+    if saturated and _ZIP64 not in seen:
+        raise MalformedArchive(f"{shown(entry.name)} has no sizes in its own header", hint=_AGAIN, entry=entry.name)
+
+
+def _extra_fields(entry: _Entry, extra: bytes) -> Iterator[tuple[int, bytes]]:
+    """The kind and the data of each extra field: two bytes each for kind and length, then so many bytes."""
+    place = 0
+    while place < len(extra):
+        kind, length = struct.unpack_from("<2H", extra, place) if len(extra) - place >= 4 else (0, len(extra))
+        if place + 4 + length > len(extra):
+            raise MalformedArchive(f"{shown(entry.name)} has an extra field that is cut off", hint=_AGAIN, entry=entry.name)
+        yield kind, extra[place + 4 : place + 4 + length]
+        place += 4 + length
+
+
+def _same_sizes(entry: _Entry, data: bytes) -> bool:
+    """Whether a ZIP64 field says the sizes of the entry, and where it begins when it says that too.
+
+    Zeros are what is written before a size is known; the sizes then follow the content.
+    """
+    if len(data) not in (16, 24, 28):
+        return False
+    size, packed = struct.unpack_from("<2Q", data)
+    unknown = entry.flags & _DESCRIBED_AFTER and (size, packed) == (0, 0)
+    start = struct.unpack_from("<Q", data, 16)[0] if len(data) > 16 else entry.start
+    disk = struct.unpack_from("<L", data, 24)[0] if len(data) > 24 else 0
+    return bool((size, packed) == (entry.size, entry.packed) or unknown) and start == entry.start and not disk
 
 
 def _check_sizes(entries: list[_Entry], limits: Limits) -> None:
@@ -176,17 +238,19 @@ def _contents(archive: int, entries: list[_Entry], directory: int) -> dict[int, 
 
 
 def _begin(archive: int, entry: _Entry) -> int:
-    head = os.pread(archive, _LOCAL.size + len(entry.raw), entry.start)
-    if len(head) < _LOCAL.size + len(entry.raw):
+    fixed = _LOCAL.size + len(entry.raw)
+    head = os.pread(archive, fixed, entry.start)
+    if len(head) < fixed:
         raise MalformedArchive(f"{shown(entry.name)} is cut off", hint=_AGAIN, entry=entry.name)
     magic, _, flags, method, _, _, crc, packed, size, name_length, extra = _LOCAL.unpack_from(head)
-    told = (crc, packed, size)
-    same = told == (entry.crc, entry.packed, entry.size) or flags & _DESCRIBED_AFTER or {packed, size} == {0xFFFFFFFF}
+    told, saturated = (crc, packed, size), {packed, size} == {_SATURATED}
+    same = told == (entry.crc, entry.packed, entry.size) or flags & _DESCRIBED_AFTER or saturated
     if magic != b"PK\x03\x04" or name_length != len(entry.raw) or head[_LOCAL.size :] != entry.raw:
         raise MalformedArchive(f"{shown(entry.name)} has another name in its own header", hint=_AGAIN, entry=entry.name)
     if flags != entry.flags or method != entry.method or not same:
         raise MalformedArchive(f"{shown(entry.name)} has another description in its own header", hint=_AGAIN, entry=entry.name)
-    return entry.start + _LOCAL.size + len(entry.raw) + int(extra)
+    _check_extra(entry, os.pread(archive, extra, entry.start + fixed), saturated=saturated)
+    return entry.start + fixed + int(extra)
 
 
 def _unpacked(archive: int, entry: _Entry, begin: int, limits: Limits) -> Iterator[bytes]:

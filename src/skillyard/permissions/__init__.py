@@ -15,6 +15,7 @@ from skillyard.permissions.asking import (
     PolicyApprover,
 )
 from skillyard.permissions.gate import Consent, Gate, unusable
+from skillyard.permissions.origins import InstalledOrigins, OriginLookup
 from skillyard.permissions.rules import Rules, Ruling, visible
 from skillyard.permissions.sql_store import SqlApprovalStore
 from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore
@@ -36,7 +37,9 @@ __all__ = [
     "Consent",
     "Decision",
     "Gate",
+    "InstalledOrigins",
     "MemoryApprovalStore",
+    "OriginLookup",
     "PolicyApprover",
     "Rules",
     "Ruling",

@@ -26,6 +26,7 @@ __all__ = ["Approvals"]
 
 _ATTEMPTS: Final = 3  # how often a skill may change under the question
 _Agreed = tuple[str, str, str]  # session, skill id, digest
+_Asking = tuple[object, int, _Agreed]  # the loop, who is asked there, what for
 
 
 class Approvals:
@@ -40,7 +41,7 @@ class Approvals:
         self.store: ApprovalStore = MemoryApprovalStore() if store is None else store
         self._session: set[_Agreed] = set()
         self._shared: SqlSessionApprovals | None = None
-        self._questions: dict[tuple[object, _Agreed], _Question] = {}
+        self._questions: dict[_Asking, _Question] = {}
 
     def share(self, sessions: SqlSessionApprovals) -> None:
         """Keep what is approved for sessions there, where other processes find it."""
@@ -98,14 +99,24 @@ class Approvals:
         return await asyncio.to_thread(self.store.has, skill_id, digest)
 
     async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """The answer to `request`; the same question asked again while it is open gets the same answer."""
+        """The answer to `request`; the same question put to the same approver while it is open gets the same answer."""
+        question = self._questions.get(self._key(request))
+        if question is None:
+            question = _Question(self._ask(request), lambda over: self._forget(request, over))
+            self._questions[self._key(request)] = question
+        return await question.answer()
+
+    def _key(self, request: ApprovalRequest) -> _Asking:
+        """One loop cannot wait for the answer to another's question, and one who asks for a run only asks for that one."""
         import asyncio
 
-        key = (asyncio.get_running_loop(), _agreed(request))  # one loop cannot wait for the answer to another's question
-        question = self._questions.get(key)
-        if question is None:
-            question = self._questions[key] = _Question(self._ask(request), lambda: self._questions.pop(key, None))
-        return await question.answer()
+        return asyncio.get_running_loop(), id(self._approver), _agreed(request)
+
+    def _forget(self, request: ApprovalRequest, question: _Question) -> None:
+        """The question is answered or given up: who asks from now on asks anew."""
+        key = self._key(request)
+        if self._questions.get(key) is question:
+            del self._questions[key]
 
     async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         if self._approver is None:
@@ -136,16 +147,23 @@ class Approvals:
                 await asyncio.to_thread(self._shared.add, *_agreed(request))
         if answer.decision == "workspace":
             await asyncio.to_thread(self.store.add, request.skill_id, request.digest)
-            here = asyncio.get_running_loop()
-            for (loop, (session, *content)), question in list(self._questions.items()):
-                if loop is here and session != request.session_id and content == [request.skill_id, request.digest]:
-                    question.settle(answer)
+        if answer.decision in ("session", "workspace"):
+            self._settle(request, answer)
+
+    def _settle(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        """Answer what else is asked about the same content: in this session, or everywhere for the workspace."""
+        mine = self._key(request)
+        for key, question in list(self._questions.items()):
+            loop, _, (session, *content) = key
+            alike = session == request.session_id or answer.decision == "workspace"
+            if loop is mine[0] and key != mine and alike and content == [request.skill_id, request.digest]:
+                question.settle(answer)
 
 
 class _Question:
     """A question put once for everyone who waits for its answer, and given up when nobody waits any longer."""
 
-    def __init__(self, asking: Coroutine[object, object, ApprovalAnswer], forget: Callable[[], object]) -> None:
+    def __init__(self, asking: Coroutine[object, object, ApprovalAnswer], forget: Callable[[_Question], object]) -> None:
         import asyncio
 
         self._forget = forget
@@ -164,6 +182,7 @@ class _Question:
         finally:
             self._waiting -= 1
             if not self._waiting:
+                self._forget(self)
                 self._task.cancel()
 
     def settle(self, answer: ApprovalAnswer) -> None:
@@ -173,7 +192,7 @@ class _Question:
         self._task.cancel()
 
     def _finish(self, task: asyncio.Future[ApprovalAnswer]) -> None:
-        self._forget()
+        self._forget(self)
         error = None if task.cancelled() else task.exception()
         if self._answered.done():
             return
@@ -197,7 +216,7 @@ def _request(skill: Skill, digest: str, session: str, message_id: str | None, ca
         session_id=session,
         message_id=message_id,
         call_id=call_id,
-        directory=skill.directory,
+        directory=skill.location,
         description=shorten(single_line(skill.description), DESCRIPTION_LIMIT),
     )
 

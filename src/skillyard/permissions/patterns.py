@@ -15,6 +15,7 @@ from skillyard.text import single_line
 __all__ = ["covers", "glob", "matches"]
 
 _MOST_STATES: Final = 20_000  # pairs of states looked at before an answer is given up
+_MOST_POSITIONS: Final = 500_000  # places in both patterns that these states have together
 _OTHER: Final = ""  # any character that neither pattern names
 
 
@@ -53,6 +54,7 @@ def covers(wide: str, narrow: str) -> bool:
     alphabet = [*dict.fromkeys(char for char in wide + narrow if char not in "*?"), _OTHER]
     start = (_closed(narrow, 0), frozenset(_closed(wide, 0)))
     seen, waiting = {start}, [start]
+    positions = 0
     while waiting:
         inside, outside = waiting.pop()
         if len(narrow) in inside and len(wide) not in outside:
@@ -62,7 +64,8 @@ def covers(wide: str, narrow: str) -> bool:
             if step[0] and step not in seen:
                 seen.add(step)
                 waiting.append(step)
-        if len(seen) > _MOST_STATES:
+                positions += len(step[0]) + len(step[1])
+        if len(seen) > _MOST_STATES or positions > _MOST_POSITIONS:
             return False
     return True
 

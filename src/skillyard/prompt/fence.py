@@ -24,7 +24,7 @@ __all__ = ["FenceKind", "cut_fenced", "fence", "markers", "new_nonce", "steady_n
 
 FenceKind = Literal["skill_text", "file_text", "run_result", "conversation"]
 
-_MARKER: Final = re.compile(r"<(?=\s*/?\s*(?:skill_text|file_text|run_result|conversation)\b)", re.IGNORECASE)
+_MARKER: Final = re.compile(r"<(?=\s*+(?:/\s*+)?(?:skill_text|file_text|run_result|conversation)\b)", re.IGNORECASE)
 _OPENING: Final = re.compile(r'^<(skill_text|file_text|run_result|conversation) nonce="([0-9a-f]{1,32})"', re.MULTILINE)
 _PLAIN: Final = re.compile(r"[\w.:/@#+-]{1,120}")
 _SHOWN: Final = 300  # characters of a name that stands inside

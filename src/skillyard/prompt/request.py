@@ -54,7 +54,7 @@ def write_index(
         named=named,
         pinned=pinned,
         ranked=bool(request),
-        roots=[root.path for root in catalog.roots if root.scanned],
+        roots=[root.location for root in catalog.roots if root.scanned],
         project_root=catalog.project_root,
         previous=previous,
         installed=installed,

@@ -39,7 +39,7 @@ class ShownSkill:
     @property
     def folder(self) -> str:
         """The skill's folder on one line, ending in a slash."""
-        return shorten(single_line(self.skill.directory), FOLDER_LIMIT).rstrip("/") + "/"
+        return shorten(single_line(self.skill.location), FOLDER_LIMIT).rstrip("/") + "/"
 
     def description(self) -> tuple[str, bool]:
         """The description on one line, cut to the limit, and whether it is whole."""

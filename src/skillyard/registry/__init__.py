@@ -17,6 +17,7 @@ from skillyard.registry.git import GitFetcher
 from skillyard.registry.hearing import hear_operations
 from skillyard.registry.inspection import Inspected, Refusal
 from skillyard.registry.model import (
+    AgreeReplacement,
     Consent,
     InstalledSkill,
     InstallLog,
@@ -24,6 +25,7 @@ from skillyard.registry.model import (
     Operation,
     Progress,
     ProgressEvent,
+    Replacement,
     Result,
     SkillVersion,
 )
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LATEST",
     "LOCK_FILE",
+    "AgreeReplacement",
     "Backfilled",
     "Consent",
     "Counts",
@@ -64,6 +67,7 @@ __all__ = [
     "ProjectLock",
     "Refusal",
     "Registry",
+    "Replacement",
     "Requirements",
     "Result",
     "Scanner",

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from skillyard.errors import ConsentRequired
-from skillyard.packages import shown_address
 from skillyard.registry.powers import PowerChange, Powers, read_powers
-from skillyard.registry.publisher import publisher
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate
-    from skillyard.registry.ledger import Ledger
     from skillyard.registry.order import Order
     from skillyard.registry.versions import Versions
 
 __all__ = ["agreed", "change_now", "power_change", "powers_in", "refusal"]
 
-_PUBLISHED: Final = ("git", "address", "well-known")
 
-
-def agreed(versions: Versions, ledger: Ledger, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
+def agreed(versions: Versions, candidates: Sequence[Candidate], order: Order) -> Mapping[str, frozenset[str]]:
     """For each skill the sentences somebody agreed to; a new one changes nothing that is there.
 
     Raises:
@@ -30,37 +25,27 @@ def agreed(versions: Versions, ledger: Ledger, candidates: Sequence[Candidate], 
     """
     if order.new:
         return {candidate.skill_id: frozenset() for candidate in candidates}
-    changes = [change for candidate in candidates if (change := change_now(versions, ledger, candidate))]
+    changes = [change for candidate in candidates if (change := change_now(versions, candidate))]
     if changes and not (order.consent is not None and order.consent(changes)):
         raise refusal(changes, asked=order.consent is not None)
     told = {change.skill_id: frozenset(change.widened) for change in changes}
     return {candidate.skill_id: told.get(candidate.skill_id, frozenset()) for candidate in candidates}
 
 
-def change_now(versions: Versions, ledger: Ledger, candidate: Candidate) -> PowerChange | None:
+def change_now(versions: Versions, candidate: Candidate) -> PowerChange | None:
     """The change against the version that serves at this moment; nobody deletes that meanwhile."""
     with versions.locked(candidate.skill_id):
-        return power_change(versions, ledger, candidate)
+        return power_change(versions, candidate)
 
 
-def power_change(versions: Versions, ledger: Ledger, candidate: Candidate) -> PowerChange | None:
+def power_change(versions: Versions, candidate: Candidate) -> PowerChange | None:
     """The change against the version that serves; whoever calls this holds the lock of the skill."""
     current = versions.current(candidate.skill_id)
     if current is None:
         return None
     before = powers_in(versions.path(candidate.skill_id, current))
-    widened = (*candidate.powers.beyond(before), *_moved(ledger, candidate, current))
+    widened = candidate.powers.beyond(before)
     return PowerChange(candidate.skill_id, candidate.name, before, candidate.powers, widened) if widened else None
-
-
-def _moved(ledger: Ledger, candidate: Candidate, current: str) -> tuple[str, ...]:
-    """That a skill fetched from the net would be replaced by one from elsewhere: its name alone makes it no update."""
-    versions = ledger.versions(candidate.skill_id)
-    origin = next((known.origin for known in versions if known.version == current), {})
-    before, now = str(origin.get("address", "")), candidate.origin.address
-    if origin.get("kind") not in _PUBLISHED or publisher(before) == publisher(now):
-        return ()
-    return (f"comes from {shown_address(now)}, and no longer from {shown_address(before)}",)
 
 
 def refusal(changes: Sequence[PowerChange], *, asked: bool) -> ConsentRequired:

@@ -19,7 +19,7 @@ _TIMEOUT_S: Final = 60.0
 def download(url: str, *, limit: int, allow_private: bool = False, headers: Mapping[str, str] | None = None) -> bytes:
     """The content at `url`, at most `limit` bytes. Addresses of this machine and of private networks are not asked.
 
-    `headers` are for the host of `url` alone: where a redirect leads elsewhere they are not sent.
+    `headers` are for the scheme, host and port of `url` alone: once a redirect leads elsewhere they are not sent any more.
 
     Raises:
         InvalidSource: it is no https address, or there is no such file.
@@ -36,13 +36,14 @@ async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[
     first = read_destination(url)
     for _ in range(_REDIRECTS + 1):
         destination = read_destination(url)
-        same = (destination.scheme, destination.authority) == (first.scheme, first.authority)
+        if (destination.scheme, destination.authority) != (first.scheme, first.authority):
+            headers = {}
         if destination.scheme != "https" and not allow_private:
             raise InvalidSource(f"{url.partition('?')[0]} is not asked without encryption", hint=_ENCRYPTED)
         allow = (f"{destination.scheme}://{destination.authority}",)
         answer = await guarded_request(
             "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private,
-            headers=headers if same else {},
+            headers=headers,
         )  # fmt: skip
         if answer.status in MOVED and (target := answer.headers.get("location")):
             url = urljoin(url, target)

@@ -105,7 +105,7 @@ class SourceFetcher:
             archive = into / "download"
             archive.write_bytes(data)
             return self._unpacked(archive, source, into)
-        listed = fetch_listed(source, data, _fresh(into), self._download, self._package) if lists else None
+        listed = fetch_listed(source, data, _fresh(into), self._download, self._package, self._limits) if lists else None
         if listed is not None:
             return Fetched(*listed, owned=True, chosen=True)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):

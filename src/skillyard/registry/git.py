@@ -10,11 +10,12 @@ import os
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
+from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed, TooManyFiles
 from skillyard.packages import Limits, Origin, Source, shown_address
 from skillyard.registry.fetched import Fetched
 from skillyard.registry.reaching import judged_repository, moved_to
@@ -27,6 +28,10 @@ _LIMITS: Final = Limits(total=512 * 1024 * 1024, entries=20_000)
 _BLOCKS: Final = 2 * _LIMITS.total // 512
 """The largest file that git may write: a pack of history nobody asked for ends here, not when the disk is full."""
 _BOUNDED: Final = ("/bin/sh", "-c", f'ulimit -f {_BLOCKS} && exec "$@"', "sh")
+_MOST_LISTED: Final = 200_000
+"""Of a commit that is installed from; what is kept of it is held to `_LIMITS`."""
+_LONGEST_LIST: Final = 32 * 1024 * 1024
+_PIECE: Final = 64 * 1024
 _TOO_LARGE: Final = re.compile(rb"File too large|died of signal %d" % signal.SIGXFSZ)
 _SAFE: Final = (
     "protocol.ext.allow=never", "core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false",
@@ -93,12 +98,12 @@ class GitFetcher:
         """Every file in the folders that hold a skill; links and submodules elsewhere are nobody's business."""
         where = f"{commit}:{source.path}" if source.path else commit
         try:
-            listed = self._call(repository, "ls-tree", "-r", "-z", where).decode("utf-8", "surrogateescape")
+            listed = self._listed(repository, where)
         except InvalidSource:
             raise InvalidSource(
                 f"there is no folder {source.path!r} in {shown_address(source.address)}", hint="check the path"
             ) from None
-        blobs = [_Blob(*_entry(line)) for line in listed.split("\0") if line]
+        blobs = [_Blob(*_entry(line)) for line in listed.decode("utf-8", "surrogateescape").split("\0") if line]
         folders = {blob.path.removesuffix("SKILL.md") for blob in blobs if _is_skill(blob)}
         mine = [blob for blob in blobs if any(blob.path.startswith(folder) for folder in folders)]
         for blob in mine:
@@ -106,6 +111,20 @@ class GitFetcher:
                 noun = "a link" if blob.mode == "120000" else "another repository"
                 raise LinkNotAllowed(f"{blob.path!r} is {noun}", hint="put the files themselves there", entry=blob.path)
         return mine
+
+    def _listed(self, repository: Path, where: str) -> bytes:
+        """What git lists of a tree, read only so far: a few small trees that name each other list without an end."""
+        with subprocess.Popen(  # noqa: S603 # a fixed program, an id and a path that begins with one
+            [*_BOUNDED, *self._command(repository), "ls-tree", "-r", "-z", where], env=self._environment(),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        ) as process:  # fmt: skip
+            ending = threading.Timer(_TIMEOUT_S, process.kill)
+            ending.start()
+            try:
+                return _within_bounds(process)
+            finally:
+                ending.cancel()
+                process.kill()
 
     def _written(self, repository: Path, blobs: list[_Blob], into: Path) -> Path:
         from skillyard.packages.writing import new_staging
@@ -150,6 +169,29 @@ class GitFetcher:
         if _NETWORK.search(said):
             raise NetworkFailed(f"git could not reach it: {said}", hint="check the network and try again")
         raise InvalidSource(f"git refused: {said}", hint="check the address, the branch or tag, and that you may read it")
+
+
+def _within_bounds(process: subprocess.Popen[bytes]) -> bytes:
+    """All that a listing says.
+
+    Raises:
+        TooManyFiles: it has more entries, or longer paths, than any repository that is installed from.
+        InvalidSource: git failed.
+    """
+    assert process.stdout is not None  # noqa: S101 # it is a pipe
+    listed, entries = bytearray(), 0
+    while piece := os.read(process.stdout.fileno(), _PIECE):
+        listed += piece
+        entries += piece.count(b"\0")
+        if entries > _MOST_LISTED or len(listed) > _LONGEST_LIST:
+            raise TooManyFiles(
+                f"the repository has more than {_MOST_LISTED:,} files, or {_LONGEST_LIST >> 20} MB of paths, in one commit",
+                hint="name the folder of the skill (owner/repo/path), or install from an archive of it",
+                limit=_MOST_LISTED,
+            )
+    if process.wait() != 0:
+        raise InvalidSource("git could not list the commit", hint="check the address and the path")
+    return bytes(listed)
 
 
 class _Objects:

@@ -11,7 +11,7 @@ from skillyard.packages import Difference, choose_skills, compare_trees, find_sk
 from skillyard.registry.candidate import Candidate, checked, read_candidate, staged
 from skillyard.registry.consent import change_now, powers_in
 from skillyard.registry.order import folder_name
-from skillyard.registry.succession import refuse_yanked, signed
+from skillyard.registry.succession import refuse_replacements, refuse_yanked, replacements
 
 if TYPE_CHECKING:
     from skillyard.catalog.inventory import SkillFile
@@ -128,7 +128,7 @@ def _inspected(pipeline: Pipeline, candidate: Candidate, folder: str, order: Ord
         installed=installed,
         powers_before=powers_in(before) if before else None,
         difference=compare_trees(before, tree) if before else None,
-        change=change_now(pipeline.versions, pipeline.ledger, candidate),
+        change=change_now(pipeline.versions, candidate),
     )
 
 
@@ -138,11 +138,15 @@ def _judged(pipeline: Pipeline, candidate: Candidate, folder: str, order: Order)
     judges: tuple[Callable[[Candidate], Candidate], ...] = (
         lambda found: checked(found, folder),
         lambda found: _not_yanked(pipeline, found, order),
-        lambda found: signed(pipeline.versions, pipeline.ledger, found, order),
     )
     for judge in judges:
         try:
             candidate = judge(candidate)
+        except SkillyardError as error:
+            refusals.append(Refusal.of(error))
+    for change in replacements(pipeline.versions, pipeline.ledger, candidate, order):
+        try:
+            refuse_replacements([change], accept_signer=False, accept_source=False)
         except SkillyardError as error:
             refusals.append(Refusal.of(error))
     return candidate, tuple(refusals)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -10,6 +12,7 @@ from typing import Final, Literal
 from skillyard.registry.powers import PowerChange, Powers
 
 __all__ = [
+    "AgreeReplacement",
     "Consent",
     "InstallLog",
     "InstallReport",
@@ -19,6 +22,7 @@ __all__ = [
     "PackageState",
     "Progress",
     "ProgressEvent",
+    "Replacement",
     "Result",
     "SkillVersion",
 ]
@@ -51,6 +55,36 @@ class ProgressEvent:
 Progress = Callable[[ProgressEvent], object]
 Consent = Callable[[Sequence[PowerChange]], bool]
 """Asks whether skills may be given more power; the answer is about all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """That content from another source, or signed by another key (None: by nobody), would serve in place of what does.
+
+    `digest` is that of the new content, `sentence` says what is different.
+    """
+
+    skill_id: str
+    name: str
+    kind: Literal["source", "signer"]
+    before: str | None
+    now: str | None
+    sentence: str
+    digest: str
+
+    @property
+    def consent(self) -> str:
+        """A name for exactly this replacement: who agrees to it agrees to no other."""
+        text = json.dumps([getattr(self, item.name) for item in fields(self)])
+        return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def to_dict(self) -> dict[str, object]:
+        """The replacement as plain data."""
+        return _plain(self) | {"consent": self.consent}
+
+
+AgreeReplacement = Callable[[Sequence[Replacement]], bool]
+"""Asks whether skills may come from another source, or be signed by another key; the answer is about all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +246,9 @@ class Result:
 
     def to_dict(self) -> dict[str, object]:
         """The result as plain data."""
-        return _plain(self) | {"powers": self.powers and self.powers.to_dict()}
+        powers = self.powers
+        told = list(powers.sentences()) if powers else []
+        return _plain(self) | {"powers": powers and powers.to_dict(), "powers_told": told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +263,7 @@ class InstallReport:
         return {"operation_id": self.operation_id, "results": [result.to_dict() for result in self.results]}
 
 
-def _plain(thing: SkillVersion | InstallLog | Result) -> dict[str, object]:
+def _plain(thing: SkillVersion | InstallLog | Result | Replacement) -> dict[str, object]:
     """The fields of a flat dataclass, times as text and tuples as lists."""
     shape: dict[str, object] = {}
     for item in fields(thing):

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from skillyard.errors import AmbiguousSkill, DigestMismatch, NoSkillInside
 from skillyard.packages import Source
 from skillyard.registry.candidate import Candidate
-from skillyard.registry.model import Consent, Progress
+from skillyard.registry.model import AgreeReplacement, Consent, Progress
 
 __all__ = ["Order", "chosen", "folder_name"]
 
@@ -22,8 +22,9 @@ class Order:
     """What is to be installed, and how.
 
     `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
-    that it must have. `force` installs over local edits and yanked content, and installs the same content again. With
-    `accept_signer` another signer than before is taken, or none. Without `activate` a version is put beside the one that
+    that it must have, `signers` the keys that a lock says signed it. `force` installs over local edits and yanked content, and
+    installs the same content again. With `accept_signer` another signer than before is taken, or none, with `accept_source`
+    another source; `replacing` is asked about what these leave open. Without `activate` a version is put beside the one that
     serves, as if it had been installed at the moment `installed_at`. With `new` none may be installed already.
     `operation_id` was made by `new_operation_id`.
     """
@@ -32,10 +33,13 @@ class Order:
     names: tuple[str, ...] = ()
     only: Collection[str] = ()
     expected: Mapping[str, str] = field(default_factory=dict)
+    signers: Mapping[str, str] = field(default_factory=dict)
     operation: Literal["install", "update"] = "install"
     consent: Consent | None = None
     force: bool = False
     accept_signer: bool = False
+    accept_source: bool = False
+    replacing: AgreeReplacement | None = None
     activate: bool = True
     new: bool = False
     progress: Progress | None = None

@@ -22,7 +22,7 @@ from skillyard.registry.order import Order, chosen, folder_name
 from skillyard.registry.publisher import shown_source
 from skillyard.registry.recovery import recover, settling
 from skillyard.registry.requirements import Requirements
-from skillyard.registry.succession import refuse_taken, refuse_yanked, signed
+from skillyard.registry.succession import agreed_replacements, refuse_replacements, refuse_taken, refuse_yanked, replacements
 
 if TYPE_CHECKING:
     from skillyard.registry.ledger import Ledger
@@ -78,14 +78,15 @@ class Pipeline:
                 if self.versions.current(candidate.skill_id) is not None:
                     refuse_taken(candidate.skill_id, order)
                 refuse_yanked(self.ledger, candidate, order)
-            candidates = [_told(signed(self.versions, self.ledger, candidate, order), order.source) for candidate in candidates]
+            candidates, replaced = agreed_replacements(self.versions, self.ledger, candidates, order)
+            candidates = [_told(candidate, order.source) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
         with log.step("consent", 70):
-            accepted = agreed(self.versions, self.ledger, candidates, order)
+            accepted = agreed(self.versions, candidates, order)
         return tuple(
-            self._commit(operation, candidate, own, accepted[candidate.skill_id], order)
+            self._commit(operation, candidate, own, accepted[candidate.skill_id] | replaced[candidate.skill_id], order)
             for candidate, own in zip(candidates, logs, strict=True)
         )
 
@@ -139,8 +140,13 @@ class Pipeline:
 
     def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], order: Order) -> None:
         """Judge once more, now that nobody else installs the skill: since the first time another version may have come."""
-        signed(self.versions, self.ledger, candidate, order)
-        change = power_change(self.versions, self.ledger, candidate)
+        found = replacements(self.versions, self.ledger, candidate, order)
+        refuse_replacements(
+            [change for change in found if change.sentence not in accepted],
+            accept_signer=order.accept_signer,
+            accept_source=order.accept_source,
+        )
+        change = power_change(self.versions, candidate)
         if change and not accepted.issuperset(change.widened):
             raise refusal([change], asked=False)
 

@@ -1,7 +1,9 @@
 """What a skill may do, read from its folder, and what another version of it may do beyond that.
 
-An update that adds a script, a host, a variable, a tool, a package, a server, a hidden file or a higher limit is told in
-exactly these words before it is installed.
+A script is a power wherever it lies: the entry of a run may be any file, and one script may start another. So every file counts
+that could run, by its ending, its first bytes or its mode, also where the lists of a skill's files leave it out. An update that
+adds a script, a host, a variable, a tool, a package, a server, a hidden file or a higher limit is told in exactly these words
+before it is installed.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,9 +25,15 @@ __all__ = ["PowerChange", "Powers", "read_powers"]
 _RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _SCRIPT_LIMIT: Final = 20 * 1024 * 1024  # as much as a run reads of a script
 _RUNS: Final = frozenset({
-    ".py", ".pyw", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".ps1", ".bat", ".cmd",
-    ".lua",
+    ".awk", ".bash", ".bat", ".cjs", ".class", ".cmd", ".com", ".cts", ".dll", ".dylib", ".exe", ".fish", ".jar", ".js", ".jsx",
+    ".ksh", ".lua", ".mjs", ".mts", ".node", ".php", ".pl", ".pm", ".ps1", ".psm1", ".py", ".pyc", ".pyd", ".pyw", ".pyz", ".r",
+    ".rb", ".sh", ".so", ".tcl", ".ts", ".tsx", ".vbs", ".wasm", ".zsh",
 })  # fmt: skip
+"""Endings, in lower case, of what an interpreter or a loader takes."""
+_PROGRAMS: Final = (
+    b"#!", b"\xef\xbb\xbf#!", b"\x7fELF", b"MZ\x90", b"\0asm", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe",
+)  # fmt: skip
+"""How programs begin: a line that names an interpreter, and the formats of Linux, Windows, WebAssembly, macOS and Java."""
 _LISTS: Final[Mapping[str, str]] = {
     "scripts": "has the script",
     "hosts": "may reach",
@@ -115,42 +124,49 @@ def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers
 
 
 def _files(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What can be run, by its name or because its mode says so, and what some programs read by themselves."""
-    from skillyard.catalog.inventory import take_inventory
-
-    scripts = {name for name in take_inventory(folder.as_posix()).script_files if _is_program(folder / name)}
-    hidden = set()
+    """What could run, and what some programs read by themselves; nothing is left out of the walk."""
+    scripts, hidden = set(), set()
     for place, _, names in os.walk(folder):
         for name in names:
             path = Path(place, name)
             relative = path.relative_to(folder).as_posix()
             if any(part.startswith(".") for part in relative.split("/")):
                 hidden.add(relative)
-            if path.stat(follow_symlinks=False).st_mode & 0o111 and not path.is_symlink():
+            if relative != "SKILL.md" and _could_run(path):
                 scripts.add(relative)
     return tuple(sorted(scripts)), tuple(sorted(hidden))
 
 
-def _is_program(path: Path) -> bool:
-    """Whether a file in `scripts/` is one: by its ending, or by a first line that names an interpreter."""
+def _could_run(path: Path) -> bool:
+    """Whether a file is a program: by its ending, because its mode says so, or by its first bytes."""
     if path.suffix.lower() in _RUNS:
         return True
-    with path.open("rb") as file:
-        return file.read(2) == b"#!"
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        return False
+    return bool(mode & 0o111) or _beginning(path).startswith(_PROGRAMS)
+
+
+def _beginning(path: Path) -> bytes:
+    """The first bytes of a file; none of one that cannot be read, and so cannot be run either."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(8)
+    except OSError:
+        return b""
 
 
 def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
-    from skillyard.errors import NotExecutable
+    """The packages that the blocks of Python scripts ask for, whatever the scripts are called."""
+    from skillyard.errors import FileProblem, NotExecutable
     from skillyard.execution.script_block import read_script_block
+    from skillyard.paths import read_inside
 
     for script in scripts:
-        if script.endswith(".py"):
-            with (folder / script).open("rb") as file:
-                source = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
-            try:
-                yield from read_script_block(source).dependencies
-            except NotExecutable:
-                continue  # a run refuses it
+        try:
+            yield from read_script_block(read_inside(folder, script, limit=_SCRIPT_LIMIT)).dependencies
+        except (FileProblem, NotExecutable, OSError):
+            continue  # a run refuses it
 
 
 def _servers(metadata: Metadata) -> tuple[str, ...]:

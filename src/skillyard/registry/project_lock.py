@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from skillyard.errors import InvalidConfiguration
-from skillyard.packages import Source, SourceKind, tree_digest
+from skillyard.errors import InvalidConfiguration, SignerChanged
+from skillyard.packages import Source, SourceKind, is_signer, tree_digest
 from skillyard.paths import slug
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import Consent, Progress, Result
+    from skillyard.registry.model import AgreeReplacement, Consent, Progress, Result
     from skillyard.registry.registry import Registry
 
 __all__ = ["LOCK_FILE", "LockEntry", "LockState", "ProjectLock"]
@@ -34,16 +34,18 @@ _LOCAL: Final = ("folder", "archive")
 
 @dataclass(frozen=True, slots=True)
 class LockEntry:
-    """One locked skill: its source, pinned as far as it can be, and the digest of its content."""
+    """One locked skill: its source, pinned as far as it can be, the digest of its content, the key that signed it if any."""
 
     skill_id: str
     source: Source
     digest: str
+    signer: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """The entry as it is written."""
         source = {"kind": self.source.kind, "address": self.source.address, "path": self.source.path, "ref": self.source.ref}
-        return {"digest": self.digest, "source": {name: value for name, value in source.items() if value}}
+        shape: dict[str, object] = {"digest": self.digest, "source": {name: value for name, value in source.items() if value}}
+        return shape | {"signer": self.signer} if self.signer else shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,25 @@ class ProjectLock:
             text = json.dumps({"lock_version": _VERSION, "skills": kept}, indent=2, sort_keys=True, ensure_ascii=False)
             replace_file(self.path, text.encode() + b"\n", mode=0o644)
 
-    def record(self, results: tuple[Result, ...]) -> None:
-        """Write down what an installation gave."""
+    def signers(self) -> dict[str, str]:
+        """The key of each locked skill that is signed, by the skill's id."""
+        return {entry.skill_id: entry.signer for entry in self.entries() if entry.signer}
+
+    def record(self, results: tuple[Result, ...], *, accept_signer: bool = False) -> None:
+        """Write down what an installation gave.
+
+        Raises:
+            SignerChanged: the lock names another signer of a skill, and nobody accepted that.
+        """
         found = {result.skill_id: entry for result in results if (entry := _entry_of(result))}
+        for skill_id, signer in self.signers().items() if not accept_signer else ():
+            if skill_id in found and found[skill_id].signer != signer:
+                raise SignerChanged(
+                    f"{self.path} says that {signer} signed {skill_id}, and what is installed now is not",
+                    hint="ask who publishes it whether that is right, then use --accept-signer",
+                    before=signer,
+                    now=found[skill_id].signer or None,
+                )
         if found:
             self.write(found)
 
@@ -115,12 +133,21 @@ class ProjectLock:
         return tuple(LockState(entry, self._state(entry, registry)) for entry in self.entries())
 
     def sync(
-        self, registry: Registry, *, consent: Consent | None = None, force: bool = False, progress: Progress | None = None
+        self,
+        registry: Registry,
+        *,
+        consent: Consent | None = None,
+        force: bool = False,
+        accept_signer: bool = False,
+        accept_source: bool = False,
+        replacing: AgreeReplacement | None = None,
+        progress: Progress | None = None,
     ) -> tuple[Result, ...]:
-        """Install whatever is not installed as locked.
+        """Install whatever is not installed as locked; a lock may be a stranger's and replaces no signer and no source.
 
         Raises:
             DigestMismatch: a source no longer has the locked content.
+            SignerChanged, SourceChanged: another signer or source than the lock or the installed version names.
             SkillyardError: as `Registry.install`.
         """
         results: list[Result] = []
@@ -128,8 +155,9 @@ class ProjectLock:
             if state.state != "ok":
                 entry = state.entry
                 report = registry.install(
-                    entry.source, skills=(), consent=consent, force=force, progress=progress,
-                    expected={entry.skill_id: entry.digest}, only=(entry.skill_id,),
+                    entry.source, skills=(), consent=consent, force=force, accept_signer=accept_signer,
+                    accept_source=accept_source, replacing=replacing, progress=progress,
+                    expected={entry.skill_id: entry.digest}, signers={entry.skill_id: entry.signer}, only=(entry.skill_id,),
                 )  # fmt: skip
                 results += report.results
         return tuple(results)
@@ -156,7 +184,10 @@ class ProjectLock:
         source = Source(kind, words["address"], words["path"], words["ref"])
         if kind in _LOCAL:
             source = replace(source, address=str((self.folder / words["address"]).resolve()))
-        return LockEntry(name, source, digest)
+        signer = value.get("signer", "")
+        if not isinstance(signer, str) or (signer and not is_signer(signer)):
+            raise ValueError(f"the signer of {name} is none")
+        return LockEntry(name, source, digest, signer)
 
     def _written(self, entry: LockEntry) -> LockEntry:
         """The entry with a path inside the project written relative to it."""
@@ -187,4 +218,4 @@ def _entry_of(result: Result) -> LockEntry | None:
     kind = next(kind for kind in _KINDS if kind == origin["kind"])
     ref = origin.get("commit") or origin.get("ref", "")
     source = Source(kind, origin["address"], origin.get("path", ""), ref)
-    return LockEntry(result.skill_id, source, result.digest)
+    return LockEntry(result.skill_id, source, result.digest, result.signer or "")

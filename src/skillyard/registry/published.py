@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from skillyard.errors import DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
+from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
 from skillyard.interop import CatalogEntry, read_anthropic_manifest, read_catalog
 from skillyard.packages import Limits, Origin, Source, digest_of, extract, find_skills, resolve, shown_address
 from skillyard.paths import slug
@@ -58,6 +58,7 @@ def fetch_index(source: Source, into: Path, download: Download, limits: Limits) 
         InvalidSource: it is no such index.
         NoSkillInside: it has none of a name that is wanted.
         DigestMismatch: a skill is not what the index says.
+        ArchiveTooLarge: all of them together are too large.
         ArchiveRefused, NetworkFailed: as for one archive.
     """
     address = index_address(source.address)
@@ -65,8 +66,9 @@ def fetch_index(source: Source, into: Path, download: Download, limits: Limits) 
     listed = _chosen(list(_read_index(download(address, _LARGEST_LIST), address)), wanted, address)
     tree = into / "index"
     tree.mkdir()
+    allowance = _Allowance(limits.listed, address)
     for skill in listed:
-        data = download(skill.url, limits.archive)
+        data = allowance.taken(download(skill.url, limits.archive))
         if digest_of(data) != skill.digest:
             raise DigestMismatch(
                 f"{skill.name} is not what {shown_address(address)} says",
@@ -74,7 +76,7 @@ def fetch_index(source: Source, into: Path, download: Download, limits: Limits) 
                 expected=skill.digest,
                 found=digest_of(data),
             )
-        _unpack(skill, data, tree / slug(skill.name), into, limits)
+        allowance.take(_unpack(skill, data, tree / slug(skill.name), into, limits))
         _check_name(skill, tree / slug(skill.name), address)
     return _below(tree, source), Origin("well-known", source.address, path=source.path)
 
@@ -113,18 +115,46 @@ def _chosen(listed: list[_Listed], wanted: tuple[str, ...], address: str) -> lis
     return chosen
 
 
-def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: Limits) -> None:
+def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: Limits) -> int:
+    """Write the skill to `target`; gives its bytes there."""
     if skill.kind == "skill-md":
         target.mkdir()
-        (target / "SKILL.md").write_bytes(data)
-        return
+        return (target / "SKILL.md").write_bytes(data)
     archive = into / f"{target.name}.archive"
     archive.write_bytes(data)
-    tree = Path(extract(archive, into, limits).tree)
+    extracted = extract(archive, into, limits)
     archive.unlink()
+    tree = Path(extracted.tree)
     if not (tree / "SKILL.md").is_file():
         raise NoSkillInside(f"the archive of {skill.name} has no SKILL.md in its root", hint="tell its publisher")
     tree.rename(target)
+    return extracted.size
+
+
+class _Allowance:
+    """How many bytes one list may still bring: each of its skills may be large, all of them together must fit a disk."""
+
+    def __init__(self, most: int, address: str) -> None:
+        self._left = self._most = most
+        self._address = address
+
+    def take(self, size: int) -> None:
+        """Count that many bytes.
+
+        Raises:
+            ArchiveTooLarge: they are more than are left.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise ArchiveTooLarge(
+                f"the skills that {shown_address(self._address)} lists come to over {self._most >> 20} MB",
+                hint="name those you want with --skill",
+            )
+
+    def taken(self, data: bytes) -> bytes:
+        """Count the data, and give it."""
+        self.take(len(data))
+        return data
 
 
 def _check_name(skill: _Listed, folder: Path, address: str) -> None:
@@ -137,7 +167,9 @@ def _check_name(skill: _Listed, folder: Path, address: str) -> None:
             )
 
 
-def fetch_listed(source: Source, data: bytes, into: Path, download: Download, fetch: FetchInto) -> tuple[Path, Origin] | None:
+def fetch_listed(
+    source: Source, data: bytes, into: Path, download: Download, fetch: FetchInto, limits: Limits
+) -> tuple[Path, Origin] | None:
     """The skills of a catalog or of one manifest whose text is `data`; None when it is neither (row 002-18).
 
     A manifest leads to its package by an address in it, or by the git repository it names.
@@ -146,16 +178,19 @@ def fetch_listed(source: Source, data: bytes, into: Path, download: Download, fe
         InvalidSource: a manifest names no package.
         InvalidManifest: a manifest cannot be understood.
         NoSkillInside: there is none of a name that is wanted, or no skill in a package.
+        ArchiveTooLarge: all of them together are too large.
     """
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
         return None
     tree = into / "listed"
     tree.mkdir()
+    allowance = _Allowance(limits.listed, source.address)
     for entry in _entries(source, data):
         place = into / f"fetch-{slug(entry.skill_id, 'skill')}"
         place.mkdir()
-        manifest = data if entry.manifest_url is None else download(entry.manifest_url, _LARGEST_LIST)
+        manifest = data if entry.manifest_url is None else allowance.taken(download(entry.manifest_url, _LARGEST_LIST))
         _take(entry, manifest, place, fetch, tree / _folder_name(entry))
+        allowance.take(_size(place) + _size(tree / _folder_name(entry)))
     return _below(tree, source), Origin("address", source.address, path=source.path)
 
 
@@ -185,6 +220,11 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
             f"{shown_address(source.address)} lists {len(chosen)} skills", hint="name those you want with --skill"
         )
     return chosen
+
+
+def _size(folder: Path) -> int:
+    """The bytes of the files below a folder."""
+    return sum(entry.lstat().st_size for entry in folder.rglob("*"))
 
 
 def _folder_name(entry: CatalogEntry) -> str:

@@ -32,7 +32,7 @@ def read_wanted(text: str) -> Wanted:
     match = _TEXT.match(text)
     if not match:
         return Wanted(text.strip(), (None,) if text.strip() else ())
-    pieces = [piece for piece in re.split(r"[,\s]+(?=[\^~<>=!v\d*])", match["range"].strip(" ()")) if piece]
+    pieces = [piece for piece in re.split(r"(?<![,\s])[,\s]++(?=[\^~<>=!v\d*])", match["range"].strip(" ()")) if piece]
     return Wanted(match["name"], tuple(clause for piece in pieces if (clause := _clause(piece)) != ("", "*")))
 
 

@@ -21,7 +21,7 @@ from skillyard.errors import InvalidSource
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.fetched import Fetcher
 from skillyard.registry.fetching import SourceFetcher, source_of
-from skillyard.registry.model import Consent, InstallReport, Progress
+from skillyard.registry.model import AgreeReplacement, Consent, InstallReport, Progress
 from skillyard.registry.needs import unmet_needs
 from skillyard.registry.order import Order
 from skillyard.registry.pipeline import Pipeline
@@ -105,8 +105,11 @@ class Registry(Serving):
         consent: Consent | None = None,
         force: bool = False,
         expected: Mapping[str, str] | None = None,
+        signers: Mapping[str, str] | None = None,
         only: Sequence[str] = (),
         accept_signer: bool = False,
+        accept_source: bool = False,
+        replacing: AgreeReplacement | None = None,
         activate: bool = True,
         new: bool = False,
         installed_at: datetime | None = None,
@@ -116,8 +119,10 @@ class Registry(Serving):
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
 
         `consent` is asked when an installed skill would be allowed more than before; without it that is refused. `only` are
-        the ids that are taken, `expected` the digests by id that must be met. Content that is installed already is left
-        alone, unless `force`. Whoever signed the first version must sign the next ones, unless `accept_signer`. Without
+        the ids that are taken, `expected` the digests by id that must be met, `signers` the keys that a lock names. Content
+        that is installed already is left alone, unless `force`. The next version of a skill comes from the same source, unless
+        `accept_source`, and is signed by whoever signed the one before, unless `accept_signer`; `replacing` is asked about
+        what these two do not accept. Without
         `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is when
         such a version was installed elsewhere: it takes its place among the others by that. With `new` only skills that are
         not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
@@ -131,6 +136,7 @@ class Registry(Serving):
             LocalEdits: the installed version was changed by hand.
             DigestMismatch: it is not what `expected` says.
             SignatureInvalid, SignerChanged: its signature does not hold, or is somebody else's than before.
+            SourceChanged: it comes from another source than the version that serves.
         """
         found = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
         return self._pipeline().install(
@@ -139,9 +145,12 @@ class Registry(Serving):
                 tuple(skills),
                 only=tuple(only),
                 expected=expected or {},
+                signers=signers or {},
                 consent=consent,
                 force=force,
                 accept_signer=accept_signer,
+                accept_source=accept_source,
+                replacing=replacing,
                 activate=activate,
                 new=new,
                 installed_at=installed_at and min(installed_at, datetime.now(UTC)),
@@ -167,7 +176,10 @@ class Registry(Serving):
         *,
         consent: Consent | None = None,
         force: bool = False,
+        signers: Mapping[str, str] | None = None,
         accept_signer: bool = False,
+        accept_source: bool = False,
+        replacing: AgreeReplacement | None = None,
         progress: Progress | None = None,
         operation_id: str | None = None,
     ) -> InstallReport:
@@ -190,9 +202,12 @@ class Registry(Serving):
                 source,
                 only=(skill.skill_id,),
                 operation="update",
+                signers=signers or {},
                 consent=consent,
                 force=force,
                 accept_signer=accept_signer,
+                accept_source=accept_source,
+                replacing=replacing,
                 progress=progress,
                 operation_id=operation_id,
             )

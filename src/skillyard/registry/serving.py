@@ -13,9 +13,10 @@ from skillyard.registry.discarding import discard, discard_all, prune
 from skillyard.registry.editing import Edited, checked_edits
 from skillyard.registry.holdings import Holdings
 from skillyard.registry.local_edits import refuse_edits
-from skillyard.registry.model import InstalledSkill, Operation, Progress, Result, SkillVersion
+from skillyard.registry.model import AgreeReplacement, InstalledSkill, Operation, Progress, Result, SkillVersion
 from skillyard.registry.recovery import settling
 from skillyard.registry.returning import returning
+from skillyard.registry.succession import refuse_replacements, return_replacements
 
 if TYPE_CHECKING:
     from skillyard.registry.open_log import OpenLog
@@ -65,16 +66,26 @@ class Serving(Holdings):
         return Result(skill_id, skill.name, "uninstalled", None, before, None, log_id=log.id, pruned=pruned)
 
     def rollback(
-        self, name: str, version: str | None = None, *, force: bool = False, progress: Progress | None = None
+        self,
+        name: str,
+        version: str | None = None,
+        *,
+        force: bool = False,
+        accept_signer: bool = False,
+        accept_source: bool = False,
+        replacing: AgreeReplacement | None = None,
+        progress: Progress | None = None,
     ) -> Result:
         """Let another version serve: the one named, else the newest usable one before the current.
 
-        The version that served becomes deprecated. An uninstalled skill comes back this way too.
+        The version that served becomes deprecated. An uninstalled skill comes back this way too. That another signer or source
+        serves again is asked as by `Registry.install`.
 
         Raises:
             SkillNotFound, VersionNotFound: there is no such skill or version.
             VersionUnusable: it is deprecated, yanked, or its files are gone; `force` allows the first.
             LocalEdits: a version was changed by hand.
+            SignerChanged, SourceChanged: it is of another signer or source than the version that serves.
         """
         skill = self.skill(name, installed=False)
         skill_id = skill.skill_id
@@ -85,6 +96,10 @@ class Serving(Holdings):
             before = self.versions_folder.current(skill_id)
             known = self.versions(skill_id)
             target = returning(known, version, before, stored=self.store is not None, force=force)
+            serving = next((one for one in known if one.version == before), None)
+            if serving is not None:
+                changes = tuple(return_replacements(skill.name, serving, target))
+                refuse_replacements(changes, accept_signer=accept_signer, accept_source=accept_source, agree=replacing)
             if target.removed:
                 with log.step("restore", 50):
                     restore(self.store, self.versions_folder, self.ledger, target, operation.folder)

@@ -259,5 +259,5 @@ def _version(program: str) -> tuple[int, ...]:
         answer = subprocess.run([program, "--version"], capture_output=True, env={}, timeout=5, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return ()
-    match = re.search(rb"(\d+)\.(\d+)\.(\d+)", answer.stdout)
+    match = re.search(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", answer.stdout)
     return tuple(int(part) for part in match.groups()) if match else ()

@@ -85,6 +85,13 @@ class Cgroup:
         file = "memory.events" if self.version == 2 else "memory.oom_control"
         return _counted(f"{self.folders[0]}/{file}", "oom_kill") > 0
 
+    def memory_peak(self) -> int | None:
+        """The most bytes that were counted at once; `None` where the kernel does not keep it (version 2 before Linux 5.19)."""
+        file = "memory.peak" if self.version == 2 else "memory.max_usage_in_bytes"
+        with contextlib.suppress(OSError, ValueError):
+            return int(Path(f"{self.folders[0]}/{file}").read_text(encoding="ascii"))
+        return None
+
     def out_of_processes(self) -> bool:
         """Whether a fork or a thread was refused."""
         return _counted(f"{self.folders[-1]}/pids.events", "max") > 0

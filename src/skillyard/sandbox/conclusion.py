@@ -28,7 +28,6 @@ _OUT_OF_MEMORY_WORDS: Final = (
 )  # fmt: skip
 # Node says so before a long list of its own frames.
 _HEAP_WORDS: Final = (b"JavaScript heap out of memory", b"Fatal JavaScript out of memory", b"Fatal process out of memory")
-_NOT_SET_UP: Final = (b"bwrap: ", b"/usr/sbin/chroot: ", b"skillyard: the sandbox could not be set up")
 _SENTENCES: Final[Mapping[str, str]] = {
     "timeout": "the run took longer than {policy.timeout_ms} ms and was ended",
     "memory": "the run needed more than {policy.memory_mb} MiB of memory",
@@ -98,10 +97,11 @@ def _signal_number(returncode: int) -> int | None:
 
 def _verdict(ending: Ending, policy: Policy, number: int | None, stderr: bytes, result: bytes) -> _Verdict:
     value, problem = _read(result, policy)
-    if status := _limit_reached(ending, stderr):
+    if status := _limit_reached(ending, policy, stderr):
         return _Verdict(status, _SENTENCES[status].format(policy=policy), value)
-    if ending.returncode != 0 and not ending.stdout.size and stderr.startswith(_NOT_SET_UP):
-        return _Verdict("unavailable", f"the sandbox did not start: {tail(stderr, limit=300)}")
+    if not ending.begun:  # nothing of the skill has run, so these words are the sandbox's own
+        words = tail(stderr, limit=300) or f"it ended with code {ending.returncode}"
+        return _Verdict("unavailable", f"the sandbox did not start: {words}")
     if number is not None:
         name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
         return _Verdict("killed", f"the run was ended by {name}", value)
@@ -112,14 +112,19 @@ def _verdict(ending: Ending, policy: Policy, number: int | None, stderr: bytes, 
     return _Verdict("ok", "", value)
 
 
-def _limit_reached(ending: Ending, stderr: bytes) -> Status | None:
+def _limit_reached(ending: Ending, policy: Policy, stderr: bytes) -> Status | None:
     if ending.reason:
         return ending.reason
     if ending.returncode == 0:
         return None
-    if ending.out_of_memory or _says_out_of_memory(stderr):
+    if ending.out_of_memory or (_may_be_out_of_memory(ending, policy) and _says_out_of_memory(stderr)):
         return "memory"
     return "pids" if ending.out_of_processes else None
+
+
+def _may_be_out_of_memory(ending: Ending, policy: Policy) -> bool:
+    """Whether a script that says so is believed: node gives up by itself close to the limit, and process limits kill nobody."""
+    return ending.memory_peak is None or ending.memory_peak >= policy.memory_bytes // 2
 
 
 def _says_out_of_memory(stderr: bytes) -> bool:

@@ -48,7 +48,8 @@ class Received:
 class Ending:
     """What was seen of a run until its end; `reason` is set when the supervisor ended it.
 
-    `begun` says whether a run that waited has passed the gate.
+    `begun` says whether the run has passed the gate, so that something of the skill may have run. `memory_peak` are the most
+    bytes that its control group has counted at once, `None` where nothing counts or the kernel does not keep it.
     """
 
     returncode: int = 0
@@ -58,6 +59,7 @@ class Ending:
     result: Received = field(default_factory=Received)
     duration_ms: int = 0
     out_of_memory: bool = False
+    memory_peak: int | None = None
     out_of_processes: bool = False
     drained: bool = True
     begun: bool = False

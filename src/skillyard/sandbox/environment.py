@@ -21,6 +21,7 @@ __all__ = [
     "name_problem",
     "proxy_environment",
     "redact",
+    "secret_forms",
 ]
 
 REDACTED: Final = b"[redacted]"
@@ -106,11 +107,14 @@ def redact(data: bytes, secrets: Iterable[str]) -> bytes:
 
     A secret a program encodes in some other way, or cuts into pieces, is not found: redaction guards against accidents.
     """
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            for form in _forms(secret):
-                data = data.replace(form, REDACTED)
+    for form in secret_forms(secrets):
+        data = data.replace(form, REDACTED)
     return data
+
+
+def secret_forms(secrets: Iterable[str]) -> list[bytes]:
+    """Every form in which a secret is looked for, the longest of each secret first; those of under four characters are not."""
+    return [form for secret in secrets if len(secret) >= _SHORTEST_SECRET for form in _forms(secret)]
 
 
 def _forms(secret: str) -> list[bytes]:

@@ -33,6 +33,19 @@ _SOCK_SEQPACKET: Final = 5
 _MAP_SHARED: Final = 0x01
 _MAP_ANONYMOUS: Final = 0x20
 _PR_SET_DUMPABLE: Final = 4
+_PR_FUTEX_HASH: Final = 78
+# Commands of fcntl (`fcntl.h`): who is signalled about a descriptor, leases and notices on files, the size of a pipe.
+_F_SETOWN: Final = 8
+_F_SETSIG: Final = 10
+_F_SETOWN_EX: Final = 15
+_F_SETLEASE: Final = 1024
+_F_NOTIFY: Final = 1026
+_F_SETPIPE_SZ: Final = 1031
+# Requests of ioctl: the owner of a socket (`asm/sockios.h`), the flags of a file (`linux/fs.h`).
+_FIOSETOWN: Final = 0x8901
+_SIOCSPGRP: Final = 0x8902
+_FS_IOC_SETFLAGS: Final = 0x40086602
+_FS_IOC_FSSETXATTR: Final = 0x401C5820
 
 # Calls that no skill needs and that have carried escapes, or that look at other processes, the clock or the machine.
 _DENIED: Final = (
@@ -46,18 +59,28 @@ _DENIED: Final = (
     "set_mempolicy_home_node", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff", "swapon", "syslog",
     "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
 )  # fmt: skip
-# Memory that process limits do not count (no cgroup to count it), and System V objects that outlive or cross a run.
-_MEMORY_FILES: Final = ("memfd_create", "vmsplice")
+# Counters of the whole machine or of the user, which a run would use up for everybody else. Programs know kernels without them.
+_SHARED_COUNTERS: Final = ("inotify_init", "inotify_init1", "io_setup")
+# Memory that process limits do not count (no cgroup to count it).
+_UNCOUNTED: Final = ("landlock_create_ruleset", "memfd_create", "vmsplice")
 _LARGER_BUFFERS: Final = ("setsockopt",)
-_SHARED_OBJECTS: Final = ("shmget", "msgget", "semget", "mq_open")
+# System V objects and message queues outlive a run. All calls are named and not only those that make one: the number of an
+# object of the same user is enough to use it.
+_SHARED_OBJECTS: Final = (
+    "mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedsend", "mq_unlink", "msgctl", "msgget", "msgrcv",
+    "msgsnd", "semctl", "semget", "semop", "semtimedop", "shmat", "shmctl", "shmdt", "shmget",
+)  # fmt: skip
 # Landlock does not rule on these; without a mount namespace they would reach the user's own files.
 _METADATA: Final = (
     "chmod", "chown", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "file_setattr", "fremovexattr", "fsetxattr",
     "futimesat", "lchown", "lremovexattr", "lsetxattr", "removexattr", "removexattrat", "setxattr", "setxattrat", "utime",
     "utimensat", "utimes",
 )  # fmt: skip
-# Of a run that shares its user with others: watching their folders, and keeping deleted files where nobody can count them.
-_NEIGHBOURS: Final = ("inotify_add_watch", "ioprio_set", "sendmmsg", "sendmsg")
+# Of a run that shares its user, its mounts and its network namespace with others: watching their folders, taking the names of
+# their sockets, reading where their disks are, and keeping deleted files where nobody can count them.
+_NEIGHBOURS: Final = (
+    "bind", "connect", "inotify_add_watch", "ioprio_set", "listen", "listmount", "sendmmsg", "sendmsg", "statmount",
+)  # fmt: skip
 _ATTRIBUTES: Final = ("getxattr", "getxattrat", "lgetxattr", "listxattr", "listxattrat", "llistxattr")
 # These change any process of the same user, unless their first argument is 0: the caller itself.
 _ON_A_PROCESS: Final = ("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
@@ -69,10 +92,12 @@ class FilterOptions:
     """What a filter denies beside the calls no run may make.
 
     `uncounted_memory`: no cgroup counts memory, so memory goes that no process is charged with: memory files, shared memory
-    without a file, gifts to pipes, larger socket buffers. `shared_objects`: System V IPC and message queues go. `metadata`:
-    changes of mode, owner, times and extended attributes go. `neighbours`: other processes of the same user keep their limits,
-    priorities and processors, folders cannot be watched, attributes not be read, open files not be hidden. `signals`: no signal
-    can be sent at all. `streams`: TCP sockets can be made, and no others.
+    without a file, gifts to pipes, larger pipes and socket buffers, rule sets, tables of futexes; and nobody hides from the
+    watchdog. `shared_objects`: System V IPC and message queues go. `metadata`: changes of mode, owner, times, flags and
+    extended attributes go. `neighbours`: other processes of the same user keep their limits, priorities and processors and
+    are not signalled about descriptors, folders cannot be watched, attributes not be read, open files not be hidden, sockets
+    not be named. `signals`: no signal can be sent at all. `streams`: TCP sockets can be made, and no others; for bubblewrap,
+    whose network namespace is empty.
     """
 
     uncounted_memory: bool = False
@@ -86,70 +111,84 @@ class FilterOptions:
 @lru_cache(maxsize=16)
 def build_filter(machine: Machine, options: FilterOptions) -> bytes:
     """The filter for a run, as the bytes that seccomp takes."""
-    missing = (_MEMORY_FILES if options.uncounted_memory else ()) + (
-        _SHARED_OBJECTS if options.shared_objects or options.uncounted_memory else ()
-    )
-    missing += _ATTRIBUTES if options.neighbours else ()
-    denied = _DENIED + (_METADATA if options.metadata else ()) + (_SIGNALS if options.signals else ())
-    buffers = "buffers" if options.streams else "denied"
-    denied += _NEIGHBOURS if options.neighbours else ()
     return bpf.assemble([
         *_same_machine(machine),
-        *_jumps(machine, denied, "denied"),
-        *_jumps(machine, ("clone3", *missing), "missing"),
-        *(_jumps(machine, _LARGER_BUFFERS, buffers) if options.uncounted_memory else ()),
-        *_jumps(machine, ("socket",), "socket" if options.streams else "no network"),
-        *_jumps(machine, ("socketpair",), "socketpair"),
-        *_jumps(machine, ("clone",), "clone"),
-        *_jumps(machine, ("ioctl",), "ioctl"),
-        *(_jumps(machine, ("mmap",), "mmap") if options.uncounted_memory else ()),
-        *(_neighbourly(machine) if options.neighbours else ()),
-        bpf.Label("allowed"),
+        *_refused_calls(machine, options),
+        *_looked_into(machine, options),
         bpf.stop(bpf.ALLOW),
         *(_BUFFERS if options.streams else ()),
         *(_SOCKET if options.streams else ()),
         *_SOCKETPAIR,
         *_CLONE,
-        *_IOCTL,
-        bpf.jump("allowed too"),
+        *_requests(options),
         *_MMAP,
         *_ON_ITSELF,
-        bpf.Label("allowed too"),
+        *_process_options(options),
+        bpf.Label("allowed"),
         bpf.stop(bpf.ALLOW),
         bpf.Label("denied"),
         bpf.stop(bpf.error(errno.EPERM)),
-        bpf.Label("missing"),
-        bpf.stop(bpf.error(errno.ENOSYS)),
         bpf.Label("no memory"),
         bpf.stop(bpf.error(errno.ENOMEM)),
         bpf.Label("no network"),
         bpf.stop(bpf.error(errno.EAFNOSUPPORT)),
-        bpf.Label("foreign"),
-        bpf.stop(bpf.KILL),
     ])  # fmt: skip
 
 
 def _same_machine(machine: Machine) -> list[bpf.Instruction | bpf.Label]:
-    start: list[bpf.Instruction | bpf.Label] = [
+    """Kill whoever uses another table of calls; then the number of the call is in the accumulator."""
+    foreign = (bpf.jump_if_any_bit(machine.foreign_bit, "foreign"),) if machine.foreign_bit else ()
+    return [
         bpf.load(_ARCHITECTURE),
         bpf.jump_if_equal(machine.audit_arch, "native"),
-        bpf.jump("foreign"),
+        bpf.stop(bpf.KILL),
         bpf.Label("native"),
         bpf.load(_NUMBER),
+        *foreign,
+        bpf.jump("same table"),
+        bpf.Label("foreign"),
+        bpf.stop(bpf.KILL),
+        bpf.Label("same table"),
     ]
-    return [*start, bpf.jump_if_any_bit(machine.foreign_bit, "foreign")] if machine.foreign_bit else start
+
+
+def _refused_calls(machine: Machine, options: FilterOptions) -> list[bpf.Instruction | bpf.Label]:
+    """Refuse what is refused whatever its arguments are; their verdicts stand here, because a jump reaches 255 instructions."""
+    denied = _DENIED + (_METADATA if options.metadata else ()) + (_SIGNALS if options.signals else ())
+    denied += _NEIGHBOURS if options.neighbours else ()
+    missing = ("clone3", *_SHARED_COUNTERS, *(_UNCOUNTED if options.uncounted_memory else ()))
+    missing += _SHARED_OBJECTS if options.shared_objects or options.uncounted_memory else ()
+    missing += _ATTRIBUTES if options.neighbours else ()
+    return [
+        *_jumps(machine, denied, "denied call"),
+        *_jumps(machine, missing, "missing call"),
+        bpf.jump("other call"),
+        bpf.Label("denied call"),
+        bpf.stop(bpf.error(errno.EPERM)),
+        bpf.Label("missing call"),
+        bpf.stop(bpf.error(errno.ENOSYS)),
+        bpf.Label("other call"),
+    ]
+
+
+def _looked_into(machine: Machine, options: FilterOptions) -> list[bpf.Instruction]:
+    """Where the arguments of a call decide."""
+    return [
+        *(_jumps(machine, _LARGER_BUFFERS, "buffers" if options.streams else "denied") if options.uncounted_memory else ()),
+        *_jumps(machine, ("socket",), "socket" if options.streams else "no network"),
+        *_jumps(machine, ("socketpair",), "socketpair"),
+        *_jumps(machine, ("clone",), "clone"),
+        *_jumps(machine, ("fcntl",), "fcntl"),
+        *_jumps(machine, ("ioctl",), "ioctl"),
+        *(_jumps(machine, ("mmap",), "mmap") if options.uncounted_memory else ()),
+        *(_jumps(machine, _ON_A_PROCESS, "on a process") if options.neighbours else ()),
+        *(_jumps(machine, ("setpriority",), "priority") if options.neighbours else ()),
+        *(_jumps(machine, ("prctl",), "prctl") if options.neighbours or options.uncounted_memory else ()),
+    ]
 
 
 def _jumps(machine: Machine, names: Iterable[str], target: str) -> list[bpf.Instruction]:
     return [bpf.jump_if_equal(machine.calls[name], target) for name in names if name in machine.calls]
-
-
-def _neighbourly(machine: Machine) -> list[bpf.Instruction]:
-    return [
-        *_jumps(machine, _ON_A_PROCESS, "on a process"),
-        *_jumps(machine, ("setpriority",), "priority"),
-        *_jumps(machine, ("prctl",), "prctl"),
-    ]
 
 
 def _argument(index: int) -> int:
@@ -171,8 +210,8 @@ _SOCKET: Final[tuple[bpf.Instruction | bpf.Label, ...]] = (
     bpf.jump("no network"),
     bpf.Label("stream"),
     bpf.load(_argument(2)),
-    bpf.jump_if_equal(0, "allowed too"),
-    bpf.jump_if_equal(_TCP, "allowed too"),
+    bpf.jump_if_equal(0, "allowed"),
+    bpf.jump_if_equal(_TCP, "allowed"),
     bpf.jump("no network"),
 )
 # What programs set on a stream as a matter of course; whatever could make its buffers larger is not among it.
@@ -186,16 +225,16 @@ _BUFFERS: Final[tuple[bpf.Instruction | bpf.Label, ...]] = (
     bpf.Label("socket option"),
     bpf.load(_argument(2)),
     # SO_REUSEADDR, SO_KEEPALIVE, SO_LINGER, SO_REUSEPORT, SO_RCVTIMEO, SO_SNDTIMEO
-    *(bpf.jump_if_equal(option, "allowed too") for option in (2, 9, 13, 15, 20, 21)),
+    *(bpf.jump_if_equal(option, "allowed") for option in (2, 9, 13, 15, 20, 21)),
     bpf.jump("denied"),
     bpf.Label("stream option"),
     bpf.load(_argument(2)),
     # TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT
-    *(bpf.jump_if_equal(option, "allowed too") for option in (1, 4, 5, 6, 18)),
+    *(bpf.jump_if_equal(option, "allowed") for option in (1, 4, 5, 6, 18)),
     bpf.jump("denied"),
     bpf.Label("address option"),
     bpf.load(_argument(2)),
-    bpf.jump_if_equal(26, "allowed too"),  # IPV6_V6ONLY
+    bpf.jump_if_equal(26, "allowed"),  # IPV6_V6ONLY
     bpf.jump("denied"),
 )
 # A connected pair is how programs talk to their own children; a datagram pair could be re-connected elsewhere.
@@ -207,21 +246,15 @@ _SOCKETPAIR: Final = (
     bpf.Label("unix pair"),
     bpf.load(_argument(1)),
     bpf.mask(0xF),
-    bpf.jump_if_equal(_SOCK_STREAM, "allowed too"),
-    bpf.jump_if_equal(_SOCK_SEQPACKET, "allowed too"),
+    bpf.jump_if_equal(_SOCK_STREAM, "allowed"),
+    bpf.jump_if_equal(_SOCK_SEQPACKET, "allowed"),
     bpf.jump("no network"),
 )
 _CLONE: Final = (
     bpf.Label("clone"),
     bpf.load(_argument(0)),
     bpf.jump_if_any_bit(_NEW_NAMESPACES, "denied"),
-    bpf.jump("allowed too"),
-)
-_IOCTL: Final = (
-    bpf.Label("ioctl"),
-    bpf.load(_argument(1)),
-    bpf.jump_if_equal(_TIOCSTI, "denied"),
-    bpf.jump_if_equal(_TIOCLINUX, "denied"),
+    bpf.jump("allowed"),
 )
 # Shared memory without a file lives on, charged to nobody, while one page of it is mapped.
 _MMAP: Final = (
@@ -229,7 +262,7 @@ _MMAP: Final = (
     bpf.load(_argument(3)),
     bpf.mask(_MAP_SHARED | _MAP_ANONYMOUS),
     bpf.jump_if_equal(_MAP_SHARED | _MAP_ANONYMOUS, "no memory"),
-    bpf.jump("allowed too"),
+    bpf.jump("allowed"),
 )
 _ON_ITSELF: Final = (
     bpf.Label("priority"),  # which kind of target (0: a process), then which one
@@ -238,13 +271,39 @@ _ON_ITSELF: Final = (
     bpf.jump("denied"),
     bpf.Label("one process"),
     bpf.load(_argument(1)),
-    bpf.jump_if_equal(0, "allowed too"),
+    bpf.jump_if_equal(0, "allowed"),
     bpf.jump("denied"),
     bpf.Label("on a process"),
     bpf.load(_argument(0)),
-    bpf.jump_if_equal(0, "allowed too"),
+    bpf.jump_if_equal(0, "allowed"),
     bpf.jump("denied"),
-    bpf.Label("prctl"),
-    bpf.load(_argument(0)),
-    bpf.jump_if_equal(_PR_SET_DUMPABLE, "denied"),
 )
+
+
+def _requests(options: FilterOptions) -> list[bpf.Instruction | bpf.Label]:
+    """What may be asked of a descriptor. The kernel reads 32 bits of a command, and so does the filter."""
+    commands = [_F_SETLEASE, _F_NOTIFY]
+    requests = [_TIOCSTI, _TIOCLINUX]
+    if options.neighbours:
+        commands += [_F_SETOWN, _F_SETSIG, _F_SETOWN_EX]
+        requests += [_FIOSETOWN, _SIOCSPGRP]
+    if options.uncounted_memory:
+        commands.append(_F_SETPIPE_SZ)
+    if options.metadata:
+        requests += [_FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR]
+    return [*_none_of("fcntl", 1, commands), *_none_of("ioctl", 1, requests)]
+
+
+def _process_options(options: FilterOptions) -> list[bpf.Instruction | bpf.Label]:
+    """What a process may not say of itself: that nobody may look at it, and how large a table of futexes it wants."""
+    return _none_of("prctl", 0, [_PR_SET_DUMPABLE, *([_PR_FUTEX_HASH] if options.uncounted_memory else [])])
+
+
+def _none_of(label: str, argument: int, values: Iterable[int]) -> list[bpf.Instruction | bpf.Label]:
+    """Deny a call whose argument is one of `values`."""
+    return [
+        bpf.Label(label),
+        bpf.load(_argument(argument)),
+        *(bpf.jump_if_equal(value, "denied") for value in values),
+        bpf.jump("allowed"),
+    ]

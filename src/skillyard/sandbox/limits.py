@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["common_limits", "process_limits"]
 
 _MEBIBYTE: Final = 1024 * 1024
+_ESTIMATED: Final = (
+    "a watchdog that estimates sockets, pipes and page tables; lists of mappings and locks on files are not counted"
+)
 
 
 def common_limits(run: Prepared, *, processes: str, files: str) -> tuple[Limit, ...]:
@@ -22,6 +25,7 @@ def common_limits(run: Prepared, *, processes: str, files: str) -> tuple[Limit, 
     return (
         Limit("timeout_ms", policy.timeout_ms, True, "supervisor"),
         Limit("memory_mb", policy.memory_mb, True, cgroup or "rlimit and watchdog"),
+        *(() if cgroup else (Limit("kernel_memory", policy.memory_mb, False, _ESTIMATED),)),
         Limit("pids", policy.pids, True, cgroup or processes),
         Limit("cpu_seconds", policy.timeout_ms // 1000 + 1, True, "rlimit"),
         Limit("nofile", policy.nofile, True, "rlimit"),

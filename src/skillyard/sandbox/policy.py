@@ -36,10 +36,20 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
 _FILESYSTEM_RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _DECLARABLE: Final = ("timeout_ms", "memory_mb", "network", "network_allowlist", "filesystem", "environment")
 _SETTABLE: Final = (
-    *RANGES, "network", "network_allowlist", "private_networks", "filesystem", "environment", "pass_environment",
+    *RANGES, "network", "network_allowlist", "private_networks", "hidden_files", "filesystem", "environment",
+    "pass_environment",
 )  # fmt: skip
-_OTHERS: Final = ("backend", "install-dependencies", "prewarm")  # settings of the same table that are not about a policy
-_GRANTS: Final = ("environment", "install-dependencies", "pass-environment", "prewarm", "private-networks")
+_OTHERS: Final = (
+    "backend",
+    "install-dependencies",
+    "package-hosts",
+    "package-index",
+    "prewarm",
+)  # settings of the same table that are not about a policy
+_GRANTS: Final = (
+    "environment", "hidden-files", "install-dependencies", "package-hosts", "package-index", "pass-environment", "prewarm",
+    "private-networks",
+)  # fmt: skip
 _ALIASES: Final[Mapping[str, str]] = {
     "timeoutMs": "timeout_ms",
     "memoryMb": "memory_mb",
@@ -54,7 +64,8 @@ class Policy:
 
     Times are in milliseconds, `*_mb` in mebibytes, `*_bytes` in bytes. `secrets` names the variables of `environment` whose
     values must not come back in output; names that look like secrets are always among them. `private_networks` lets hosts of
-    the allow-list have addresses of this machine and of private networks. In a ceiling `environment` holds what an operator
+    the allow-list have addresses of this machine and of private networks; `hidden_files` lets a run write hidden and control
+    files back into a work folder. Both are the operator's. In a ceiling `environment` holds what an operator
     grants, and `secrets` every granted name.
 
     Raises:
@@ -69,6 +80,7 @@ class Policy:
     environment: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     secrets: frozenset[str] = frozenset()
     private_networks: bool = False
+    hidden_files: bool = False
     pids: int = 64
     nofile: int = 256
     file_size_mb: int = 64
@@ -163,6 +175,7 @@ def effective(declared: Policy, ceiling: Policy) -> Policy:
         network="allowlist" if hosts else "none",
         network_allowlist=hosts,
         private_networks=ceiling.private_networks,
+        hidden_files=ceiling.hidden_files,
         environment=granted_values(declared.environment, ceiling.environment, ceiling.secrets),
         secrets=declared.secrets | ceiling.secrets,
     )
@@ -179,7 +192,7 @@ def lowered(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
             f"a project cannot decide {' and '.join(own)} in [sandbox]", hint="move it to your own skillyard.toml"
         )
     low = effective(Policy.ceiling(settings), ceiling)
-    return replace(low, environment=ceiling.environment, secrets=ceiling.secrets)
+    return replace(low, environment=ceiling.environment, secrets=ceiling.secrets, hidden_files=ceiling.hidden_files)
 
 
 def _shared_hosts(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -261,6 +274,8 @@ def _choice_problems(policy: Policy) -> list[str]:
         problems.append(f"filesystem must be none, read-only or read-write, not {policy.filesystem!r}")
     if not isinstance(policy.private_networks, bool):
         problems.append("private_networks must be true or false")
+    if not isinstance(policy.hidden_files, bool):
+        problems.append("hidden_files must be true or false")
     return problems
 
 

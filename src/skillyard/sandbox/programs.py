@@ -73,7 +73,7 @@ def _version(path: str, changed: int, size: int) -> tuple[int, ...]:
         answer = subprocess.run([path, "--version"], capture_output=True, env={}, cwd="/", timeout=_PATIENCE, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return ()
-    match = re.search(rb"(\d+)\.(\d+)\.(\d+)", answer.stdout)
+    match = re.search(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", answer.stdout)
     return tuple(int(part) for part in match.groups()) if match else ()
 
 

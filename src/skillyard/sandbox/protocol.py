@@ -11,11 +11,10 @@ import math
 import re
 from typing import Final, NoReturn
 
-from skillyard.plain_json import MAXIMUM_DEPTH
+from skillyard.plain_json import MAXIMUM_DEPTH, is_too_deep
 
 __all__ = ["MalformedResult", "read_result"]
 
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89abAB-F]")
 
 
@@ -33,7 +32,6 @@ def read_result(data: bytes, *, limit: int) -> object:
         raise MalformedResult(f"the result is over {limit} bytes")
     try:
         text = data.decode("utf-8")
-        _check_depth(text)
         value: object = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
         if _SURROGATE_ESCAPE.search(data):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -43,22 +41,17 @@ def read_result(data: bytes, *, limit: int) -> object:
         raise MalformedResult("the result holds a lone surrogate") from None
     except MalformedResult:
         raise
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
         raise MalformedResult(f"the result is not one JSON document: {error}") from None
+    if text.count("[") + text.count("{") > MAXIMUM_DEPTH and is_too_deep(value):
+        raise _too_deep()
     return value
 
 
-def _check_depth(text: str) -> None:
-    if text.count("[") + text.count("{") <= MAXIMUM_DEPTH:
-        return
-    depth = 0
-    for character in _STRING.sub("", text):
-        if character in "[{":
-            depth += 1
-            if depth > MAXIMUM_DEPTH:
-                raise MalformedResult(f"the result is more than {MAXIMUM_DEPTH} levels deep")
-        elif character in "]}":
-            depth -= 1
+def _too_deep() -> MalformedResult:
+    return MalformedResult(f"the result is more than {MAXIMUM_DEPTH} levels deep")
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -52,7 +52,14 @@ async def _collected(run: Prepared, result: Result) -> Result:
     seeded = run.stage.seeded
     if seeded is None or run.policy.filesystem != "read-write" or result.status not in ("ok", "error"):
         return result
-    found = await asyncio.to_thread(collect, run.stage.workspace, seeded, run.job.workspace)
+    found = await asyncio.to_thread(
+        collect,
+        run.stage.workspace,
+        seeded,
+        run.job.workspace,
+        hidden_files=run.policy.hidden_files,
+        secrets=run.policy.secret_values,
+    )
     return replace(result, files=found.files, warnings=(*result.warnings, *found.warnings))
 
 

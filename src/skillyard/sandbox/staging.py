@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
+from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity, can_reach
 from skillyard.sandbox.sweeping import Sweeper
 from skillyard.sandbox.workspace import Seed, seed
@@ -264,6 +265,8 @@ def _copy_item(made: Stage, item: os.DirEntry[str], source: int, target: int, re
 
 
 def _open_item(name: str, flags: int, folder: int) -> int | None:
+    if is_reserved(name, within=folder):
+        return None
     try:
         return os.open(name, flags, dir_fd=folder)
     except OSError:

@@ -184,7 +184,8 @@ class Stock:
         self._shelf.append(standby)
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(standby.watch.finished.wait(), _IDLE_SECONDS)
+                async with asyncio.timeout(_IDLE_SECONDS):
+                    await standby.watch.finished.wait()
         finally:
             if not standby.taken:
                 self._shelf.remove(standby)

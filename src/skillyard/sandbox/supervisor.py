@@ -24,6 +24,7 @@ from skillyard.sandbox.cgroup import Cgroup, move_tree, remove_empty
 from skillyard.sandbox.ending import Ending, Received
 from skillyard.sandbox.handover import Door, receive_listener
 from skillyard.sandbox.job import Status
+from skillyard.sandbox.kernel_memory import held_by_kernel
 from skillyard.sandbox.listening import ears, notes_of
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.processes import descendants, memory_in_use
@@ -82,7 +83,6 @@ class Watch:
         self._door = door
         self._gate = -1
         self._awaited = {"tree", *(["door"] if door else []), *(["job"] if waits else [])}  # what the gate waits for
-        self._waits = waits
         self._opened = False
         self._stdin = -1
         self._loop = asyncio.get_running_loop()
@@ -191,14 +191,8 @@ class Watch:
         self._awaited.discard(what)
         if self._awaited or self._gate == -1:
             return True
-        if self._waits:  # whether it is passed is asked at the end
-            self._opened = _open_gate(self._gate)
-            return self._opened
-        gate, self._gate = self._gate, -1
-        try:
-            return _open_gate(gate)
-        finally:
-            os.close(gate)
+        self._opened = _open_gate(self._gate)  # whether it was passed is asked at the end
+        return self._opened
 
     def _read(self, fd: int, received: Received, cap: int, reason: Status) -> None:
         self._readers.add(fd)
@@ -280,9 +274,13 @@ class Watch:
         elif self._cgroup is None:
             if len(pids) > self._policy.pids + 8:
                 self.stop("pids")
-            elif memory_in_use(pids, enough=self._policy.memory_bytes) > self._policy.memory_bytes:
+            elif self._too_much_memory(pids):
                 self.stop("memory")
         self._later(_WATCH_SECONDS, self._look)
+
+    def _too_much_memory(self, pids: list[int]) -> bool:
+        left = self._policy.memory_bytes - held_by_kernel(pids)
+        return left < 0 or memory_in_use(pids, enough=left) > left
 
     def stop(self, reason: Status) -> None:
         """End the whole tree for `reason`; the first reason stays."""
@@ -335,7 +333,11 @@ class Watch:
             self._close_cgroup(self._cgroup)
 
     async def _close_ways(self) -> None:
-        """Close the ways into the run and out of it that are neither log nor result."""
+        """Close the ways into the run and out of it that are neither log nor result.
+
+        What was put into the gate is gone when the run has passed it. Nothing of a skill runs before, and no other process has
+        the other end, so a script can neither fill the gate again nor stay before it.
+        """
         if self._gate != -1:
             self.ending.begun = self._opened and not _unread(self._gate)
             os.close(self._gate)
@@ -347,6 +349,7 @@ class Watch:
         """Read what the group counted; nobody needs to wait until the kernel has let go of the last process in it."""
         self.ending.out_of_memory = cgroup.out_of_memory()
         self.ending.out_of_processes = cgroup.out_of_processes()
+        self.ending.memory_peak = cgroup.memory_peak()
         self._loop.run_in_executor(None, remove_empty, cgroup)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
+from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity
+from skillyard.sandbox.work_files import held_back, refusal_of_content, refusal_of_name
 
 __all__ = ["Collected", "Seed", "collect", "seed"]
 
@@ -74,8 +76,11 @@ def seed(folder: str, into: str, owner: Identity | None) -> Seed:
     return Seed(marks, total)
 
 
-def collect(made: str, before: Seed, folder: str) -> Collected:
-    """Copy what is new or changed in `made` back into `folder`; no process of the run may be left."""
+def collect(made: str, before: Seed, folder: str, *, hidden_files: bool = False, secrets: Sequence[str] = ()) -> Collected:
+    """Copy what is new or changed in `made` back into `folder`; no process of the run may be left.
+
+    Hidden and control files stay behind unless `hidden_files` are allowed, and so do files with `secrets` in them.
+    """
     files: list[str] = []
     warnings: list[str] = []
     total = 0
@@ -93,6 +98,13 @@ def collect(made: str, before: Seed, folder: str) -> Collected:
             state = os.fstat(source)
             if before.marks.get(shown) == _mark(state):
                 os.close(source)
+                continue
+            reason = refusal_of_name(shown, hidden_files=hidden_files, secrets=secrets)
+            if state.st_size <= MAXIMUM_FILE_BYTES:
+                reason = reason or refusal_of_content(source, secrets)
+            if reason:
+                os.close(source)
+                warnings.append(held_back(shown, reason, secrets))
                 continue
             total += state.st_size
             if len(files) >= MAXIMUM_FILES or state.st_size > MAXIMUM_FILE_BYTES or total > MAXIMUM_BYTES:
@@ -119,7 +131,9 @@ def _is_folder(name: str, folder: int) -> bool:
 
 
 def _open(name: str, folder: int) -> int | None:
-    """The file, open; None when it is no regular file, has a second name, or may not be read."""
+    """The file, open; None when it is no regular file, has a second name, may not be read, or holds the records in use."""
+    if is_reserved(name, within=folder):
+        return None
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except OSError:
@@ -168,6 +182,8 @@ def _copy_back(source: int, folder: str, relative: str) -> bool:
         finally:
             os.close(copy)
         try:
+            if is_reserved(name, within=at):
+                raise PermissionError
             os.rename(beside, name, src_dir_fd=at, dst_dir_fd=at)
         except OSError:
             os.unlink(beside, dir_fd=at)

@@ -6,11 +6,11 @@ anything. `RULES` is what is looked for, `to_sarif` what code hosts read.
 
 from __future__ import annotations
 
+from skillyard.scanner.bounded import scan_skill
 from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, FindingShape, Report, Severity, Skipped, at_least
 from skillyard.scanner.rule import SUBJECTS, Rule, Subject
 from skillyard.scanner.rules import RULES
 from skillyard.scanner.sarif import to_sarif
-from skillyard.scanner.scanning import scan_skill
 from skillyard.scanner.suppressing import Suppression, read_suppressions
 
 __all__ = [

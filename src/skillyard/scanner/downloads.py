@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillyard.scanner.matching import find, pattern
+from skillyard.scanner.matching import chain, find, pattern
 from skillyard.scanner.rule import Rule
 from skillyard.scanner.source import Hit, Source
 
@@ -63,7 +63,12 @@ DOWNLOAD_RULES: Final = (
 _FETCH: Final = r"\b(?:curl|wget|aria2c|lwp-download)\b"
 _INTERPRETER: Final = r"(?:(?:/usr)?/bin/(?:env )?)?(?:ba|z|da|k|fi|c)?sh\b|python[0-9.]*\b(?! -m json)|node\b|perl\b|ruby\b|php\b|osascript\b|iex\b|xargs (?:ba|z)?sh\b"
 _SHELL: Final = (
-    pattern("download-and-run", rf"{_FETCH}[^\n|]{{1,300}}\|(?:[^\n|;]{{0,60}}\|){{0,2}}\s{{0,3}}(?:sudo (?:-\w+ )?)?(?:{_INTERPRETER})(?! -c)", "curl", "wget", "aria2c", "lwp-download"),
+    chain(  # what follows the first pipe is only looked at: another command may begin in it
+        "download-and-run",
+        rf"{_FETCH}[^\n|]",
+        (299, "\n|", rf"\|(?=(?:[^\n|;]{{0,60}}\|){{0,2}}\s{{0,3}}(?:sudo (?:-\w+ )?)?(?:{_INTERPRETER})(?! -c))"),
+        words=("curl", "wget", "aria2c", "lwp-download"),
+    ),
     pattern("download-and-run", r"\b(?:(?:ba|z|da|k)?sh|source|python[0-9.]*|\.) {0,3}(?:-\w )?<\( {0,3}(?:curl|wget|fetch)\b", "<(curl", "<( curl", "<(wget", "<( wget", "<(fetch"),
     pattern("download-and-run", r"\b(?:eval|(?:ba|z|da|k)?sh -\w{0,3}c|python[0-9.]* -c|node -e) {0,3}[\"']?(?:\$\(|`) {0,3}(?:curl|wget|fetch)\b", "curl", "wget", "fetch"),
     pattern("download-and-run", r"\b(?:iex|Invoke-Expression)\b[^\n]{0,80}?(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod|curl)\b", "iex", "invoke-expression"),
@@ -82,8 +87,9 @@ _KNOWN: Final = re.compile(
     r"|deb\.nodesource\.com|get\.k3s\.io|ollama\.(?:com|ai)/install|tailscale\.com/install|get\.volta\.sh|fly\.io/install|cli\.github\.com|aka\.ms/)"
 )
 _SAVED: Final = re.compile(
-    r"\b(?:curl|wget)\b[^\n]{0,200}?(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})"
+    r"\b(?:curl|wget)\b[^\n]{0,200}?(?=[ >-])(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})"
 )
+_VERIFIES: Final = re.compile(r"sha\d{1,4}sum|gpg --verify|cosign")
 _MOST: Final = 10
 
 
@@ -104,10 +110,16 @@ def _saved_and_run(code: str) -> Iterator[Hit]:
             return
         if name in ("-", "/dev/null") or _KNOWN.search(saved[0]):
             continue
-        escaped = re.escape(name)
-        runs = rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}|\bsource [\"']?{escaped}"
         after = code[saved.end() : saved.end() + 3000]
-        if re.search(runs + rf"|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)", after, re.MULTILINE) and not re.search(
-            r"sha\d+sum|gpg --verify|cosign", after
-        ):
+        if _runs(name).search(after) and not _VERIFIES.search(after):
             yield Hit("download-then-run", saved.start(), f"{name[:60]} is fetched and then run")
+
+
+def _runs(name: str) -> re.Pattern[str]:
+    """What makes a saved file executable, runs or sources it."""
+    escaped = re.escape(name)
+    return re.compile(
+        rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}"
+        rf"|\bsource [\"']?{escaped}|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)",
+        re.MULTILINE,
+    )

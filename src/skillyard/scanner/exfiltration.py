@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from skillyard.scanner.credentials import CREDENTIAL_FILES
-from skillyard.scanner.matching import find, pattern
+from skillyard.scanner.matching import chain, find, pattern
 from skillyard.scanner.rule import Rule
 from skillyard.scanner.source import Hit, Source
 
@@ -24,13 +24,34 @@ FLOW_RULES: Final = (
 
 _SENDER: Final = r"\b(?:curl|wget|nc|ncat|netcat|scp|sendmail|socat|http|Invoke-WebRequest|Invoke-RestMethod)\b"
 _DUMP: Final = r"(?:printenv|env|set|export -p|declare -x)"
+_WORDS: Final = ("curl", "wget", "nc ", "http")
 _SHELL: Final = (
-    pattern("secret-to-network", rf"\b(?:cat|tar|base64|zip|gzip|xxd|head|tail|less)\b[^\n;]{{0,120}}?(?:{CREDENTIAL_FILES})[^\n;]{{0,160}}\|[^\n;]{{0,120}}?{_SENDER}", "|"),
-    pattern("secret-to-network", rf"{_SENDER}[^\n;|]{{0,240}}?(?:@|<\s{{0,2}}|--post-file[= ]|-T\s{{1,2}}|-F\s{{1,2}}\S{{0,30}}=@)[\"']?(?:~|\$\{{?HOME\}}?|/home/[^/\s]{{1,40}}|/root)?/?(?:{CREDENTIAL_FILES})", "curl", "wget", "nc ", "scp", "http"),
-    pattern("secret-to-network", rf"{_SENDER}[^\n;|]{{0,240}}?(?:\$\(|`)\s{{0,3}}(?:cat|base64|head)\b[^\n)`]{{0,120}}?(?:{CREDENTIAL_FILES})", "curl", "wget", "nc ", "http"),
-    pattern("secret-to-network", rf"\bscp\s[^\n;|]{{0,100}}?(?:{CREDENTIAL_FILES})[^\n;|]{{0,80}}\s[\w.@-]{{2,80}}:", "scp"),
+    chain(
+        "secret-to-network",
+        r"\b(?:cat|tar|base64|zip|gzip|xxd|head|tail|less)\b",
+        (120, "\n;", CREDENTIAL_FILES), (160, "\n;", r"\|"), (120, "\n;", _SENDER),
+        words=("|",),
+    ),
+    chain(
+        "secret-to-network",
+        _SENDER,
+        (240, "\n;|", rf"(?:@|<\s{{0,2}}|--post-file[= ]|-T\s{{1,2}}|-F\s{{1,2}}\S{{0,30}}=@)[\"']?(?:~|\$\{{?HOME\}}?|/home/[^/\s]{{1,40}}|/root)?/?(?:{CREDENTIAL_FILES})"),
+        words=(*_WORDS, "scp"),
+    ),
+    chain(
+        "secret-to-network",
+        _SENDER,
+        (240, "\n;|", r"(?:\$\(|`)\s{0,3}(?:cat|base64|head)\b"), (120, "\n)`", CREDENTIAL_FILES),
+        words=_WORDS,
+    ),
+    chain(
+        "secret-to-network",
+        r"\bscp\s",
+        (100, "\n;|", CREDENTIAL_FILES), (80, "\n;|", r"\s[\w.@-]{2,80}:"),
+        words=("scp",),
+    ),
     pattern("secret-to-network", rf"(?:^|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
-    pattern("secret-to-network", rf"{_SENDER}[^\n;|]{{0,240}}?(?:\$\(|`)\s{{0,3}}{_DUMP}\b", "curl", "wget", "nc ", "http"),
+    chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
 
 _UNPARSED: Final = (

@@ -1,7 +1,8 @@
 """Patterns over text: each names its rule and the words without one of which it is not tried.
 
 A pattern is tried only on lines that hold one of its words, and on long lines only near them. What it skips over is bounded in
-length, so that it is linear: `tests/scanner` tries them all on texts made of their own words.
+length, so that it is linear; where several such parts follow each other a `Chain` looks for each of them once, because a pattern
+would try all of their places together. `tests/house` measures every pattern.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from skillyard.scanner.source import Hit, Source
 
-__all__ = ["Pattern", "find", "pattern"]
+__all__ = ["Chain", "ChainStep", "Pattern", "chain", "find", "pattern"]
 
 _MOST: Final = 20  # hits of one pattern in one text: more say nothing new
 # What a line only prints, or only searches other texts for, runs nothing: it weighs less, unless the line also starts something.
@@ -44,17 +45,69 @@ def pattern(rule: str, expression: str, *words: str, message: str = "", case: bo
     return Pattern(rule, re.compile(expression, flags), words, message)
 
 
-def find(source: Source, patterns: Iterable[Pattern]) -> Iterator[Hit]:
+@dataclass(frozen=True, slots=True)
+class ChainStep:
+    """An expression of a chain: it begins at most `reach` characters behind the one before, with none of `stops` between."""
+
+    expression: re.Pattern[str]
+    reach: int = 0
+    stops: str = "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Expressions that follow each other, for a rule; tried like a pattern, in time that grows with the text alone."""
+
+    rule: str
+    steps: tuple[ChainStep, ...]
+    words: tuple[str, ...]
+    message: str = ""
+
+
+def chain(rule: str, first: str, *others: tuple[int, str, str], words: tuple[str, ...]) -> Chain:
+    """Make a chain of its first expression and, for each other, reach, stops and expression; case does not count."""
+    flags = re.MULTILINE | re.IGNORECASE
+    steps = [ChainStep(re.compile(expression, flags), reach, stops) for reach, stops, expression in others]
+    return Chain(rule, (ChainStep(re.compile(first, flags)), *steps), words)
+
+
+def find(source: Source, patterns: Iterable[Pattern | Chain]) -> Iterator[Hit]:
     """The places in a source where the patterns match, for each pattern the first ones."""
     for one in patterns:
         yield from islice(_matches(one, source), _MOST)
 
 
-def _matches(one: Pattern, source: Source) -> Iterator[Hit]:
+def _matches(one: Pattern | Chain, source: Source) -> Iterator[Hit]:
     text = source.text
     for start, end in _windows(text, source.lower, one.words):
-        for match in one.expression.finditer(text, start, end):
-            yield Hit(one.rule, match.start(), one.message, relief=_relief(source, match.start()))
+        for offset in _places(one, text, start, end):
+            yield Hit(one.rule, offset, one.message, relief=_relief(source, offset))
+
+
+def _places(one: Pattern | Chain, text: str, start: int, end: int) -> Iterator[int]:
+    """Where matches begin between two offsets."""
+    if isinstance(one, Pattern):
+        yield from (match.start() for match in one.expression.finditer(text, start, end))
+        return
+    reached = [(match.start(), match.end()) for match in one.steps[0].expression.finditer(text, start, end)]
+    for step in one.steps[1:]:
+        if not reached:
+            return
+        reached = list(_reached(step, text, start, end, reached))
+    yield from dict.fromkeys(begin for begin, _ in reached)
+
+
+def _reached(step: ChainStep, text: str, start: int, end: int, before: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Where the chains begin that get as far as this step, and where it ends; the nearest chain decides."""
+    behind = 0
+    for match in step.expression.finditer(text, start, end):
+        while behind < len(before) and before[behind][1] <= match.start():
+            behind += 1
+        if not behind or match.start() - before[behind - 1][1] > step.reach:
+            continue
+        between = text[before[behind - 1][1] : match.start()]
+        if not any(stop in between for stop in step.stops):
+            yield before[behind - 1][0], match.end()
 
 
 def _relief(source: Source, offset: int) -> int:

@@ -29,6 +29,8 @@ OBFUSCATION_RULES: Final = (
          "It can do something else than the source beside it.", "leave it out: it is made again from the source", "medium"),
     Rule("not-all-read", "obfuscation", "a part of the skill was not looked into",
          "Harm can be put where nobody looks any more.", "keep large data out of the skill, or look at that part yourself", "medium"),
+    Rule("not-scanned", "obfuscation", "a file could not be scanned in time",
+         "A file that is made so that no scanner gets to its end has something to hide.", "make it smaller, or look at it yourself", "high"),
     Rule("not-parsed", "obfuscation", "a script cannot be read as Python, and was only searched",
          "What is found by following values is not found here.", "mend its syntax, or look at it yourself", "low"),
     Rule("known-test-virus", "obfuscation", "the file holds the test text that virus scanners know",

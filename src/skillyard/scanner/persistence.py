@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skillyard.scanner.matching import find, pattern
+from skillyard.scanner.matching import chain, find, pattern
 from skillyard.scanner.rule import Rule
 from skillyard.scanner.source import Hit, Source
 
@@ -39,6 +39,18 @@ _AGENT: Final = (
     r"(?:\.claude/(?:settings(?:\.local)?\.json|CLAUDE\.md|hooks/|agents/|commands/)|CLAUDE\.md|AGENTS\.md|GEMINI\.md|\.cursorrules|\.cursor/(?:rules|mcp\.json)"
     r"|\.codex/config\.toml|\.gemini/settings\.json|\.mcp\.json|claude_desktop_config\.json|\.vscode/(?:tasks|settings)\.json|copilot-instructions\.md|SOUL\.md|MEMORY\.md)"
 )
+_AGENT_WORDS: Final = (
+    "claude",
+    "agents.md",
+    "gemini",
+    "cursor",
+    "codex",
+    "mcp.json",
+    "copilot",
+    "soul.md",
+    "memory.md",
+    ".vscode",
+)
 _PATTERNS: Final = (
     pattern("scheduled-job", r"(?:\|\s{0,3}|[;&]\s{0,3}|^\s{0,20}|\bsudo )crontab (?:-u \w+ )?(?:-(?!l\b)|[/~$\w.])", "crontab", case=True),
     pattern("scheduled-download", r"(?:[*\d/,-]{1,12} ){4}[*\d/,-]{1,12} [^\n]{0,120}?\b(?:curl|wget|nc|ncat)\b", "curl", "wget", "nc"),
@@ -52,7 +64,8 @@ _PATTERNS: Final = (
     pattern("background-service", r"\breg(?:\.exe)? add\b[^\n]{0,120}?\\CurrentVersion\\Run|\bNew-Service\b|\bsc(?:\.exe)? create\b", "currentversion", "new-service", "sc create", "sc.exe"),
     pattern("git-hooks", rf"{_WRITES}[^\s\"']{{0,80}}\.git/hooks/\w", ".git/hooks"),
     pattern("git-hooks", r"\bgit config [^\n]{0,40}?\bcore\.(?:hooksPath|fsmonitor|sshCommand|editor|pager)\b", "core."),
-    pattern("agent-settings", rf"{_WRITES}[^\s\"'|;]{{0,80}}{_AGENT}", "claude", "agents.md", "gemini", "cursor", "codex", "mcp.json", "copilot", "soul.md", "memory.md", ".vscode"),
+    chain("agent-settings", r"(?:>>?|\btee (?:-a )?)\s{0,3}[\"']?", (80, " \t\n\"'|;", _AGENT), words=_AGENT_WORDS),
+    chain("agent-settings", r"\b(?:cp|mv|install|ln -\w+) [^\n]", (160, "\n", _AGENT), words=_AGENT_WORDS),
     pattern("login-keys", rf"{_WRITES}[^\s\"'|;]{{0,60}}\.ssh/authorized_keys", "authorized_keys"),
 )  # fmt: skip
 

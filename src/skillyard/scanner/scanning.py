@@ -1,21 +1,20 @@
-"""Scan one skill: every file is read once, looked into by every rule that fits it, and told in one report."""
+"""The files of one skill, each read once and looked into by every rule that fits it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
 from skillyard.document import parse_document
+from skillyard.offload import report_progress
 from skillyard.packages import sniff
 from skillyard.scanner.credentials import look_for_credentials, look_for_secrets
 from skillyard.scanner.dangerous import look_for_dangerous_calls
 from skillyard.scanner.downloads import look_for_downloads
 from skillyard.scanner.exfiltration import look_for_flows, look_into_unparsed
-from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lowered
+from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Skipped, lowered
 from skillyard.scanner.hidden import look_for_hidden_text, misleading_name, smuggled
 from skillyard.scanner.injection import look_for_injection
 from skillyard.scanner.network import hosts_in, look_for_network_traps, network_use
@@ -29,53 +28,59 @@ from skillyard.scanner.resources import look_for_resource_abuse
 from skillyard.scanner.rules import RULES
 from skillyard.scanner.source import Hit, Source, evidence_of
 from skillyard.scanner.splitting import decoded, language_of, split, without_comments
-from skillyard.scanner.suppressing import Suppression, claim_on, suppressed
+from skillyard.scanner.suppressing import claim_on
 from skillyard.scanner.walking import LARGEST_TEXT, TOO_LARGE, ScannedFile, read_files
 
-__all__ = ["scan_skill"]
+__all__ = ["TOGETHER", "Scanned", "scan_files", "unscanned"]
 
 _CODE: Final = ("python", "shell", "javascript", "powershell")
-_MOST_FINDINGS: Final = 1_000
+TOGETHER: Final = "all files together"
+"""The last step of a scan, in which values are followed from file to file."""
 _COMMANDS: Final[tuple[Callable[[Source], Iterator[Hit]], ...]] = (
     look_for_credentials, look_for_downloads, look_for_persistence, look_for_resource_abuse, look_for_dangerous_calls, look_for_obfuscation,
     look_for_flows, look_for_network_traps, look_for_privileges,
 )  # fmt: skip
 
 
-def scan_skill(
-    directory: str | os.PathLike[str],
-    *,
-    suppressions: Sequence[Suppression] = (),
-    name: str | None = None,
-    today: date | None = None,
-) -> Report:
-    """Look for harm in the skill in `directory`: advice, nothing is run and nothing is changed.
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What the rules found in one folder, the gravest first, before anything is suppressed; `name` is that of its SKILL.md."""
 
-    Files are read up to 1 MiB each and 8 MiB of text together, scripts first; links are not followed. What was left out is in `skipped`.
-    `suppressions` name what the operator lets pass until a day, by the skill's `name`, which is that of SKILL.md when it is not
-    given; `today` is that of the clock.
+    findings: tuple[Finding, ...]
+    files: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    name: str
 
-    Raises:
-        OSError: the folder itself cannot be read.
+
+def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> Scanned:
+    """Look for harm in the files of a folder, but for those that were `given_up`: they are a finding each, for this `reason`.
+
+    Each step is reported to whoever watches over a helper process: the path of a file, and `TOGETHER` at the end.
     """
-    folder = Path(directory)
-    os.scandir(folder).close()
     scan = _Scan()
     for file in read_files(folder, scan.skipped):
-        scan.look(file)
+        report_progress(file.name)
+        if file.name in given_up:
+            scan.give_up(file.name, reason)
+        else:
+            scan.look(file)
     scan.note_unread()
-    called = scan.finish(folder.resolve().name)
+    called = Path(folder).name
+    report_progress(TOGETHER)
+    if TOGETHER in given_up:
+        scan.give_up("SKILL.md", f"{TOGETHER}: {reason}")
+    else:
+        called = scan.finish(called)
     found = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
-    judged = suppressed(
-        found[:_MOST_FINDINGS],
-        suppressions,
-        folder=str(folder),
-        skill=name or called,
-        today=today or datetime.now(UTC).date(),
-    )
-    if len(found) > _MOST_FINDINGS:
-        scan.skipped.append(Skipped(".", f"{len(found) - _MOST_FINDINGS} findings of less weight are not told"))
-    return Report(str(directory), tuple(judged), tuple(scan.files), tuple(scan.skipped))
+    return Scanned(tuple(found), tuple(scan.files), tuple(scan.skipped), called)
+
+
+def unscanned(folder: str, given_up: Collection[str], reason: str) -> Scanned:
+    """What is said of a folder whose scan was given up as a whole, after these files of it."""
+    scan = _Scan()
+    for name in (*given_up, "SKILL.md"):
+        scan.give_up(name, reason)
+    return Scanned(tuple(scan.findings.values()), tuple(scan.files), tuple(scan.skipped), Path(folder).name)
 
 
 @dataclass
@@ -161,6 +166,13 @@ class _Scan:
                 evidence = f"says: {evidence_of(source.text)}"
                 self.note(source, Hit("encoded-payload", 0, f"encoded text hides this: {title}", evidence))
             self.note(source, *grave)
+
+    def give_up(self, name: str, reason: str) -> None:
+        """A file that nobody could look into is told among the findings: it must not pass for a clean one."""
+        if name not in self.files:
+            self.files.append(name)
+        self.skipped.append(Skipped(name, reason))
+        self.note(Source(name, "", "text", "data"), Hit("not-scanned", 0, reason, "not read"))
 
     def note_unread(self) -> None:
         """A skill that is too large to be read is told so among the findings, where nobody passes it over."""

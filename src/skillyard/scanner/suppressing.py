@@ -123,6 +123,6 @@ def claim_on(rule: str, lines: Sequence[str]) -> str | None:
     for line in lines:
         found = _CLAIM.search(line[:2000])
         if found and found[1] in ("*", rule):
-            reason = re.sub(r"\s*(?:-->|\*/)\s*$", "", found[2])
+            reason = re.sub(r"(?<!\s)\s*+(?:-->|\*/)\s*+$", "", found[2])
             return shorten(single_line(reason), 120) or "no reason given"
     return None

@@ -25,7 +25,7 @@ from skillyard.search.lexicon import translated
 from skillyard.search.match import Match
 from skillyard.search.pages import DESCRIPTION_LIMIT
 from skillyard.search.scores import Scores
-from skillyard.search.words import STOP_WORDS, compounds, runs, words
+from skillyard.search.words import STOP_WORDS, compounds, in_order, runs, words
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -216,11 +216,11 @@ class _Request:
     def _phrases(self) -> dict[int, tuple[float, str]]:
         """The declared phrases that stand in the request, by skill, with the share of its words that they are."""
         found: dict[int, tuple[float, str]] = {}
-        many = len(set(self._spoken))
-        for at, word in enumerate(self._spoken):
+        distinct, spoken = dict.fromkeys(self._spoken), in_order(self._spoken)
+        for word in distinct:
             for number, phrase, written in self._index.phrases.get(word, ()):
-                if tuple(self._spoken[at : at + len(phrase)]) == phrase:
-                    found[number] = max(found.get(number, (0.0, "")), (min(1.0, len(phrase) / many), written))
+                if in_order(phrase) in spoken:
+                    found[number] = max(found.get(number, (0.0, "")), (min(1.0, len(phrase) / len(distinct)), written))
         return found
 
 
@@ -231,12 +231,13 @@ def _spoken_as(text: str, asked: set[str]) -> list[str]:
     )
 
 
-_HYPHENED: Final = re.compile(r"[A-Za-z0-9]+[-_][A-Za-z0-9]+")
+_HYPHENED: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++[-_][A-Za-z0-9]++")
 _SIGIL: Final = re.compile(r"(?<![\w/.:`'\"(])[$/@](?!\d+\b)([\w.:-]*\w)(?!/)")
 _QUOTED: Final = re.compile(r"`([^`\n]{1,100})`")
-_WRITTEN: Final = re.compile(r"[A-Za-z0-9]+(?:[-_:][A-Za-z0-9]+)+")
+_WRITTEN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[-_:][A-Za-z0-9]++)++")
 _CALLED: Final = re.compile(
-    r"([\w.:-]*\w)[`\"'”]?\s*(?:\bskill\b|技能)|\bskill\s+(?:named\s+|called\s+)?[`\"'“]?([\w.:-]*\w)", re.IGNORECASE
+    r"(?<![\w.:-])([\w.:-]*\w)[`\"'”]?\s*(?:\bskill\b|技能)|\bskill\s+(?:named\s+|called\s+)?[`\"'“]?([\w.:-]*\w)",
+    re.IGNORECASE,
 )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from skillyard.errors import InvalidInput
 from skillyard.search.match import Match
 from skillyard.search.ranking import QUERY_LIMIT
-from skillyard.search.words import words
+from skillyard.search.words import in_order, words
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -108,8 +108,8 @@ def _has_all(skill: Skill, required: Sequence[str]) -> bool:
 
 def _triggered(skill: Skill, spoken: Sequence[str], domain: str | None) -> tuple[float, list[tuple[str, str]]]:
     """How surely the words of an intent trigger the skill, and because of what."""
-    asked = set(spoken)
-    keywords = [keyword for keyword in skill.keywords if _stands_in(words(keyword), spoken)]
+    asked, said = set(spoken), in_order(spoken)
+    keywords = [keyword for keyword in skill.keywords if _stands_in(words(keyword), said)]
     told = set(words(skill.description))
     shared = sorted(told & asked)
     declared, triggers = _declared(skill, spoken)
@@ -124,10 +124,10 @@ def _triggered(skill: Skill, spoken: Sequence[str], domain: str | None) -> tuple
 def _declared(skill: Skill, spoken: Sequence[str]) -> tuple[float, list[tuple[str, str]]]:
     """The best score of the declared intents and phrases, and those that match."""
     best, found = 0.0, []
-    intents = set(skill.intents)
+    intents, said = set(skill.intents), in_order(spoken)
     for text in skill.phrases:
         own = words(text)
-        if not _stands_in(own, spoken):
+        if not _stands_in(own, said):
             continue
         kind, score = ("intent", _INTENT) if text in intents else ("phrase", _PHRASE)
         best = max(best, _EQUAL if own == list(spoken) else score)
@@ -135,7 +135,6 @@ def _declared(skill: Skill, spoken: Sequence[str]) -> tuple[float, list[tuple[st
     return best, found
 
 
-def _stands_in(own: Sequence[str], spoken: Sequence[str]) -> bool:
-    """Whether the words stand in what was said, together and in order."""
-    size = len(own)
-    return size > 0 and any(list(spoken[at : at + size]) == list(own) for at in range(len(spoken) - size + 1))
+def _stands_in(own: Sequence[str], spoken: str) -> bool:
+    """Whether the words stand in what was said (as `in_order` writes it), together and in order."""
+    return bool(own) and in_order(own) in spoken

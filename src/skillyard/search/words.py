@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["STOP_WORDS", "compounds", "root", "runs", "stem", "words"]
+__all__ = ["STOP_WORDS", "compounds", "in_order", "root", "runs", "stem", "words"]
 
 _WIDE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # A run of letters and digits of one kind: Latin and other alphabets, or characters without spaces between words.
@@ -59,6 +60,14 @@ def runs(text: str) -> list[str]:
     for run in _RUN.findall(text):
         found += _pairs(run) if _WIDE_RUN.match(run) else [run]
     return found
+
+
+def in_order(sequence: Iterable[str]) -> str:
+    """Words as one text; that of words which stand together and in order in others is a part of theirs.
+
+    Finding a text in another one is linear; comparing at each place is not.
+    """
+    return f" {' '.join(sequence)} "
 
 
 def compounds(text: str) -> list[str]:
@@ -125,7 +134,7 @@ _DERIVED: Final = (
     ("at", "", 2), ("iv", "", 2), ("al", "", 2),
     ("ic", "", 2), ("y", "i", 1),
 )  # fmt: skip
-_SYLLABLE: Final = re.compile(r"[aeiouy]+[^aeiouy]+")
+_SYLLABLE: Final = re.compile(r"[aeiouy][^aeiouy]")  # where one ends: each of them has one such place
 
 
 @lru_cache(maxsize=1 << 17)

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from skillyard.errors import InvalidInput
 
-__all__ = ["LOOPBACK", "Admission", "host_name"]
+__all__ = ["LOOPBACK", "Admission", "host_name", "read_proxies"]
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _HOST: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{0,5}))?")
@@ -22,20 +22,30 @@ class Admission:
     """Who comes in: without `keys_required` whoever asks without a key is the local user.
 
     `hosts` are names the server answers to beside those of this machine, with `any_address` also every IP address: names that
-    somebody else may point here are the danger, addresses are not.
+    somebody else may point here are the danger, addresses are not. What a request says of whom it was passed on for is believed
+    of `trusted_proxies`, and of nobody else, not even of this machine.
     """
 
     keys_required: bool = False
     hosts: frozenset[str] = frozenset()
     any_address: bool = False
+    trusted_proxies: tuple[str, ...] = ()
 
     @classmethod
-    def listening(cls, host: str, *, allowed_hosts: Iterable[str] = (), require_keys: bool = False) -> Self:
+    def listening(
+        cls,
+        host: str,
+        *,
+        allowed_hosts: Iterable[str] = (),
+        require_keys: bool = False,
+        trusted_proxies: Iterable[str] = (),
+    ) -> Self:
         """What fits a server that listens on `host`: open only where nobody else comes in.
 
         Raises:
-            InvalidInput: one of `allowed_hosts` is no host name.
+            InvalidInput: one of `allowed_hosts` is no host name, or one of `trusted_proxies` no address and no network.
         """
+        proxies = read_proxies(trusted_proxies)
         names = set()
         for given in allowed_hosts:
             name = host_name(given)
@@ -43,13 +53,29 @@ class Admission:
                 raise InvalidInput(f"{given!r} is no host name", hint="name it as clients will, such as skills.example.org")
             names.add(name)
         if host in LOOPBACK:
-            return cls(keys_required=require_keys, hosts=frozenset(names))
-        return cls(keys_required=True, hosts=frozenset({host.lower(), *names}), any_address=True)
+            return cls(require_keys, frozenset(names), trusted_proxies=proxies)
+        return cls(True, frozenset({host.lower(), *names}), any_address=True, trusted_proxies=proxies)
 
     def answers_to(self, host: str) -> bool:
         """Whether a `Host` header names this server."""
         name = host_name(host)
         return name is not None and (name in LOOPBACK or name in self.hosts or (self.any_address and _is_address(name)))
+
+
+def read_proxies(given: Iterable[str]) -> tuple[str, ...]:
+    """The addresses and networks of proxies, each in its usual form.
+
+    Raises:
+        InvalidInput: one is neither.
+    """
+    found = []
+    for text in given:
+        try:
+            found.append(str(ipaddress.ip_network(text.strip())) if "/" in text else str(ipaddress.ip_address(text.strip())))
+        except ValueError as error:
+            message = f"{text!r} is neither an address nor a network: {error}"
+            raise InvalidInput(message, hint="name a proxy as 10.0.0.7, or where it is as 10.0.0.0/24") from None
+    return tuple(found)
 
 
 def host_name(host: str) -> str | None:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from skillyard import __version__
 from skillyard.engine import flush_spans
@@ -137,8 +138,9 @@ def create_app(
     """
     admission = admission or Admission()
     counted, stopping = metrics.Metrics(), Stopping()
-    doors = modelcontext.Doors(sessions=alone and not catalog.records().may_have_workers)  # other servers may share these
     settings = ServerSettings.of(catalog.configuration)
+    one = alone and not catalog.records().may_have_workers  # else other servers may share the address
+    doors = modelcontext.Doors(settings.mcp, sessions=one)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
     homes = Homes(Service(catalog, registry))
@@ -167,7 +169,9 @@ def create_app(
     answer_errors(app)
     show_lost(app)
     _guard(app)
-    app.add_middleware(Dialects)  # the last one stands before all others
+    app.add_middleware(Dialects)
+    if proxies := (*settings.trusted_proxies, *admission.trusted_proxies):
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
 
@@ -176,7 +180,7 @@ def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
     openness = Openness(route for router in routers for route in router.routes)
-    app.add_middleware(Bodies)
+    app.add_middleware(Bodies, limits=state.settings.connections)
     app.add_middleware(Housing)
     app.add_middleware(Recording, homes=state.homes)
     app.add_middleware(RateLimits, rates=state.settings.rates)

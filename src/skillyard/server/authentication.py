@@ -49,7 +49,9 @@ _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
 _WRONG: Final = Rate(10, 60)  # wrong keys from one address, per minute
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_PASSED_ON: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+_PASSED_ON: Final = (
+    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-real-ip",
+)  # fmt: skip
 _SIGN_IN: Final = "send a key as `Authorization: Bearer …`; `skillyard keys create` makes one on the server"
 
 

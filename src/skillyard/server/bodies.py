@@ -1,14 +1,19 @@
-"""How much of a request is taken: little, but by the routes that count what comes in for themselves.
+"""How much of a request is taken, and how long that may take: little, but by routes that count what comes in for themselves.
 
-FastAPI keeps the whole body of a request before a route sees it, also of one that nobody has to sign in for.
+FastAPI keeps the whole body of a request before a route sees it, also of one that nobody has to sign in for. A body that comes
+slower than any line is sent by somebody who wants to hold the server.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+
+from skillyard.server.settings import ConnectionLimits
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,25 +21,41 @@ if TYPE_CHECKING:
 __all__ = ["Bodies"]
 
 _LARGEST: Final = 4 * 1024 * 1024
+_CLOSE: Final = {"Connection": "close"}  # what of the body still comes is no request
 
 
 class Bodies:
-    """Passes on at most 4 MiB of a body; a route that describes its body itself (archives, files) reads and counts it."""
+    """Passes on at most 4 MiB of a body; a route that describes its body itself (archives, files) reads and counts it.
 
-    def __init__(self, app: ASGIApp) -> None:
+    A body has to come within `limits.body_s` seconds, and longer the more of it has come.
+    """
+
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
         self._app = app
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass it on, counted."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced, taken = Headers(scope=scope).get("content-length", ""), 0
+        announced, taken, whole = Headers(scope=scope).get("content-length", ""), 0, False
+        began: float | None = None
 
         async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, whole, began
+            if whole:  # all that comes now is that the client leaves, whenever that is
+                return await receive()
+            began = time.monotonic() if began is None else began
+            allowed = began + self._limits.body_s + taken / self._limits.bytes_a_second
+            try:
+                async with asyncio.timeout(allowed - time.monotonic()):
+                    message = await receive()
+            except TimeoutError:
+                seconds = f"{self._limits.body_s:g} s"
+                raise HTTPException(408, f"the body of the request did not come within {seconds}", headers=_CLOSE) from None
             taken += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if max(taken, int(announced) if announced.isdecimal() else 0) > _LARGEST and not _counts_itself(scope):
                 raise HTTPException(413, f"the request is over {_LARGEST >> 20} MiB")  # all else FastAPI takes for bad JSON
             return message

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -275,8 +276,9 @@ async def _told(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[Serv
     """The events of a turn behind the one that the client has seen last, whichever process works on it."""
     from skillyard.agent.live import Place
 
-    async for place, event in chat.told(turn, Place.read(last)):
-        yield ServerSentEvent(_json(event.to_dict()), event=event.kind, id=str(place))
+    async with aclosing(chat.told(turn, Place.read(last))) as events:
+        async for place, event in events:
+            yield ServerSentEvent(_json(event.to_dict()), event=event.kind, id=str(place))
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -61,8 +61,9 @@ def _sentence(told: Mapping[str, Any], way: str) -> str:
     """The message with its way out; of more power, what it is and `way` to agree to exactly that."""
     if not told.get("consent"):
         return f"{told['detail']} ({told['hint']})" if told.get("hint") else str(told["detail"])
-    more = "; ".join(str(sentence) for change in told.get("changes", ()) for sentence in change.get("widened", ()))
-    return f"{told['detail']}: {more} (nothing was changed; if you agree, publish it again, {way} {told['consent']})"
+    sentences = [str(sentence) for change in told.get("changes", ()) for sentence in change.get("widened", ())]
+    more = f": {'; '.join(sentences)}" if sentences else ""  # of another source or signer the message says it
+    return f"{told['detail']}{more} (nothing was changed; if you agree, publish it again, {way} {told['consent']})"
 
 
 _Writer = Callable[[int, Mapping[str, Any]], Response]

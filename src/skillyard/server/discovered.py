@@ -122,7 +122,10 @@ def read_one_file(
 
 @routes.get("/folder", responses=READING)
 def folder(service: Served, skill: _Name) -> Answer[str]:
-    """The folder of a skill on the server's machine, for a file manager; of an unknown one, where the user's skills are."""
+    """The folder of a skill on the server's machine, for a file manager; of an unknown one, where the user's skills are.
+
+    An organisation is told where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
+    """
     return Answer(data=service.catalog.directory_to_open(skill))
 
 

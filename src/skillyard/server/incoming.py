@@ -147,7 +147,8 @@ def publish(
     Raises:
         SkillExists: there is such a skill, and it is to be a new one.
         InvalidInput: it is another skill than `into`.
-        ConsentRequired: it may do more than the version that serves; `consent` in the details is what agrees to exactly that.
+        ConsentRequired, SignerChanged, SourceChanged: it may do more than the version that serves, or is signed by somebody
+            else or was not uploaded; `consent` in the details is what agrees to exactly that.
         SkillyardError: as the registry's `install`.
     """
     skill_id = incoming.skill.skill_id
@@ -160,6 +161,9 @@ def publish(
             hint="a version has the name of its skill; publish it as a skill of its own, or mend the name",
         )
     source = Source("upload", str(incoming.archive), version=version, notes=notes)
-    report = service.registry.install(source, only=(skill_id,), consent=Agreement(consent), activate=serves, new=into is None)
+    agreed = Agreement(consent)
+    report = service.registry.install(
+        source, only=(skill_id,), consent=agreed, replacing=agreed, activate=serves, new=into is None
+    )
     service.refresh()
     return report.results[0]

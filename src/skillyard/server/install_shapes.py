@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from skillyard.registry import InstallLog, Result
 from skillyard.registry.model import LogStatus, Operation, PackageState
@@ -86,8 +87,16 @@ class ScanFinding(BaseModel):
     claimed: str | None = None
 
 
+def _below_home(path: str) -> str:
+    """`skills/{skill_id}/{version}`: where a version lies in the home of its organisation, wherever that is."""
+    return PurePath("skills", *PurePath(path).parts[-2:]).as_posix()
+
+
 class VersionDetail(BaseModel):
-    """One installed version; `version` is the UTC time it was installed at, `declared_version` what its SKILL.md says."""
+    """One installed version; `version` is the UTC time it was installed at, `declared_version` what its SKILL.md says.
+
+    `package_path` is the folder of the version below the home that it is installed in.
+    """
 
     skill_id: str
     version: str
@@ -95,7 +104,7 @@ class VersionDetail(BaseModel):
     current: bool
     digest: str
     size_bytes: int
-    package_path: str
+    package_path: Annotated[str, AfterValidator(_below_home)]
     source_type: str
     declared_version: str | None
     origin: Provenance
@@ -111,7 +120,10 @@ class VersionDetail(BaseModel):
 
 
 class InstallResult(BaseModel):
-    """What became of one skill; `unmet` is what this machine lacks for it, `findings` what the scanner says."""
+    """What became of one skill; `unmet` is what this machine lacks for it, `findings` what the scanner says.
+
+    `powers_told` has what it may do in sentences.
+    """
 
     skill_id: str
     name: str
@@ -120,6 +132,7 @@ class InstallResult(BaseModel):
     previous: str | None
     digest: str | None
     powers: PowersShape | None
+    powers_told: list[str]
     declared_version: str | None
     signer: str | None
     warnings: list[str]

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import InvalidInput, InvalidSource
 from skillyard.packages import Source, resolve
-from skillyard.registry import InstallReport, PowerChange, new_operation_id
+from skillyard.registry import InstallReport, PowerChange, Replacement, new_operation_id
 from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.definitions import definition
 from skillyard.server.inspection_shapes import InspectedSkill, inspected
@@ -35,12 +35,14 @@ _LARGEST: Final = 64 * 1024  # bytes of a request that is no upload
 _Consent = Annotated[
     str | None,
     Query(
-        description="the `consent` of each change that is agreed to, as an inspection or a refusal tells it, joined by commas",
+        description="the `consent` of each change or replacement that is agreed to, as an inspection or a refusal tells it,"
+        " joined by commas",
         max_length=8000,
     ),
 ]
 _Force = Annotated[bool, Query(description="also over versions that were changed by hand, and content that was yanked")]
 _Signer = Annotated[bool, Query(description="also when somebody else signed it than before, or nobody")]
+_Source = Annotated[bool, Query(description="also when it comes from another source than the version that serves")]
 _Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
     202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
@@ -65,7 +67,7 @@ class Agreement:
     def __init__(self, given: str | None) -> None:
         self._given = frozenset((given or "").split(","))
 
-    def __call__(self, changes: Sequence[PowerChange]) -> bool:
+    def __call__(self, changes: Sequence[PowerChange] | Sequence[Replacement]) -> bool:
         """Whether exactly these changes were agreed to."""
         return self._given.issuperset(change.consent for change in changes)
 
@@ -76,11 +78,18 @@ class _Wish(BaseModel):
     consent: str | None
     force: bool
     accept_signer: bool
+    accept_source: bool
     wait: bool
 
 
-def _wish(consent: _Consent = None, force: _Force = False, accept_signer: _Signer = False, wait: _Wait = True) -> _Wish:
-    return _Wish(consent=consent, force=force, accept_signer=accept_signer, wait=wait)
+def _wish(
+    consent: _Consent = None,
+    force: _Force = False,
+    accept_signer: _Signer = False,
+    accept_source: _Source = False,
+    wait: _Wait = True,
+) -> _Wish:
+    return _Wish(consent=consent, force=force, accept_signer=accept_signer, accept_source=accept_source, wait=wait)
 
 
 _Wished = Annotated[_Wish, Depends(_wish)]
@@ -209,6 +218,8 @@ async def _carried(
             consent=Agreement(wish.consent),
             force=wish.force,
             accept_signer=wish.accept_signer,
+            accept_source=wish.accept_source,
+            replacing=Agreement(wish.consent),
             operation_id=operation_id,
         ),
     )

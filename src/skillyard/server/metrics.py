@@ -1,7 +1,8 @@
 """What a server counts, for Prometheus: requests, open streams, runs, sandboxes and what was done to installed skills.
 
 Every label is bounded: routes are templates, methods and outcomes are words of ours. Where several processes serve, each writes
-into the folder of PROMETHEUS_MULTIPROC_DIR, and any of them answers for all. `/metrics` is for who may administer.
+into the folder of PROMETHEUS_MULTIPROC_DIR, and any of them answers for all. `/metrics` is for who manages the server itself:
+the numbers are those of the whole process, and no admin of a single organisation is shown those of the others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.engine import hear_runs
 from skillyard.registry import hear_operations
-from skillyard.server.callers import needs
+from skillyard.server.callers import SERVER_ADMIN, needs
 from skillyard.server.problems import READING
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _ACTIONS: Final = frozenset({"install", "update", "rollback", "uninstall", "depr
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-routes: Final = APIRouter(tags=["metrics"], dependencies=[needs("admin")])
+routes: Final = APIRouter(tags=["metrics"], dependencies=[needs("admin"), SERVER_ADMIN])
 
 
 class Metrics:

@@ -5,7 +5,8 @@ The handlers are those of `skillyard mcp`. Who may not run skills is not offered
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -13,28 +14,38 @@ import anyio
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.errors import ServerStopping
+from skillyard.access import Actor, Trail, acting
+from skillyard.errors import ServerStopping, SkillyardError
 from skillyard.server.callers import Asking, needs
+from skillyard.server.modelling import LOOKING
 from skillyard.server.questions import nobody
+from skillyard.server.settings import McpSessions
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
     from starlette.types import Receive, Scope, Send
 
+    from skillyard.access import Outcome
     from skillyard.mcp import HttpDoor
+    from skillyard.mcp.server import ToolUse, ToolUses
     from skillyard.server.homes import Homes
     from skillyard.server.service import Service
+    from skillyard.tools import ToolResult
 
 __all__ = ["Doors", "routes"]
 
 routes: Final = APIRouter(tags=["MCP"], dependencies=[needs("skills:read")])
 
+_REFUSALS: Final = frozenset({"permission_denied", "approval_rejected", "not_yours"})
+_LOG: Final = logging.getLogger(__name__)
+
 
 class Doors:
     """One door for each organisation and power, opened when it is first knocked at, all closed with the server."""
 
-    def __init__(self, *, sessions: bool = True) -> None:
+    def __init__(self, limits: McpSessions, *, sessions: bool = True) -> None:
         self._sessions = sessions
+        self._limits = limits
         self._open: dict[tuple[str, bool], HttpDoor] = {}
         self._opening = anyio.Lock()
         self._group: TaskGroup | None = None
@@ -72,7 +83,7 @@ class Doors:
     async def _keep(self, organisation: str, runs: bool, homes: Homes, *, task_status: TaskStatus[HttpDoor]) -> None:
         """Keep a door, and the home behind it, open as long as the server runs."""
         async with homes.of(organisation) as service:
-            door = await run_in_threadpool(_door, service, runs=runs, sessions=self._sessions)
+            door = await run_in_threadpool(_door, service, runs=runs, sessions=self._sessions, limits=self._limits)
             async with door.running():
                 task_status.started(door)
                 await anyio.sleep_forever()
@@ -102,10 +113,40 @@ async def model_context(caller: Asking, request: Request) -> Response:
     return _Handed(answer)
 
 
-def _door(service: Service, *, runs: bool, sessions: bool) -> HttpDoor:
+def _door(service: Service, *, runs: bool, sessions: bool, limits: McpSessions) -> HttpDoor:
     from skillyard.mcp import HttpDoor
     from skillyard.tools import SkillTools
 
     catalog = service.catalog
     tools = SkillTools(catalog, approver=nobody(), engine=catalog.engine(), run_skills=runs, session="mcp", repeat="text")
-    return HttpDoor(tools, sessions=sessions)
+    return HttpDoor(tools, sessions=sessions, **limits._asdict(), on_call=_recorded(service))
+
+
+def _recorded(service: Service) -> ToolUses:
+    """What makes each call of a tool one of the caller's own, and writes down the one that does something."""
+    from skillyard.mcp import ToolUse
+
+    @asynccontextmanager
+    async def use(request: Request, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
+        state = request.scope["state"]
+        found = ToolUse(service.owner(state["caller"]))
+        try:
+            yield found
+        finally:
+            if name not in LOOKING and (found.result is None or found.result.code != "unknown_tool"):
+                subject = str(arguments.get("name") or arguments.get("skill") or name)
+                with anyio.CancelScope(shield=True):  # also when the client has left
+                    await run_in_threadpool(_record, service, state["actor"], subject, found.result)
+
+    return use
+
+
+def _record(service: Service, actor: Actor, subject: str, result: ToolResult | None) -> None:
+    outcome: Outcome = "success"
+    if result is None or not result.ok:
+        outcome = "refused" if result is not None and result.code in _REFUSALS else "failed"
+    with acting(Actor(actor.name, actor.organisation, actor.request_id, actor.address)):
+        try:
+            Trail(lambda: service.catalog.records().database).record("models.call_tool", subject, outcome, {"over": "mcp"})
+        except SkillyardError:
+            _LOG.exception("a call of a tool over MCP could not be recorded")

@@ -16,10 +16,10 @@ from skillyard.server.service import Served
 from skillyard.server.shapes import Answer
 from skillyard.tools import Dialect, Language
 
-__all__ = ["routes"]
+__all__ = ["LOOKING", "routes"]
 
 routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[needs("skills:read")])
-_LOOKING: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"})  # leave no trail
+LOOKING: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"})  # leave no trail
 
 _Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
 
@@ -116,7 +116,7 @@ async def call_tool(service: Served, caller: Asking, request: Request, body: Too
 
     A session remembers what it has loaded. Where a rule says `ask` the answer is no, unless the workspace has agreed before.
     """
-    request.state.unrecorded = body.name in _LOOKING
+    request.state.unrecorded = body.name in LOOKING
     about(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
     tools = await run_in_threadpool(service.tools.of, service.catalog, service.owner(caller), body.language)
     owner = service.owner(caller)

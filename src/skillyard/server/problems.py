@@ -24,12 +24,19 @@ from skillyard.text import sanitize
 __all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
 
 _MEDIA_TYPE: Final = "application/problem+json"
-_CODES: Final[Mapping[int, str]] = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+_CODES: Final[Mapping[int, str]] = {
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "request_too_large",
+}
 _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
 }
-_PASSING: Final[Mapping[str, int]] = {"database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60}
+_PASSING: Final[Mapping[str, int]] = {
+    "database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60, "helper_failed": 5,
+}  # fmt: skip
 """What mends itself, or is mended by others: the seconds after which to ask again."""
 _LOG: Final = logging.getLogger(__name__)
 
@@ -117,7 +124,8 @@ def answer_errors(app: FastAPI) -> None:
 async def _house(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, SkillyardError):
         raise error
-    return problem(error)
+    shown = getattr(request.state, "shown", None)  # how the caller's rooms name what is on the machine
+    return problem(error.worded(shown) if shown else error)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

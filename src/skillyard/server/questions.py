@@ -14,12 +14,14 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
-from skillyard.database import NEWS, announce, clock_of, heard, questions
-from skillyard.engine import SILENT_S, Owner, is_gone
+from skillyard.concurrency import completed, in_thread
+from skillyard.database import NEWS, announce, clock_of, heard, questions, runs
+from skillyard.engine import FINAL, SILENT_S, Owner, is_gone
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
 
@@ -111,13 +113,13 @@ class Questions:
             f"question_{os.urandom(12).hex()}", request, self._workspace, name, run_id, now,
             now + timedelta(seconds=self._patience_s),
         )  # fmt: skip
-        writing = asyncio.ensure_future(asyncio.to_thread(_keep, database, question))
         try:
-            await asyncio.shield(writing)
+            if not await in_thread(partial(_keep, database, question)):
+                return ApprovalAnswer("reject", "the run has ended")
             async with database.bell.ring(question.id) as rung:
                 return await self._answered(database, question, rung)
         finally:
-            await asyncio.shield(_forgotten(database, question, writing))
+            await completed(_forgotten(database, question))
 
     async def _answered(self, database: Database, question: Question, rung: asyncio.Event) -> ApprovalAnswer:
         until, sign = time.monotonic() + self._patience_s, time.monotonic() + _SIGN_S
@@ -169,7 +171,8 @@ def _not_open() -> RecordNotFound:
     )
 
 
-def _keep(database: Database, question: Question) -> None:
+def _keep(database: Database, question: Question) -> bool:
+    """Write a question down; False when the run that it is about has ended, which closes what was asked about it."""
     request = question.request
     row = {
         "id": question.id, "session": request.session_id, "workspace": question.workspace, "skill_id": request.skill_id,
@@ -178,14 +181,22 @@ def _keep(database: Database, question: Question) -> None:
         "seen_at": question.asked_at, "expires_at": question.expires_at,
     }  # fmt: skip
     with database.write() as connection:
+        if question.run_id is not None and _has_ended(connection, question.run_id):
+            return False
         connection.execute(delete(questions).where(questions.c.expires_at < question.asked_at - _OLD))  # of killed servers
         connection.execute(insert(questions).values(row))
         _tell(connection, [question.id, *([question.run_id] if question.run_id else [])])
+    return True
 
 
-async def _forgotten(database: Database, question: Question, writing: asyncio.Future[None]) -> None:
+def _has_ended(connection: Connection, run_id: str) -> bool:
+    """Whether a run has ended; one that has not does not end before this transaction does."""
+    state = connection.execute(select(runs.c.state).where(runs.c.id == run_id).with_for_update(read=True)).scalar()
+    return state in FINAL
+
+
+async def _forgotten(database: Database, question: Question) -> None:
     """Close a question whose asker goes on, or is cancelled."""
-    await asyncio.wait([writing])
     with suppress(DatabaseUnavailable):  # it then closes when its time is up
         await asyncio.to_thread(_close, database, question.id)
 

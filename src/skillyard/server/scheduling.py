@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.access import DEFAULT, Keys
 from skillyard.engine import Makers
-from skillyard.errors import DatabaseUnavailable, SkillyardError
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, SkillyardError
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
@@ -50,12 +50,15 @@ class Clock:
                 for name in await asyncio.to_thread(self._names):
                     if self._looks.get(name, 0.0) <= time.monotonic() and not leaving.is_set():
                         await self._look(name)
+            except DatabaseDamaged as error:
+                _log.error("looking at the schedules failed: %s", error.sentence)  # our own words say it all
             except DatabaseUnavailable:
                 pass  # `readyz` says so
             except Exception:
                 _log.exception("looking at the schedules failed")
             with suppress(TimeoutError):
-                await asyncio.wait_for(leaving.wait(), _TICK_S)
+                async with asyncio.timeout(_TICK_S):
+                    await leaving.wait()
 
     def look_again(self, organisation: str) -> None:
         """Look at the schedules of an organisation at the next tick: they have been changed."""

@@ -126,7 +126,8 @@ class Service:
     def admit_installed(self, skill: InstalledSkill) -> None:
         """The same for an installed skill, which this catalog need not see."""
         known_as = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
-        said = {self.catalog.rules().decide(name) for name in known_as}
+        rules, folder = self.catalog.rules(), f"{self.registry.root}/{skill.skill_id}/current"
+        said = {rules.rule_installed((name,), folder).permission for name in known_as}
         if "deny" in said:
             raise PermissionDenied(f"a rule denies the skill {skill.skill_id}", hint="the rule is in the configuration")
         if "ask" in said:
@@ -154,6 +155,7 @@ async def _service(request: Request) -> Service:
     caller: Caller = request.state.caller
     at_home = caller.organisation == DEFAULT
     service = homes.main if at_home else await request.state.held.enter_async_context(homes.of(caller.organisation))
+    request.state.shown = service.catalog.shown
     await service.catch_up()
     return service
 

@@ -52,17 +52,21 @@ def serve(
     ready: Callable[[str], object] | None = None,
     allowed_hosts: Sequence[str] = (),
     require_keys: bool = False,
+    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve until a signal; `ready` is told the address as soon as requests are taken. Port 0 is any free one.
 
     On an address of this machine only, its users need no key, unless `require_keys`; on any other everybody does. Clients may
-    call the server by its addresses and by the names in `allowed_hosts`.
+    call the server by its addresses and by the names in `allowed_hosts`. Who asks, and whether over TLS, is believed of
+    `trusted_proxies`, which are addresses and networks, and of nobody else.
 
     Raises:
         PermissionDenied: keys are needed, and there is none that could manage the server.
         InvalidInput: the port is taken or cannot be one, or there is not at least one process.
     """
-    admission = Admission.listening(host, allowed_hosts=allowed_hosts, require_keys=require_keys)
+    admission = Admission.listening(
+        host, allowed_hosts=allowed_hosts, require_keys=require_keys, trusted_proxies=trusted_proxies
+    )
     if not 1 <= how.workers <= _MOST_PROCESSES:
         raise InvalidInput(f"{how.workers} processes", hint=f"choose 1 to {_MOST_PROCESSES}")
     make = functools.partial(_application, open_both, admission=admission, alone=how.workers == 1, grace_s=how.grace_s)
@@ -90,6 +94,8 @@ def serve_here(
     """
     import uvicorn
 
+    from skillyard.server.connections import guarded_protocol
+
     if how.log:
         from skillyard.server.logs import configure_logs
 
@@ -109,6 +115,9 @@ def serve_here(
     server = Server(
         uvicorn.Config(
             app,
+            http=guarded_protocol(app.state.settings.connections),
+            proxy_headers=False,  # it would believe whoever is on this machine
+            ws="none",  # no protocol here is spoken over one
             log_config=None,
             log_level="warning",
             access_log=False,

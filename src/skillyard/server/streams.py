@@ -1,9 +1,15 @@
-"""Answers that go on: server-sent events, with a sign of life every 15 seconds."""
+"""Answers that go on: server-sent events, with a sign of life every 15 seconds.
+
+A generator must not be closed while it runs. So one task reads the source, and that task closes it, whichever way the answer
+ends: the source told all, its client left, an event could not be sent, or the server stops.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Final
 
 import anyio
@@ -13,6 +19,8 @@ __all__ = ["EventStream", "describe_streams", "streaming"]
 
 _MEDIA_TYPE: Final = "text/event-stream"
 _GRACE_S: Final = 5  # to send what is on its way when the server stops
+_CLOSING_S: Final = 30  # for a source to let go of what it holds
+_log = logging.getLogger(__name__)
 
 
 class EventStream(EventSourceResponse):
@@ -28,21 +36,36 @@ class EventStream(EventSourceResponse):
 
 async def _until(events: AsyncGenerator[ServerSentEvent, None], stopping: anyio.Event) -> AsyncGenerator[ServerSentEvent, None]:
     """The events until the server stops, so that the answer ends properly and its client comes back elsewhere."""
-    stop = asyncio.ensure_future(stopping.wait())
+    held: asyncio.Queue[ServerSentEvent] = asyncio.Queue(1)  # who takes slowly is not read ahead of
+    reading = asyncio.create_task(_read(events, held))
+    stop = asyncio.create_task(stopping.wait())
     try:
         while not stop.done():
-            following = asyncio.ensure_future(anext(events, None))
-            await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
-                following.cancel()
-                await asyncio.wait([following])
-            elif (event := following.result()) is None:
-                return
-            else:
-                yield event
+            taking = asyncio.create_task(held.get())
+            try:
+                await asyncio.wait({taking, reading, stop}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                taking.cancel()  # what it has not taken stays where it is
+            if taking.done() and not taking.cancelled():
+                yield taking.result()
+            elif reading.done():
+                reading.result()
+                if held.empty():
+                    return
     finally:
         stop.cancel()
-        await events.aclose()
+        reading.cancel()
+        with anyio.CancelScope(shield=True):
+            _, open_still = await asyncio.wait({reading, stop}, timeout=_CLOSING_S)
+        if open_still:
+            _log.warning("a stream of events was not closed within %s seconds", _CLOSING_S)
+
+
+async def _read(events: AsyncGenerator[ServerSentEvent, None], held: asyncio.Queue[ServerSentEvent]) -> None:
+    """Hand over each event; nobody else reads the source or closes it."""
+    async with aclosing(events):
+        async for event in events:
+            await held.put(event)
 
 
 def streaming(model: Any, name: str, events: str) -> dict[int | str, dict[str, Any]]:

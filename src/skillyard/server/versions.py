@@ -34,12 +34,17 @@ CURRENT: Final = "current"
 
 
 class Rollback(BaseModel):
-    """Which version shall serve; without one the newest usable one before the current."""
+    """Which version shall serve; without one the newest usable one before the current.
+
+    `accept_signer` and `accept_source` take one that another key signed than the version that serves, or from elsewhere.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     version: str | None = None
     force: bool = False
+    accept_signer: bool = False
+    accept_source: bool = False
 
 
 class Withdrawal(BaseModel):
@@ -121,9 +126,14 @@ def rollback(service: Served, id: str, body: Rollback) -> Answer[InstallResult]:
 
 
 @routes.post("/{id}/rollback-previous", responses=WRITING, dependencies=[_WRITE])
-def rollback_previous(service: Served, id: str) -> Answer[InstallResult]:  # noqa: A002
+def rollback_previous(
+    service: Served,
+    id: str,  # noqa: A002
+    accept_signer: bool = False,
+    accept_source: bool = False,
+) -> Answer[InstallResult]:
     """Let the newest usable version before the current one serve."""
-    return _rolled_back(service, id, Rollback())
+    return _rolled_back(service, id, Rollback(accept_signer=accept_signer, accept_source=accept_source))
 
 
 @routes.post("/{id}/versions/{version}/deprecate", responses=WRITING, dependencies=[_WRITE])
@@ -141,7 +151,9 @@ def yank(service: Served, id: str, version: str, body: Withdrawal) -> Answer[Ver
 
 
 def _rolled_back(service: Service, name: str, body: Rollback) -> Answer[InstallResult]:
-    result = service.registry.rollback(name, body.version, force=body.force)
+    result = service.registry.rollback(
+        name, body.version, force=body.force, accept_signer=body.accept_signer, accept_source=body.accept_source
+    )
     service.look()
     return Answer(data=result_detail(result))
 

@@ -41,9 +41,8 @@ class Calling:
                 return await self._declared(name, arguments, caller)
             return await self._own(tool, arguments, caller)
         except SkillyardError as error:
-            return (
-                refusal(self._context, error, name) if tool is None else tool.refuse(self._context, error, _wanted(arguments))
-            )
+            said = error.worded(self._context.access.catalog.shown)
+            return refusal(self._context, said, name) if tool is None else tool.refuse(self._context, said, _wanted(arguments))
         except Exception:
             return _broken(name)
 
@@ -59,7 +58,7 @@ class Calling:
         except SkillNotFound:
             result = self._unknown(call.tool)
         except SkillyardError as error:
-            result = refusal(self._context, error, call.tool)
+            result = refusal(self._context, error.worded(self._context.access.catalog.shown), call.tool)
         except Exception:
             result = _broken(call.tool)
         return result, block(call.tool, f"Tool execution failed: {result.text}")

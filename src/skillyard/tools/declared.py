@@ -108,16 +108,16 @@ async def run_declared(
         raise NotExecutable("Running skills is switched off here", hint="do the task by the skill's instructions instead")
     input_schema = skill.document().metadata.input_schema
     parameters = fill_parameters(declared.tool, given, input_schema=input_schema, preferences=context.preferences)
-    _check(declared, given, parameters)
+    await _check(declared, given, parameters)
     consent = await context.approve(skill, caller)
     called = {"tool": declared.tool.name, "action": action or declared.tool.kind}
-    told: dict[str, object] = {**context.context, "sessionId": caller.session.name, "abp": called}
+    told: dict[str, object] = context.run_context(caller) | {"abp": called}
     if caller.call_id:
         told["callId"] = caller.call_id
     return await context.engine.run(skill, parameters, context=told, digest=consent.digest, **context.desk((), caller))
 
 
-def _check(declared: DeclaredTool, given: Mapping[str, object], parameters: Mapping[str, object]) -> None:
+async def _check(declared: DeclaredTool, given: Mapping[str, object], parameters: Mapping[str, object]) -> None:
     from skillyard.execution.schema import UnusableSchema, schema_problems
 
     schema = declared.tool.schema()
@@ -126,7 +126,7 @@ def _check(declared: DeclaredTool, given: Mapping[str, object], parameters: Mapp
     named = {parameter.name for parameter in declared.tool.parameters}
     own = {name: value for name, value in parameters.items() if name in named or name in given}
     try:
-        problems = schema_problems(schema, own)
+        problems = await schema_problems(schema, own)
     except UnusableSchema:
         return  # what a skill declares badly cannot be held against who calls it
     if problems:

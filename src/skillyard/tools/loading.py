@@ -50,7 +50,7 @@ async def _skill(context: ToolContext, arguments: Arguments, caller: Caller) -> 
         "skillName": skill.label,
         "skillSource": skill.source,
         "permission": consent.permission,
-        "directory": skill.directory,
+        "directory": skill.location,
         "files": list(files),
         "fingerprint": mark,
     }
@@ -96,8 +96,8 @@ def _described(skill: Skill, context: ToolContext) -> dict[str, object]:
     project = context.access.catalog.project_root
     return {
         **about(skill),
-        "directoryPath": relative_to(skill.directory, project),
-        "skillMdPath": relative_to(skill.path, project),
+        "directoryPath": relative_to(skill.location, project),
+        "skillMdPath": relative_to(skill.main_file, project),
     }
 
 

@@ -61,7 +61,7 @@ def render_skill(skill: Skill, body: str, files: Sequence[str], *, tools: Allowe
         *([_file_list(files)] if files else []),
         *([f"Allowed tools: {listed}"] if listed else []),
     ]
-    written = [skill.description.strip(), "---", substitute(body, skill.directory).strip(), *(["---", *about] if about else [])]
+    written = [skill.description.strip(), "---", substitute(body, skill.location).strip(), *(["---", *about] if about else [])]
     frame = [
         *([_folder_line(skill)] if plain_folder else []),
         *([tools.advice()] if tools is not None and listed else []),
@@ -85,18 +85,18 @@ def substitute(text: str, directory: str) -> str:
 
 def fingerprint(skill: Skill, body: str, files: Sequence[str]) -> str:
     """What changes when the answer for a skill changes: its description, body, folder or file list."""
-    framed = "\0".join([skill.description, body, skill.directory, *files])
+    framed = "\0".join([skill.description, body, skill.location, *files])
     return hashlib.sha256(framed.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _has_plain_folder(skill: Skill) -> bool:
     """Whether everything below the root, which a stranger may have named, is a plain word."""
-    below = skill.directory.removeprefix(skill.root.path.rstrip("/"))
+    below = skill.location.removeprefix(skill.root.location.rstrip("/"))
     return all(is_label(part.lstrip(".")) for part in below.split("/") if part)
 
 
 def _folder_line(skill: Skill) -> str:
-    return f"Skill directory: {single_line(skill.directory)}"
+    return f"Skill directory: {single_line(skill.location)}"
 
 
 def _file_list(files: Sequence[str]) -> str:

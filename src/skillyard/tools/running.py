@@ -47,7 +47,7 @@ async def _run(context: ToolContext, arguments: Arguments, caller: Caller) -> To
     run = await context.engine.run(
         skill,
         arguments.mapping("input"),
-        context={**context.context, "sessionId": caller.session.name},
+        context=context.run_context(caller),
         entry=arguments.optional_text("entry"),
         digest=consent.digest,
         **context.desk(arguments.texts("arguments"), caller),

@@ -123,13 +123,15 @@ class SkillTools:
         session: str | None = None,
         message_id: str | None = None,
         call_id: str | None = None,
+        user: str | None = None,
     ) -> ToolResult:
         """Do what a model asked for and give the answer; never raises.
 
         `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
-        go to the approver with a question, so that a dialog can stand beside the call it is about (row 001-18).
+        go to the approver with a question, so that a dialog can stand beside the call it is about (row 001-18). `user` is whose
+        run it is, where these tools serve several: it stands in the place of the `userId` of `context`.
         """
-        return await self._calling.call(name, arguments, self._caller(session, message_id, call_id))
+        return await self._calling.call(name, arguments, self._caller(session, message_id, call_id, user))
 
     def prompt(
         self,
@@ -210,8 +212,7 @@ class SkillTools:
 
         async def run(skill: Skill, given: Mapping[str, object]) -> Run:
             consent = await self._context.approve(skill, caller)
-            told = {**self._context.context, "sessionId": caller.session.name}
-            return await engine.run(skill, given, context=told, digest=consent.digest)
+            return await engine.run(skill, given, context=self._context.run_context(caller), digest=consent.digest)
 
         return await run_preprocessors(visible(self.access.catalog, self.access.rules), request, run=run)
 
@@ -251,8 +252,10 @@ class SkillTools:
         self._context.sessions.end(session)
         self._context.access.end_session(session)
 
-    def _caller(self, session: str | None, message_id: str | None = None, call_id: str | None = None) -> Caller:
-        return Caller(self._context.sessions.get(session or self._session), message_id, call_id)
+    def _caller(
+        self, session: str | None, message_id: str | None = None, call_id: str | None = None, user: str | None = None
+    ) -> Caller:
+        return Caller(self._context.sessions.get(session or self._session), message_id, call_id, user)
 
     def _restrictions(self, session: str | None) -> AllowedTools:
         loaded = self._context.sessions.get(session or self._session).loaded.values()
@@ -263,9 +266,7 @@ class SkillTools:
 def _rules(catalog: Catalog, permissions: Mapping[str, Permission] | Rules | None) -> Rules:
     if isinstance(permissions, Rules):
         return permissions
-    if permissions is not None:
-        return Rules(permissions, match=catalog.configuration.permission_match)
-    return Rules.of(catalog.configuration)
+    return Rules.for_catalog(catalog, permissions)
 
 
 def _records(catalog: Catalog) -> Records:

@@ -93,6 +93,11 @@ class ToolContext:
         given: dict[str, Any] = {"arguments": arguments} if arguments else {}
         return given | ({"workspace": caller.session.workspace} if caller.session.workspace else {})
 
+    def run_context(self, caller: Caller) -> dict[str, object]:
+        """What a run is told of whom it is for."""
+        user = {"userId": caller.user} if caller.user is not None else {}
+        return {**self.context, **user, "sessionId": caller.session.name}
+
     def runnable(self) -> tuple[Skill, ...]:
         """The offered skills that have something to run here."""
         engine = self.engine
@@ -112,11 +117,12 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: the conversation, and where the host knows them the message and the call in it."""
+    """Who calls: the conversation, and where the host knows them the message and the call in it, and the `user`."""
 
     session: Session
     message_id: str | None = None
     call_id: str | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

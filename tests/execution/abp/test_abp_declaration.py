@@ -14,7 +14,7 @@ from skillyard.execution import (
     infer_abp_kind,
     validate_abp_format,
 )
-from skillyard.execution.schema import schema_problems
+from skillyard.execution.schema import find_problems
 
 
 def metadata(front_matter: str) -> Metadata:
@@ -124,9 +124,9 @@ def test_validation_becomes_json_schema(parameter: str, good: list[Any], bad: li
     (tool,) = abp_tool_definitions(
         metadata(f"name: x\ndescription: d\nabp:\n  tools:\n    - name: t\n      parameters:\n        p: {parameter}")
     )
-    assert [value for value in good if schema_problems(tool.schema(), {"p": value})] == []
-    assert [value for value in bad if not schema_problems(tool.schema(), {"p": value})] == []
-    assert schema_problems(tool.schema(), {})
+    assert [value for value in good if find_problems(tool.schema(), {"p": value})] == []
+    assert [value for value in bad if not find_problems(tool.schema(), {"p": value})] == []
+    assert find_problems(tool.schema(), {})
 
 
 @pytest.mark.row("000-31")

@@ -29,6 +29,16 @@ export const differenceQuery = (id: string, before: string, after: string) =>
     staleTime: Infinity, // versions never change
   });
 
-/** Let another version serve; `force` also over files that were changed by hand. */
-export const rollbackTo = ({ id, version, force = false }: { id: string; version: string; force?: boolean }) =>
-  answer(api.POST("/api/v1/skill-definitions/{id}/rollback", { params: { path: { id } }, body: { version, force } }));
+/** What a rollback is refused for by default, and the member of its request that agrees to it. */
+export const AGREED = { local_edits: "force", signer_changed: "accept_signer", source_changed: "accept_source" } as const;
+
+type Agreement = keyof typeof AGREED;
+
+export const canAgree = (code: string): code is Agreement => code in AGREED;
+
+/** Let another version serve; `agreed` are the codes of the refusals that somebody has agreed to overrule. */
+export const rollbackTo = ({ id, version, agreed }: { id: string; version: string; agreed: readonly Agreement[] }) => {
+  const members = { force: false, accept_signer: false, accept_source: false };
+  for (const code of agreed) members[AGREED[code]] = true;
+  return answer(api.POST("/api/v1/skill-definitions/{id}/rollback", { params: { path: { id } }, body: { version, ...members } }));
+};

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
-from skillyard.cli.opening import open_agent_room, open_catalog
+from skillyard.cli.opening import LOCAL_OWNER, open_agent_room, open_catalog
 from skillyard.cli.questions import ask_as_written
+from skillyard.errors import InvalidInput
+from skillyard.reserved_files import is_reserved
 
 if TYPE_CHECKING:
     from skillyard.agent import Chat, ChatSettings, Conversation, Turn
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_OWNER: Final = "default/local user"  # as the server on this machine calls who uses it
 _HELP: Final = (
     "/NAME ARGUMENTS starts a skill; Ctrl-C stops a turn; Ctrl-D or :quit leaves",
     ":files lists the files, :put FILE gives one, :get NAME [FILE] takes one; :retry tries the last turn again",
@@ -67,13 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
 async def _conversation(chat: Chat, arguments: argparse.Namespace) -> Conversation:
     """The conversation to go on with, or a new one."""
     if arguments.resume:
-        return await chat.get(arguments.resume, _OWNER)
+        return await chat.get(arguments.resume, LOCAL_OWNER)
     if arguments.last:
-        found = await chat.list(_OWNER, limit=1)
+        found = await chat.list(LOCAL_OWNER, limit=1)
         if not found:
             raise UsageProblem("there is no conversation yet", hint='begin one: skillyard chat "…"')
         return found[0]
-    return await chat.begin(_OWNER, agent=arguments.agent, model=arguments.model, settings=_settings(arguments))
+    return await chat.begin(LOCAL_OWNER, agent=arguments.agent, model=arguments.model, settings=_settings(arguments))
 
 
 def _settings(arguments: argparse.Namespace) -> ChatSettings | None:
@@ -88,7 +89,7 @@ def _settings(arguments: argparse.Namespace) -> ChatSettings | None:
 
 
 def _list(runner: asyncio.Runner, chat: Chat, screen: Screen) -> int:
-    found = runner.run(chat.list(_OWNER))
+    found = runner.run(chat.list(LOCAL_OWNER))
     if screen.as_json:
         screen.data({"conversations": [conversation.to_dict() for conversation in found]})
     elif found:
@@ -115,7 +116,7 @@ class _Talk:
             self._finish(open_turn)
         turn = self._finish(self._runner.run(self._chat.send(self._conversation, message)))
         if self._screen.as_json:
-            shown = self._runner.run(self._chat.get(self._conversation.id, _OWNER))
+            shown = self._runner.run(self._chat.get(self._conversation.id, LOCAL_OWNER))
             self._screen.data({"conversation": shown.to_dict(), "turn": turn.to_dict()})
         elif turn.state == "waiting":
             self._screen.hint(f"answer at a terminal: skillyard chat --resume {self._conversation.id[-10:]}")
@@ -146,6 +147,8 @@ class _Talk:
     def put(self, path: str) -> None:
         """Give the conversation a file of this machine."""
         file = Path(path)
+        if is_reserved(file):
+            raise InvalidInput(f"{file} holds the records, which are in use", hint="name another file")
         kept = self._chat.folder(self._conversation).put(file.name, file.read_bytes())
         self._screen.note(f"the conversation has {kept.name} ({kept.size_bytes:,} bytes)")
 

@@ -10,6 +10,7 @@ from skillyard.cli.checking import Checked, check_target, find_targets
 from skillyard.cli.collisions import check_collisions
 from skillyard.cli.failures import FAILURE, OK
 from skillyard.cli.loading import check_loading
+from skillyard.cli.opening import open_home
 from skillyard.cli.packaged import check_packages
 from skillyard.cli.progress import ScanProgress
 from skillyard.cli.screen import counted
@@ -67,6 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         for number, target in enumerate(targets, 1):
             checked.append(check_target(target, profile=profile, fix=arguments.fix))
             progress(number, len(targets))
+    for pattern in () if arguments.paths else open_home(arguments).rules().trusting():
+        fix = f"write '{pattern} source=…' or '{pattern} signer=…'"
+        screen.note(f"warning: the rule {pattern!r} = 'allow' trusts any skill of that name: {fix}")
     for one in checked:
         if one.unwritten:
             screen.note(f"warning: {one.path} was not changed: {one.unwritten}")

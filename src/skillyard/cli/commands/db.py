@@ -1,4 +1,4 @@
-"""`skillyard db`: where the records are, and bringing their tables up to date."""
+"""`skillyard db`: where the records are, whether they are whole, and bringing their tables up to date."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from skillyard.cli.damage import run_on_damage
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
 from skillyard.cli.opening import configured_database, configured_store
 from skillyard.cli.screen import counted
@@ -23,11 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `db` takes."""
     parser.add_argument(
         "action",
-        choices=("status", "upgrade", "backfill", "copy"),
-        help="status tells where the records are, and ends with 1 when their tables are not up to date; upgrade mends that; "
+        choices=("status", "upgrade", "check", "repair", "backfill", "copy"),
+        help="status tells where the records are, and ends with 1 when their tables are not up to date; upgrade mends that, "
+        "and keeps a copy of a file as it was before; check reads everything, and ends with 1 when the database is damaged; "
+        "repair puts what can be read of a damaged file into a new one and keeps the old one, while nothing else uses it; "
         "backfill writes down installed skills that are on the disk, with their text and files, and puts their packages into "
         "the store, when one is configured; copy brings all records into another database, those of organisations too",
     )
+    parser.add_argument("--organisation", metavar="NAME", help="with check and repair: of this one (default: the server's own)")
     parser.add_argument("--to", metavar="URL", help="with copy: the other database; what it has already is not copied again")
     parser.add_argument(
         "--to-store", metavar="PLACE", help="with copy: bring the packages into this store, a folder or s3://bucket/prefix"
@@ -41,12 +45,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.action == "copy":
         return _copy(arguments)
+    if arguments.action in ("check", "repair"):
+        return run_on_damage(arguments)
     data, configured = configured_database(arguments)
     database = Database.open(data, configured, migrate=False)
     if arguments.action == "backfill":
         return _backfill(arguments)
     if arguments.action == "upgrade":
         database.upgrade()
+        if database.upgrade_copy:
+            arguments.screen.note(f"as they were before, the records are kept in {database.upgrade_copy}")
     return _tell(arguments.screen, database)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from skillyard.cli.failures import OK, UsageProblem
 from skillyard.cli.installing import (
     InstallProgress,
-    add_accept_signer,
+    accepted,
+    add_accept_options,
     consent_of,
     draw_results,
     open_lock,
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="install over local edits, yanked content, and the same content again"
     )
-    add_accept_signer(parser)
+    add_accept_options(parser)
     parser.add_argument("--save", action="store_true", help="write source and digest to the project's skillyard.lock")
 
 
@@ -53,21 +54,23 @@ def run(arguments: argparse.Namespace) -> int:
         if not lock.exists() or arguments.skill or arguments.save:
             raise unknown_lock(lock) if not lock.exists() else UsageProblem("install what?", hint="skillyard install SOURCE")
         with InstallProgress(screen) as progress:
-            results = lock.sync(registry, consent=consent, force=arguments.force, progress=progress)
+            results = lock.sync(registry, consent=consent, force=arguments.force, progress=progress, **accepted(arguments))
         draw_results(screen, results)
         if not results and not screen.as_json:
             screen.line("everything is installed as locked", style="ok")
         return OK
+    saved = open_lock(arguments) if arguments.save else None
     with InstallProgress(screen) as progress:
         report = registry.install(
             arguments.source,
             skills=arguments.skill,
             consent=consent,
             force=arguments.force,
-            accept_signer=arguments.accept_signer,
+            signers=saved.signers() if saved is not None else None,
             progress=progress,
+            **accepted(arguments),
         )
-    if arguments.save:
-        open_lock(arguments).record(report.results)
+    if saved is not None:
+        saved.record(report.results, accept_signer=True)  # whoever answered has accepted what the lock did not name
     draw_results(screen, report.results)
     return OK

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from skillyard.cli.failures import OK
-from skillyard.cli.opening import open_catalog
+from skillyard.cli.opening import LOCAL_OWNER, open_catalog
 from skillyard.mcp import serve_stdio
 
 __all__ = ["add_arguments", "run"]
@@ -41,5 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
         run_skills=not arguments.no_run,
         language=arguments.language,
         watch=not arguments.no_watch,
+        user=LOCAL_OWNER,
     )
     return OK

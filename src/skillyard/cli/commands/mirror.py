@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.advice import scanner_of
 from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.installing import InstallProgress, add_accept_signer, consent_of, draw_results
+from skillyard.cli.installing import InstallProgress, accepted, add_accept_options, consent_of, draw_results
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bring.add_argument("--history", action="store_true", help="earlier versions too, for rollbacks")
     bring.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     bring.add_argument("--force", action="store_true", help="install over local edits")
-    add_accept_signer(bring)
+    add_accept_options(bring)
     sync = actions.add_parser("sync", help="make one mirror hold what another holds")
     sync.add_argument("source", metavar="SOURCE", help=_PLACE)
     sync.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
@@ -115,7 +115,7 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
     with InstallProgress(screen) as progress:
         outcome = import_mirror(
             registry, place, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
-            consent=consent_of(screen, yes=arguments.yes), accept_signer=arguments.accept_signer, progress=progress,
+            consent=consent_of(screen, yes=arguments.yes), progress=progress, **accepted(arguments),
         )  # fmt: skip
     if screen.as_json:
         screen.data(outcome.to_dict())

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import OK
-from skillyard.cli.installing import draw_results, open_registry
+from skillyard.cli.installing import accepted, add_accept_options, draw_results, open_registry
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -21,11 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "version", nargs="?", metavar="VERSION", help="which (default: the newest usable one before the current)"
     )
     parser.add_argument("--force", action="store_true", help="also to a deprecated version, or one that was changed by hand")
+    add_accept_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Move the link and tell where it leads."""
     screen: Screen = arguments.screen
-    result = open_registry(arguments).rollback(arguments.name, arguments.version, force=arguments.force)
+    result = open_registry(arguments).rollback(arguments.name, arguments.version, force=arguments.force, **accepted(arguments))
     draw_results(screen, [result])
     return OK

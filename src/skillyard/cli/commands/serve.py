@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a name that clients call this server by; repeatable",
     )
+    parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="a proxy, or the network it is in, whose X-Forwarded-For and X-Forwarded-Proto are believed; repeatable",
+    )
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="serve in N processes (default: %(default)s)")
     parser.add_argument(
         "--database-url",
@@ -106,6 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
             ready=ready,
             allowed_hosts=arguments.allowed_host,
             require_keys=arguments.require_keys,
+            trusted_proxies=arguments.trusted_proxy,
         )
     return OK
 

@@ -6,7 +6,16 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.installing import InstallProgress, consent_of, draw_results, open_lock, open_registry, unknown_lock
+from skillyard.cli.installing import (
+    InstallProgress,
+    accepted,
+    add_accept_options,
+    consent_of,
+    draw_results,
+    open_lock,
+    open_registry,
+    unknown_lock,
+)
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -19,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when something is not as locked")
     parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     parser.add_argument("--force", action="store_true", help="install over local edits and yanked content")
+    add_accept_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,7 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
                 screen.note("`skillyard sync` installs what is locked")
         return OK if good else FAILURE
     with InstallProgress(screen) as progress:
-        results = lock.sync(registry, consent=consent_of(screen, yes=arguments.yes), force=arguments.force, progress=progress)
+        results = lock.sync(
+            registry,
+            consent=consent_of(screen, yes=arguments.yes),
+            force=arguments.force,
+            progress=progress,
+            **accepted(arguments),
+        )
     draw_results(screen, results)
     if not results and not screen.as_json:
         screen.line("everything is installed as locked", style="ok")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK
-from skillyard.cli.opening import open_agent_room, open_catalog
+from skillyard.cli.opening import LOCAL_OWNER, open_agent_room, open_catalog
 from skillyard.errors import SkillyardError
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from skillyard.library import Catalog
 
 __all__ = ["add_arguments", "run"]
-
-_OWNER: Final = "default/local user"  # as in `chat`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _report(trail.report(), catalog, screen)
     conversation = arguments.conversation
     if conversation is not None:
-        conversation = room.ChatRecords(lambda: records.database).get(conversation, _OWNER).id
+        conversation = room.ChatRecords(lambda: records.database).get(conversation, LOCAL_OWNER).id
     return _steps(trail, conversation, _skill_id(catalog, arguments.skill), arguments.limit, screen)
 
 

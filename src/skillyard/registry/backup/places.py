@@ -10,6 +10,7 @@ from typing import Final
 
 from skillyard.database import Database
 from skillyard.registry.versions import Versions
+from skillyard.reserved_files import is_reserved
 
 __all__ = ["RECORDS", "SKILLS", "STAGING", "Place"]
 
@@ -50,5 +51,7 @@ class Place:
             names[:] = sorted(name for name in names if not name.startswith("."))
             for name in sorted(found):
                 path = Path(folder, name)
-                if not name.startswith(".") and not name.endswith(_DATABASE) and path.is_file() and not path.is_symlink():
+                if name.startswith(".") or name.endswith(_DATABASE) or is_reserved(path):
+                    continue
+                if path.is_file() and not path.is_symlink():
                     yield (inside / name).as_posix(), path

@@ -24,6 +24,7 @@ from skillyard.packages import tree_digest
 from skillyard.registry.backup.archive import Manifest, check_backup, members
 from skillyard.registry.backup.places import RECORDS, SKILLS, STAGING, Place
 from skillyard.registry.versions import Versions, delete_tree
+from skillyard.reserved_files import is_reserved
 
 __all__ = ["Restored", "restore_backup"]
 
@@ -132,8 +133,8 @@ class _Home:
             (self.staging / SKILLS).rename(skills)
         files = self.staging / "files"
         for path in sorted(files.rglob("*")) if files.exists() else ():
-            if path.is_file():
-                target = self.place.home / path.relative_to(files)
+            target = self.place.home / path.relative_to(files)
+            if path.is_file() and not is_reserved(target):  # the records have come back already
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 path.replace(target)
         delete_tree(self.staging)

@@ -16,7 +16,7 @@ from skillyard.registry.mirror.index import MirroredSkill, MirroredVersion, Mirr
 
 if TYPE_CHECKING:
     from skillyard.registry.mirror.places import MirrorPlace
-    from skillyard.registry.model import Consent, Progress, Result, SkillVersion
+    from skillyard.registry.model import AgreeReplacement, Consent, Progress, Result, SkillVersion
     from skillyard.registry.registry import Registry
 
 __all__ = ["Imported", "Plan", "import_mirror", "plan_import"]
@@ -76,6 +76,8 @@ def import_mirror(
     history: bool = False,
     consent: Consent | None = None,
     accept_signer: bool = False,
+    accept_source: bool = False,
+    replacing: AgreeReplacement | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
@@ -92,13 +94,14 @@ def import_mirror(
     for skill_id in plan.serve:
         report = registry.install(
             Source("mirror", address, path=skill_id), only=(skill_id,), consent=consent, accept_signer=accept_signer,
-            force=force, progress=progress,
+            accept_source=accept_source, replacing=replacing, force=force, progress=progress,
         )  # fmt: skip
         results += report.results
     for skill_id, version in plan.history:
         results += registry.install(
             Source("mirror", address, path=skill_id, ref=version.version), only=(skill_id,), activate=False,
-            installed_at=version.installed_at, consent=consent, accept_signer=accept_signer, progress=progress,
+            installed_at=version.installed_at, consent=consent, accept_signer=accept_signer,
+            accept_source=accept_source, replacing=replacing, progress=progress,
         ).results  # fmt: skip
     marks = _plan(registry, index, history=history).marks
     for known, listed in marks:

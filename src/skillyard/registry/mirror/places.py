@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urljoin
 
-from skillyard.errors import FileMissing, FileTooLarge, InvalidSource, StoreFailed
+from skillyard.errors import FileMissing, FileTooLarge, InvalidConfiguration, InvalidInput, InvalidSource, StoreFailed
 from skillyard.packages import Limits, Store, open_store, shown_address
 from skillyard.packages.store import checked_content, hex_part
 from skillyard.registry.mirror.index import INDEX_FILE, INDEX_LIMIT, MirrorIndex
@@ -113,7 +113,7 @@ class StoredMirror:
 
 
 class WebMirror:
-    """A mirror that a web server gives out below `address`; `$SKILLYARD_MIRROR_TOKEN` is sent to it as a bearer token."""
+    """A mirror that a web server gives out below `address`; `open_place` gives it the token of its host."""
 
     def __init__(self, address: str, download: Download) -> None:
         self.address = address.rstrip("/") + "/"
@@ -134,13 +134,15 @@ class WebMirror:
 def open_place(address: str, *, allow_private: bool = False) -> MirrorPlace:
     """The mirror at a path, at `s3://…` or at an address of the web.
 
+    To an address of the web the token that `$SKILLYARD_MIRROR_TOKEN` names for its host is sent as a bearer token.
+
     Raises:
-        InvalidConfiguration: it is another kind of address.
+        InvalidConfiguration: it is another kind of address, or the variable names a token without its host.
     """
     if address.startswith(("https://", "http://")):
         from skillyard.registry.download import download
 
-        token = os.environ.get(_TOKEN)
+        token = _token_of(address, os.environ.get(_TOKEN, ""))
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return WebMirror(address, lambda url, limit: download(url, limit=limit, allow_private=allow_private, headers=headers))
     return StoredMirror(address)
@@ -155,6 +157,33 @@ def open_target(address: str) -> MirrorTarget:
     if address.startswith(("https://", "http://")):
         raise InvalidSource(f"nothing can be written to {shown_address(address)}", hint="name a folder, or s3://bucket/prefix")
     return StoredMirror(address)
+
+
+def _token_of(address: str, told: str) -> str | None:
+    """The token for the host of `address`, of those in `told`: `HOST[:PORT]=TOKEN`, separated by blanks.
+
+    A host is asked by https; `http://HOST:PORT=TOKEN` sends a token without encryption.
+
+    Raises:
+        InvalidConfiguration: a token has no host; the message does not repeat it.
+    """
+    from skillyard.sandbox.network.guarded import read_destination
+
+    wanted = read_destination(address)
+    found = None
+    for entry in told.split():
+        host, _, token = entry.partition("=")
+        try:
+            given = read_destination(host if "://" in host else f"https://{host}")
+        except InvalidInput:
+            given = None
+        if given is None or given.target != "/" or not token or not (token.isascii() and token.isprintable()):
+            raise InvalidConfiguration(
+                f"{_TOKEN} has a token that names no host", hint=f"{_TOKEN}=HOST=TOKEN, several separated by blanks"
+            )
+        if (given.scheme, given.authority) == (wanted.scheme, wanted.authority):
+            found = token
+    return found
 
 
 class _Kept(Protocol):

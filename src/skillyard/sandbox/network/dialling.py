@@ -16,7 +16,7 @@ from skillyard.sandbox.network.addresses import Address, denied_class
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["HEAD_LIMIT", "Lookup", "Streams", "dial", "judged_addresses", "system_lookup"]
+__all__ = ["HEAD_LIMIT", "Lookup", "Streams", "all_addresses", "dial", "judged_addresses", "system_lookup"]
 
 HEAD_LIMIT: Final = 32 * 1024
 """The most bytes a head of a request or an answer may have."""
@@ -34,13 +34,15 @@ async def judged_addresses(host: str, *, private: bool, lookup: Lookup) -> tuple
     """The addresses of a host that may be dialled, in the resolver's order.
 
     Raises:
-        NetworkRefused: it has only addresses that may not; the message names their class and not the address.
+        NetworkRefused: it has only addresses that may not; the message names their class and not the address. The machine's own
+            addresses are a class too, public ones as well.
         NetworkFailed: it has no address, or the resolver does not answer in five seconds.
     """
-    found = await _addresses(host, lookup)
-    allowed = tuple(address for address in found if denied_class(address, private=private) is None)
+    found = await all_addresses(host, lookup=lookup)
+    denied = {address: denied_class(address, private=private) or _own_class(address, private=private) for address in found}
+    allowed = tuple(address for address in found if denied[address] is None)
     if not allowed:
-        classes = sorted({denied_class(address, private=private) or "" for address in found})
+        classes = sorted({reason for reason in denied.values() if reason})
         raise NetworkRefused(
             f"{host} leads to an address that may not be reached: {', '.join(classes)}",
             hint="private networks are opened by `private-networks = true` in your own [sandbox] settings",
@@ -48,14 +50,34 @@ async def judged_addresses(host: str, *, private: bool, lookup: Lookup) -> tuple
     return allowed
 
 
-async def _addresses(host: str, lookup: Lookup) -> list[Address]:
+def _own_class(address: Address, *, private: bool) -> str | None:
+    """`this machine` for one of its own addresses, whichever those are: what is sent there passes no firewall, as on loopback.
+
+    Only an address that the machine has can be bound to.
+    """
+    if private:
+        return None
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as trial:
+        trial.bind((str(address), 0))
+        return "this machine"
+    return None
+
+
+async def all_addresses(host: str, *, lookup: Lookup) -> tuple[Address, ...]:
+    """The addresses of a host in the resolver's order, whatever they are.
+
+    Raises:
+        NetworkFailed: it has no address, or the resolver does not answer in five seconds.
+    """
     with contextlib.suppress(ValueError):
-        return [ipaddress.ip_address(host.strip("[]"))]
+        return (ipaddress.ip_address(host.strip("[]")),)
     try:
-        answers = await asyncio.wait_for(lookup(host), _LOOKUP_SECONDS)
+        async with asyncio.timeout(_LOOKUP_SECONDS):
+            answers = await lookup(host)
     except (OSError, UnicodeError, TimeoutError):
         raise NetworkFailed(f"the address of {host} cannot be found", hint="check the name and the network") from None
-    addresses = list(dict.fromkeys(ipaddress.ip_address(text) for text in answers))[:_ANSWERS]
+    addresses = tuple(dict.fromkeys(ipaddress.ip_address(text) for text in answers))[:_ANSWERS]
     if not addresses:
         raise NetworkFailed(f"{host} has no address", hint="check the name")
     return addresses

@@ -22,7 +22,7 @@ from skillyard.errors import NetworkFailed, NetworkRefused
 from skillyard.sandbox.hosts import HostRule, MalformedHost, canonical_host, permits
 from skillyard.sandbox.network.client_hello import NotTls, read_hello
 from skillyard.sandbox.network.contact import Contact, Ledger, Verdict
-from skillyard.sandbox.network.dialling import HEAD_LIMIT, Lookup, Streams, dial, judged_addresses, system_lookup
+from skillyard.sandbox.network.dialling import HEAD_LIMIT, Lookup, Streams, all_addresses, dial, judged_addresses, system_lookup
 from skillyard.sandbox.network.heads import Ask, BadRequest, read_ask, reply
 from skillyard.sandbox.network.relay import Budget, Meter, OverBudget, pass_request, tunnel
 
@@ -69,13 +69,15 @@ class _Denied(Exception):
 class Proxy:
     """Serves a run's listener; `contacts` tells afterwards what was asked.
 
-    `private` opens loopback and private networks for the hosts of the list.
+    `private` opens loopback and private networks for the hosts of the list. Without `judged` every address of theirs is
+    dialled: for hosts that the operator chose, and no skill.
     """
 
     rules: tuple[HostRule, ...]
     private: bool = False
     limits: ProxyLimits = field(default_factory=ProxyLimits)
     lookup: Lookup = system_lookup
+    judged: bool = True
     _ledger: Ledger = field(default_factory=Ledger)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _listener: socket.socket | None = None
@@ -181,7 +183,11 @@ class Proxy:
         if not permits(self.rules, to.scheme, to.host, to.port):
             raise _Denied(_DENIED, f"{to.scheme}://{to.authority} is not on the allow-list of this run")
         try:
-            addresses = await judged_addresses(to.host, private=self.private, lookup=self.lookup)
+            addresses = (
+                await judged_addresses(to.host, private=self.private, lookup=self.lookup)
+                if self.judged
+                else await all_addresses(to.host, lookup=self.lookup)
+            )
         except NetworkRefused as error:
             raise _Denied("denied-by-address", error.message) from None
         streams = await dial(to.host, to.port, addresses)

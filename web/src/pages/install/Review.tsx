@@ -19,10 +19,11 @@ interface Props {
 }
 
 /** What can be agreed to although it is refused by default. */
-export const OVERRULED: Record<string, "force" | "acceptSigner"> = {
+export const OVERRULED: Record<string, "force" | "acceptSigner" | "acceptSource"> = {
   local_edits: "force",
   version_unusable: "force",
   signer_changed: "acceptSigner",
+  source_changed: "acceptSource",
 };
 
 const possible = ({ refusals }: Inspected) => refusals.every(({ code }) => code in OVERRULED);
@@ -51,6 +52,7 @@ export function Review({ skills, busy, back, install }: Props) {
       consent: wanted.flatMap(({ change }) => (change ? [change.consent] : [])),
       force: codes.has("force"),
       acceptSigner: codes.has("acceptSigner"),
+      acceptSource: codes.has("acceptSource"),
     });
   };
   if (skills.length === 0)

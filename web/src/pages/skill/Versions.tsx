@@ -5,7 +5,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { asProblem } from "@/api/problem";
-import { differenceQuery, type InstallLog, installLogsQuery, rollbackTo, type Version, versionsQuery } from "@/api/versions";
+import { canAgree, differenceQuery, type InstallLog, installLogsQuery, rollbackTo, type Version, versionsQuery } from "@/api/versions";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Confirm } from "@/parts/Confirm";
@@ -109,14 +109,17 @@ function Back({ id, version }: { id: string; version: string }) {
       notify({ message: t.done(version) });
       await cache.invalidateQueries();
     },
-    onError: (error) => {
-      if (asProblem(error).code !== "local_edits") {
+    onError: (error, { agreed }) => {
+      const { code } = asProblem(error);
+      if (!canAgree(code) || agreed.includes(code)) {
         setAsked(false);
         notifyProblem(error);
       }
     },
   });
-  const edited = going.error !== null && asProblem(going.error).code === "local_edits";
+  const problem = going.error === null ? undefined : asProblem(going.error);
+  const code = problem && canAgree(problem.code) ? problem.code : undefined;
+  const agreed = [...(going.variables?.agreed ?? []), ...(code ? [code] : [])];
   return (
     <>
       <Button size="compact-sm" variant="default" leftSection={<IconArrowBackUp size={14} />} onClick={() => setAsked(true)}>
@@ -129,12 +132,17 @@ function Back({ id, version }: { id: string; version: string }) {
           going.reset();
         }}
         title={t.backAsk(version)}
-        action={edited ? t.forceDo : t.back}
-        danger={edited}
+        action={code ? t.forceDo : t.back}
+        danger={code !== undefined}
         busy={going.isPending}
-        act={() => going.mutate({ id, version, force: edited })}
+        act={() => going.mutate({ id, version, agreed })}
       >
-        {edited ? t.force : t.backWhy}
+        {code ? t.agree[code] : t.backWhy}
+        {code && code !== "local_edits" && (
+          <Text size="sm" mt="sm" style={{ overflowWrap: "anywhere" }}>
+            <bdi>{visible(problem?.message ?? "")}</bdi>
+          </Text>
+        )}
       </Confirm>
     </>
   );

@@ -1,0 +1,35 @@
+"""Work that comes to its end although who waits for it is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["completed", "in_thread"]
+
+_Value = TypeVar("_Value")
+
+
+async def completed(work: Coroutine[Any, Any, _Value] | asyncio.Future[_Value]) -> _Value:
+    """Let the work come to its end, however often who waits is cancelled; then the waiting ends as cancelled.
+
+    For what is written down, and for clearing up: half of it is worse than a moment of waiting.
+    """
+    doing = asyncio.ensure_future(work)
+    cancelled = False
+    while not doing.done():
+        try:
+            await asyncio.wait([doing])
+        except asyncio.CancelledError:
+            cancelled = True
+    if not cancelled:
+        return doing.result()
+    if not doing.cancelled():
+        doing.exception()  # it is seen, so that the loop does not complain
+    raise asyncio.CancelledError
+
+
+async def in_thread(work: Callable[[], _Value]) -> _Value:
+    """Do the work in a thread and wait for its end, also when the waiting is cancelled meanwhile."""
+    return await completed(asyncio.to_thread(work))

@@ -1,0 +1,112 @@
+"""One engine for each database file and process: whoever opens the same file shares its connections.
+
+A second engine would be no harm to the file, but one place that knows every user of a file can say whether it is in use, and
+lets go of the connections when the last user has. A process that was forked begins without connections: those of its parent may
+not be used, and not be closed, in two processes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.database.dialects import make_engine
+from skillyard.database.sqlite_file import file_of, make_file
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+    from sqlalchemy.engine import URL
+
+__all__ = ["EngineLease", "is_open_here"]
+
+_Key = tuple[str, int, int, str]
+
+
+@dataclass(slots=True)
+class _SharedEngine:
+    engine: Engine
+    users: int = 0
+
+
+_shared: Final[dict[_Key, _SharedEngine]] = {}
+_of_the_parent: Final[list[Any]] = []
+"""Pools that a fork copied: kept, so that their connections are never closed here."""
+_lock = threading.Lock()
+
+
+class EngineLease:
+    """The use of an engine, from the first need until `release`; a later need takes it again."""
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+        self._key: _Key | None = None
+        self._engine: Engine | None = None
+        self._own = threading.Lock()
+
+    def engine(self) -> Engine:
+        """The engine, shared with everybody in this process who uses the same file; PostgreSQL has one for each lease.
+
+        Raises:
+            DatabaseUnavailable: the driver is not installed.
+            OSError: the file cannot be made.
+        """
+        with self._own:
+            if self._engine is None:
+                self._key, self._engine = _taken(self._url)
+            return self._engine
+
+    def release(self) -> None:
+        """Let go of it; the last one closes the connections."""
+        with self._own:
+            key, engine = self._key, self._engine
+            self._key = self._engine = None
+        if engine is not None and (key is None or _is_last(key, engine)):
+            engine.dispose()
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether anything in this process uses the database file."""
+    with _lock:
+        return any(key[0] == os.path.realpath(path) for key in _shared)
+
+
+def _taken(url: URL) -> tuple[_Key | None, Engine]:
+    if url.get_backend_name() != "sqlite":
+        return None, make_engine(url)
+    path = file_of(url)
+    make_file(path)
+    with _lock:
+        state = path.stat()
+        key = (os.path.realpath(path), state.st_dev, state.st_ino, str(sorted(url.query.items())))
+        found = _shared.get(key)
+        if found is None:
+            found = _shared[key] = _SharedEngine(make_engine(url))
+        found.users += 1
+        return key, found.engine
+
+
+def _is_last(key: _Key, engine: Engine) -> bool:
+    with _lock:
+        found = _shared.get(key)
+        if found is None or found.engine is not engine:
+            return False
+        found.users -= 1
+        if found.users:
+            return False
+        del _shared[key]
+        return True
+
+
+def _begin_anew() -> None:
+    """In a process that was just forked: leave the connections of the parent alone."""
+    global _lock  # another thread of the parent may have held it
+    _lock = threading.Lock()
+    for shared in _shared.values():
+        _of_the_parent.append(shared.engine.pool)
+        shared.engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,335 @@
+"""Bringing back what can still be read of a damaged database file: into a new file, with the old one kept.
+
+Nobody else may use the file meanwhile: this process takes SQLite's own exclusive lock on it, and has no connection to it. What
+is read is put into tables that the migrations have made, so that the new file is whole by itself; what the old one lost is
+counted by its indexes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from skillyard.database.connection import Database
+from skillyard.database.engine_share import is_open_here
+from skillyard.database.migrating import HEAD, make_tables, too_new_error
+from skillyard.database.sqlite_pages import PageFile, Row
+from skillyard.database.tables import METADATA
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
+
+__all__ = ["RepairReport", "RepairedTable", "repair_file"]
+
+_LOCKS: Final = 0x40000000
+"""Where SQLite locks a file: https://www.sqlite.org/fileformat2.html#the_lock_byte_page, 512 bytes."""
+_GRANTING: Final = frozenset({"api_keys", "api_sessions", "approvals", "session_approvals"})
+"""What lets somebody do something: a row of these that no tree leads to may be one that was taken back."""
+_REVISION: Final = re.compile(r"r\d{4}")
+_Found = Mapping[str, tuple[int, str]]
+"""Tables and indexes of the old file, as `PageFile.tables` gives them."""
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedTable:
+    """How many rows of a table came back, and how many did not: None when pages were lost and nothing says what was on them."""
+
+    table: str
+    rows: int
+    lost: int | None
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data."""
+        return {"table": self.table, "rows": self.rows, "lost": self.lost}
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The new file, where the old one is kept, and its tables; `unplaced` counts rows that could be of several tables."""
+
+    file: str
+    kept: str
+    tables: tuple[RepairedTable, ...]
+    unplaced: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was lost, as far as can be known."""
+        return not self.unplaced and all(table.lost == 0 for table in self.tables)
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data."""
+        tables = [table.to_dict() for table in self.tables]
+        return {
+            "file": self.file, "kept": self.kept, "complete": self.complete, "unplaced": self.unplaced, "tables": tables,
+        }  # fmt: skip
+
+
+def repair_file(file: Path) -> RepairReport:
+    """Put a new database with all that can be read in the place of `file`, which is kept beside it under a dated name.
+
+    Raises:
+        DatabaseUnavailable: it is in use, of a newer Skillyard, or the new one cannot be written; nothing was changed.
+        DatabaseDamaged: nothing at all can be read.
+    """
+    if is_open_here(file):
+        raise _in_use(file)
+    try:
+        with _exclusively(file) as descriptor, tempfile.TemporaryDirectory(prefix=".repair-", dir=file.parent) as scratch:
+            pages = _pages(file, descriptor)
+            tables, unplaced = _recover(pages, Path(scratch))
+            kept = _put_in_place(file, Path(scratch) / "skillyard.db")
+    except (OSError, sqlite3.Error) as error:
+        raise DatabaseUnavailable(
+            f"{file} cannot be repaired: {error}", hint=f"make room in {file.parent}, twice the size of the file at least"
+        ) from error
+    return RepairReport(str(file), str(kept), tables, unplaced)
+
+
+@contextmanager
+def _exclusively(file: Path) -> Iterator[int]:
+    """The file, open, with SQLite's lock against every other process; this one must have no connection to it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, _LOCKS)
+        except (BlockingIOError, PermissionError):
+            raise _in_use(file) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _in_use(file: Path) -> DatabaseUnavailable:
+    return DatabaseUnavailable(
+        f"{file} is in use, and cannot be repaired now", hint="stop servers and whatever else uses it, then try again"
+    )
+
+
+def _pages(file: Path, descriptor: int) -> PageFile:
+    if not os.fstat(descriptor).st_size:
+        raise DatabaseDamaged(f"{file} is empty", hint="move it away: the next command makes a new one")
+    log = file.with_name(f"{file.name}-wal")
+    data = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    return PageFile(memoryview(data), log.read_bytes() if log.exists() else b"")
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table on its way: the columns of the new one by name with what they take, and what became of its rows."""
+
+    name: str
+    columns: dict[str, _Column]
+    known: bool = False
+    rows: int = 0
+    lost_rows: int = 0
+    lost_pages: int = 0
+    counted: int | None = None
+    old_names: tuple[str, ...] = field(default=())
+
+    def result(self) -> RepairedTable:
+        """What came of it."""
+        if self.counted is not None:
+            return RepairedTable(self.name, self.rows, max(0, self.counted - self.rows))
+        return RepairedTable(self.name, self.rows, None if self.lost_pages or not self.known else self.lost_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    kind: str
+    required: bool
+    is_number: bool  # its value is the number of the row, which is not stored twice
+
+
+def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...], int]:
+    """Fill a new file in the folder `scratch`, prove it, and close it."""
+    found = pages.tables()
+    if not any(table.name in found for table in METADATA.sorted_tables):
+        raise DatabaseDamaged(
+            "nothing can be read in it: the list of its tables is lost",
+            hint="move it away and bring a backup back; `skillyard db backfill` writes down again what is installed",
+        )
+    revision = _revision(pages, found)
+    database = Database.open(str(scratch), migrate=False)
+    try:
+        with database.write() as connection:
+            make_tables(connection, revision)
+        with closing(sqlite3.connect(scratch / "skillyard.db", isolation_level=None)) as connection:
+            connection.execute("PRAGMA foreign_keys=OFF")
+            connection.execute("BEGIN")
+            tables = _new_tables(connection)
+            for table in tables:
+                _fill(connection, pages, table, found)
+            for name, (root, _) in found.items():  # so that none of their pages looks like one of ours
+                if not name.startswith("index:"):
+                    pages.tree(root)
+            unplaced = _place_strays(connection, pages, tables)
+            _drop_orphans(connection, tables)
+            connection.execute("COMMIT")
+        database.upgrade()
+        wrong = database.check()
+        if not wrong.whole:
+            raise DatabaseDamaged(f"what was read does not hold together: {wrong.problems[0]}", hint="bring a backup back")
+    finally:
+        database.close()
+    return tuple(table.result() for table in tables), unplaced
+
+
+def _revision(pages: PageFile, found: _Found) -> str:
+    """The revision of the tables; the newest where nothing says it.
+
+    Raises:
+        DatabaseUnavailable: a newer Skillyard has made them.
+    """
+    rows = pages.tree(found["alembic_version"][0]).rows if "alembic_version" in found else []
+    told = str(rows[0].values[0]) if rows and rows[0].values else HEAD
+    if not _REVISION.fullmatch(told):
+        return HEAD
+    if told > HEAD:
+        raise too_new_error(told)
+    return told
+
+
+def _new_tables(connection: sqlite3.Connection) -> list[_Table]:
+    tables = []
+    for name in (table.name for table in METADATA.sorted_tables):
+        rows = connection.execute(f"PRAGMA table_info('{name}')").fetchall()
+        keys = [row for row in rows if row[5]]
+        columns = {
+            row[1]: _Column(
+                row[2].upper(), bool(row[3]) and row[4] is None, len(keys) == 1 and bool(row[5]) and row[2].upper() == "INTEGER"
+            )
+            for row in rows
+        }
+        if columns:  # an older revision lacks some tables
+            tables.append(_Table(name, columns))
+    return tables
+
+
+def _fill(connection: sqlite3.Connection, pages: PageFile, table: _Table, found: _Found) -> None:
+    """Put in what the tree of the table leads to, and count what its indexes say there was."""
+    table.old_names = tuple(table.columns)
+    if table.name not in found:
+        return
+    root, statement = found[table.name]
+    table.known = True
+    table.old_names = _column_names(statement, table.name) or table.old_names
+    tree = pages.tree(root)
+    table.lost_rows, table.lost_pages = tree.broken_rows, tree.broken_pages
+    _insert(connection, table, tree.rows)
+    counts = [pages.count_index(found[name][0]) for name in found if name.startswith(f"index:{table.name}:")]
+    table.counted = max((count for count in counts if count is not None), default=None)
+
+
+def _column_names(statement: str, table: str) -> tuple[str, ...]:
+    """The columns in the order in which the old table stores them."""
+    with closing(sqlite3.connect(":memory:")) as memory, suppress(sqlite3.Error):
+        memory.execute(statement)
+        return tuple(row[1] for row in memory.execute(f"PRAGMA table_info('{table}')"))
+    return ()
+
+
+def _insert(connection: sqlite3.Connection, table: _Table, rows: Sequence[Row]) -> None:
+    """Put rows in as far as the rules of the table take them."""
+    for row in rows:
+        given = {
+            name: row.number if value is None and table.columns[name].is_number else value
+            for name, value in zip(table.old_names, row.values, strict=False)
+            if name in table.columns
+        }
+        names, marks = ", ".join(f'"{name}"' for name in given), ", ".join("?" * len(given))
+        statement = f'INSERT OR IGNORE INTO "{table.name}" ({names}) VALUES ({marks})'  # noqa: S608 - names of our tables
+        done = connection.execute(statement, list(given.values()))
+        table.rows += max(0, done.rowcount)
+
+
+def _place_strays(connection: sqlite3.Connection, pages: PageFile, tables: Sequence[_Table]) -> int:
+    """Put rows that no tree leads to into the one damaged table that they fit; how many fit none, or several."""
+    damaged = [table for table in tables if (table.lost_pages or not table.known) and table.name not in _GRANTING]
+    unplaced = 0
+    for rows in pages.stray_leaves():
+        fitting = [table for table in damaged if all(_fits(table, row) for row in rows)]
+        if len(fitting) == 1:
+            _insert(connection, fitting[0], rows)
+        else:
+            unplaced += len(rows)
+    return unplaced
+
+
+def _fits(table: _Table, row: Row) -> bool:
+    """Whether a row looks like one of the table: so many values, each of the kind of its column."""
+    columns = [table.columns.get(name) for name in table.old_names]
+    if len(row.values) > len(columns) or any(column and column.required for column in columns[len(row.values) :]):
+        return False
+    return all(column is None or _takes(column, value) for column, value in zip(columns, row.values, strict=False))
+
+
+def _takes(column: _Column, value: Any) -> bool:
+    if value is None:
+        return column.is_number or not column.required
+    for kind, looks in _LOOKS.items():
+        if column.kind.startswith(kind):
+            return looks(value)
+    return isinstance(value, str)
+
+
+def _is_json(value: Any) -> bool:
+    with suppress(ValueError):
+        json.loads(value if isinstance(value, str) else "")
+        return True
+    return False
+
+
+_LOOKS: Final[dict[str, Callable[[Any], bool]]] = {
+    "BOOLEAN": lambda value: value in (0, 1),
+    "INTEGER": lambda value: isinstance(value, int),
+    "BIGINT": lambda value: isinstance(value, int),
+    "FLOAT": lambda value: isinstance(value, int | float),
+    "BLOB": lambda value: isinstance(value, bytes),
+    "DATETIME": lambda value: isinstance(value, str) and bool(_MOMENT.match(value)),
+    "JSON": _is_json,
+}
+
+
+def _drop_orphans(connection: sqlite3.Connection, tables: Sequence[_Table]) -> None:
+    """Take rows out whose parent is lost, until every reference leads somewhere; they are still in the file that is kept."""
+    by_name = {table.name: table for table in tables}
+    while rows := {(row[0], row[1]) for row in connection.execute("PRAGMA foreign_key_check")}:
+        for name, number in rows:
+            connection.execute(f'DELETE FROM "{name}" WHERE rowid = ?', (number,))  # noqa: S608 - a name of our tables
+            by_name[name].rows -= 1
+            by_name[name].lost_rows += 1
+
+
+def _put_in_place(file: Path, new: Path) -> Path:
+    """Let the new file be `file`. At no moment is there none, and never the log of the old one beside the new one."""
+    kept = _free_name(file)
+    os.link(file, kept)
+    for ending in ("-wal", "-shm"):
+        beside = file.with_name(file.name + ending)
+        if beside.exists():
+            beside.rename(kept.with_name(kept.name + ending))
+    new.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return kept
+
+
+def _free_name(file: Path) -> Path:
+    """A name with the date for the file that is kept."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    names = (file.with_name(f"{file.stem}.damaged-{stamp}{more}.db") for more in ("", *(f"-{n}" for n in range(2, 100))))
+    return next(name for name in names if not os.path.lexists(name))

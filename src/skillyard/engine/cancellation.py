@@ -1,0 +1,95 @@
+"""One run as a task of this process, and the only way to cancel it: the decision first, then the end of its process.
+
+The record of a run decides how it ended. So whoever cancels a run writes that down before the task is interrupted: what the run
+makes of being interrupted, a result or an error of its own, changes nothing then. A run that had ended before is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from skillyard.concurrency import completed, in_thread
+from skillyard.engine.working import CANCELLED, note_end
+from skillyard.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.record import RunState
+    from skillyard.execution import Run
+
+__all__ = ["RunTask"]
+
+_OWN_ENDS: Final = ("succeeded", "failed")  # every other one was written down by somebody else
+_DECIDING_S: Final = 2.0  # for the database to take the decision; after that the run is interrupted all the same
+
+
+class RunTask:
+    """The task of one run; `cancelled` says that somebody has decided to end it, here or in another process."""
+
+    def __init__(self, run_id: str, going: Coroutine[object, object, Run], journal: Journal | None) -> None:
+        self.task: asyncio.Task[Run] = asyncio.create_task(going)
+        self.cancelled = False
+        self._run_id = run_id
+        self._journal = journal
+        self._interrupted = False
+        self._cancelling: asyncio.Task[bool] | None = None
+
+    async def cancel(self) -> bool:
+        """End the run as `cancelled`; False when it had ended already. However often this is called, it is interrupted once."""
+        if self._cancelling is None:
+            self._cancelling = asyncio.create_task(self._cancel())
+        return await completed(self._cancelling)
+
+    def heed(self) -> None:
+        """Interrupt the run, because its record says that somebody has cancelled it."""
+        self.cancelled = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Cancel the task: once only, so that nothing interrupts it while it clears up."""
+        if not self._interrupted:
+            self._interrupted = True
+            self.task.cancel()
+
+    async def over(self) -> None:
+        """Wait until its task has ended; nobody asks any more for what went wrong in it."""
+        await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.exception()
+
+    async def was_cancelled(self) -> bool:
+        """Whether the run, whose task has ended, was cancelled: here, or by another process before it could start."""
+        if self._cancelling is not None:
+            await completed(self._cancelling)
+        failed = not self.task.cancelled() and self.task.exception() is not None
+        return self.cancelled or (failed and await self._state() == "cancelled")
+
+    async def _cancel(self) -> bool:
+        deciding = asyncio.create_task(self._decide())
+        await asyncio.wait([deciding], timeout=_DECIDING_S)
+        if not deciding.done():
+            self.interrupt()
+        self.cancelled = await deciding
+        if self.cancelled:
+            self.interrupt()
+        return self.cancelled
+
+    async def _decide(self) -> bool:
+        """Write down that the run is cancelled; False when it has come to an end of its own."""
+        journal = self._journal
+        if journal is None:
+            return not self.task.done()
+        if await note_end(journal, "cancelled", self._run_id, CANCELLED):
+            return True
+        return await self._state() not in _OWN_ENDS
+
+    async def _state(self) -> RunState | None:
+        """What the record says; None when it is not there, or cannot be read."""
+        journal = self._journal
+        if journal is not None:
+            with suppress(DatabaseUnavailable):
+                return await in_thread(lambda: journal.state(self._run_id))
+        return None

@@ -1,0 +1,19 @@
+"""Work on text that strangers wrote, in helper processes that can be killed: `run_in_helper` and `run_in_helper_async`.
+
+A thread is not enough for such work: a regular expression, a parser in C or a schema check holds the interpreter's lock until
+it is done, and no thread can be ended from outside. A helper is a process of ours with a deadline and a memory limit. It is no
+sandbox: it runs only functions of Skillyard, never code of a skill.
+"""
+
+from __future__ import annotations
+
+from skillyard.offload.helper import report_progress
+from skillyard.offload.pool import HelperPool, WorkLimits, run_in_helper, run_in_helper_async
+
+__all__ = [
+    "HelperPool",
+    "WorkLimits",
+    "report_progress",
+    "run_in_helper",
+    "run_in_helper_async",
+]

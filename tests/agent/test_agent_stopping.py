@@ -1,0 +1,108 @@
+"""A turn that is stopped ends in one state and tells its end to everyone, at whatever moment it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_models import Call, Hold, Say
+
+from skillyard.agent import ChatSettings
+from skillyard.agent.chat_records import ChatRecords
+
+
+class Held:
+    """Holds the note that a turn has that state, after it is written, until `go` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+        self.reached, self.go = threading.Event(), threading.Event()
+        note = ChatRecords.note
+
+        def held(records: ChatRecords, turn_id: str, **values: Any) -> bool:
+            given = note(records, turn_id, **values)
+            if values.get("state") == state:
+                self.reached.set()
+                assert self.go.wait(60)
+            return given
+
+        monkeypatch.setattr(ChatRecords, "note", held)
+
+    async def wait(self) -> None:
+        assert await asyncio.to_thread(self.reached.wait, 60)
+
+
+async def _ends(desk: Any, turn: Any) -> list[str]:
+    """The states that followers are told at the end."""
+    async with asyncio.timeout(30):
+        return [event.data["state"] async for event in desk.chat.events(turn) if event.kind == "end"]
+
+
+async def test_a_turn_that_is_stopped_before_its_first_step_was_stopped(open_chat: Any) -> None:
+    desk = await open_chat()
+    desk.models.script(Say("Hello"))
+    turn = await desk.chat.send(desk.conversation, "Hello")
+    assert await desk.chat.stop(turn)
+    assert (await desk.chat.turn(desk.conversation, turn.id)).state == "stopped"
+    assert await _ends(desk, turn) == ["stopped"]
+
+
+async def test_a_turn_that_is_stopped_while_its_end_is_written_down_is_done_and_says_so(
+    open_chat: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_chat()
+    desk.models.script(Say("Hello"))
+    held = Held(monkeypatch, "done")
+    turn = await desk.chat.send(desk.conversation, "Hello")
+    following = asyncio.create_task(_ends(desk, turn))
+    await held.wait()
+    stopping = asyncio.create_task(desk.chat.stop(turn))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    held.go.set()
+    await stopping
+    assert await following == ["done"]
+    assert (await desk.chat.turn(desk.conversation, turn.id)).state == "done"
+
+
+async def test_who_stops_a_turn_twice_gets_it_stopped_once_and_whole(open_chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = await open_chat()
+    desk.models.script(Hold("Once upon a time"))
+    held = Held(monkeypatch, "stopped")
+    turn = await desk.chat.send(desk.conversation, "Tell me a story")
+    async for event in desk.chat.events(turn):
+        if event.kind == "text":
+            break
+    first = asyncio.create_task(desk.chat.stop(turn))
+    await held.wait()
+    second = asyncio.create_task(desk.chat.stop(turn))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not second.done()
+    assert not first.done()
+    held.go.set()
+    assert [await first, await second] == [True, True]
+    assert await _ends(desk, turn) == ["stopped"]
+    found = await desk.chat.turn(desk.conversation, turn.id)
+    assert (found.state, found.answer) == ("stopped", "Once upon a time")
+
+
+async def test_a_turn_that_is_stopped_elsewhere_as_it_begins_to_wait_was_stopped(
+    open_chat: Any, pdf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    desk.models.script(Call("skill", {"skill": "pdf"}))
+    note = ChatRecords.note
+
+    def asked_before(records: ChatRecords, turn_id: str, **values: Any) -> bool:
+        if values.get("state") == "waiting":
+            assert records.ask_to_stop(turn_id)
+        return note(records, turn_id, **values)
+
+    monkeypatch.setattr(ChatRecords, "note", asked_before)
+    turn = await desk.chat.send(desk.conversation, "Fill in the form")
+    assert await _ends(desk, turn) == ["stopped"]
+    found = await desk.chat.turn(desk.conversation, turn.id)
+    assert (found.state, found.pending) == ("stopped", None)
