@@ -217,6 +217,10 @@ def test_the_command_has_the_limits_of_the_settings(home: Path, workers: str) ->
             assert process.stdout is not None
             port = int(re.findall(r":(\d+)\"", process.stdout.readline())[0])
             assert asked(port) == 200  # the address is said before all processes are there
+            of_itself = httpx.get(  # what uvicorn believes of everybody on this machine, unless it is told not to
+                f"http://127.0.0.1:{port}/.well-known/clawhub.json", headers={"X-Forwarded-Proto": "https"}, trust_env=False
+            )
+            assert of_itself.json()["apiBase"] == f"http://127.0.0.1:{port}"
             with connected(port) as connection:
                 connection.settimeout(12)  # without the setting it would be fifteen seconds
                 connection.sendall(HALF)

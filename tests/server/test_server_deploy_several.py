@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -227,10 +228,15 @@ def test_nginx_says_itself_who_asks_and_the_servers_believe_it(file: str) -> Non
 def test_servers_behind_another_machine_believe_what_it_says_of_who_asks() -> None:
     found = services()
     for name in ("server-1", "server-2", "server-3"):
-        assert found[name]["environment"]["FORWARDED_ALLOW_IPS"] == "*"
+        assert {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} == _proxies(found[name]["command"])
         assert "ports" not in found[name]
-    config = yaml.safe_load((KUBERNETES / "config.yaml").read_text())
-    assert config["data"]["FORWARDED_ALLOW_IPS"] == "*"
+    deployed = next(one for one in yaml.safe_load_all((KUBERNETES / "server.yaml").read_text()) if one["kind"] == "Deployment")
+    (server,) = deployed["spec"]["template"]["spec"]["containers"]
+    assert "10.0.0.0/8" in _proxies(server["args"])
+
+
+def _proxies(command: list[str]) -> set[str]:
+    return {value for option, value in itertools.pairwise(command) if option == "--trusted-proxy"}
 
 
 @pytest.mark.parametrize("file", ["nginx.conf", "compose/nginx.conf"])

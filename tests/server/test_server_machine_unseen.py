@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +18,7 @@ from scripted_models import Call, Say
 from starlette.testclient import TestClient
 
 import skillyard
+from skillyard.engine import Roster
 
 EVERYTHING = ("skills:read", "skills:write", "runs:execute", "admin")
 HEADER = "type: direct\nresources:\n  entry: ./scripts/add.py\n"
@@ -209,3 +212,61 @@ def test_no_answer_names_the_machine(
     answered = {operation for operation, statuses in visited.items() if min(statuses) < 300}
     assert {operation for operation in visited if operation.startswith("GET") and operation not in answered} == UNANSWERED
     assert len(answered) > 90
+
+
+@pytest.mark.abuse("H3")
+def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str, str], words: tuple[str, ...]) -> None:
+    guest.headers["Accept"] = "application/json, text/event-stream"
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    session = guest.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin})
+    if "mcp-session-id" in session.headers:  # where several servers share the address none is kept
+        guest.headers["Mcp-Session-Id"] = session.headers["mcp-session-id"]
+    guest.headers["MCP-Protocol-Version"] = "2025-06-18"
+    told: list[str] = []
+    visited = Counter[str]()
+
+    def ask(method: str, **params: Any) -> Any:
+        answer = guest.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        assert answer.status_code == 200, answer.text
+        told.extend(f"{method} {params}: …{_around(answer.text, word)}" for word in words if word in answer.text)
+        shape = json.loads(answer.text.partition("data: ")[2] or answer.text)
+        visited[method if "result" in shape else f"{method} refused"] += 1
+        return shape.get("result", {})
+
+    tools = [tool["name"] for tool in ask("tools/list")["tools"]]
+    for tool in tools:
+        for skill in SKILLS:
+            ask("tools/call", name=tool, arguments={"skill": skill, "file_path": "b.txt", "query": skill})
+            ask("tools/call", name=tool, arguments={"name": skill, "skill_name": skill, "file_path": "../b.txt"})
+    ask("tools/call", name="nothing", arguments={})
+    for resource in ask("resources/list")["resources"]:
+        ask("resources/read", uri=resource["uri"])
+        ask("resources/read", uri=f"{resource['uri']}/nothing")
+    for prompt in ask("prompts/list")["prompts"]:
+        ask("prompts/get", name=prompt["name"])
+    for entry in ask("skills/list")["skills"]:
+        ask("skills/get", uri=entry["uri"])
+        ask("resources/directory/read", uri=entry["uri"].removesuffix("/SKILL.md"))
+    ask("prompts/get", name="nothing")
+    assert told == []
+    assert {"skill", "skills_list", "skills_load", "read_skill_file", "run_skill"} <= set(tools)
+    assert visited["tools/call"] == len(tools) * len(SKILLS) * 2
+    assert min(visited[name] for name in ("resources/read", "prompts/get", "skills/get", "resources/directory/read")) >= 3
+
+
+@pytest.mark.abuse("H3")
+def test_workers_are_told_without_their_machine(keyed: Any, guest: TestClient) -> None:
+    admin = keyed.client()
+    told = guest.get("/api/v1/workers").json()["data"]
+    if told["reason"] is not None:  # no worker pools on SQLite
+        assert told["reason"] == "this server keeps no worker pools"
+        assert "skillyard.db" in admin.get("/api/v1/workers").json()["data"]["reason"]
+        return
+    organisations = keyed.app.state.homes.organisations
+    database = organisations.catalog("acme", keyed.app.state.homes.main.catalog).records().database
+    Roster(database).join(f"{socket.gethostname()}-17-abc", ["default"], 4)
+    (worker,) = guest.get("/api/v1/workers").json()["data"]["workers"]
+    assert (worker["host"], worker["process"], worker["id"][:7]) == (None, None, "worker-")
+    Roster(keyed.app.state.homes.database()).join("w1", ["default"], 4)
+    (worker,) = admin.get("/api/v1/workers").json()["data"]["workers"]
+    assert (worker["host"], worker["id"]) == (socket.gethostname(), "w1")
