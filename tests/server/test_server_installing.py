@@ -245,11 +245,14 @@ def test_an_upload_over_a_skill_from_elsewhere_is_a_conflict_that_can_be_agreed_
     other = pack(body="Theirs.")
     (seen,) = _send(client, other, "/inspect").json()["data"]
     assert [refusal["code"] for refusal in seen["refusals"]] == ["source_changed"]
+    assert "accept_source" in seen["refusals"][0]["hint"]
+    assert "--" not in seen["refusals"][0]["hint"]  # no option of the command line
     for to in ("/upload-create", "/tidy/upload-install"):
         refused = _send(client, other, to, force=True, accept_signer=True)
         assert (refused.status_code, refused.json()["code"]) == (409, "source_changed")
     problem = refused.json()
     assert problem["replacements"][0]["kind"] == "source"
+    assert problem["hint"] == seen["refusals"][0]["hint"]
     assert _send(client, pack(body="Others."), consent=problem["consent"]).status_code == 409
     assert _send(client, other, consent=problem["consent"]).status_code == 201
     assert client.post(f"{API}/tidy/rollback", json={}).json()["code"] == "source_changed"

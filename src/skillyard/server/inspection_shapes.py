@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from skillyard.engine.plain import plain
 from skillyard.registry import Inspected
 from skillyard.server.install_shapes import PowerChangeShape, PowersShape, ScanFinding, VersionDetail
+from skillyard.server.problems import hint_over_http
 from skillyard.server.shapes import FileInventory
 
 __all__ = ["ClientLoading", "Diagnosis", "InspectedSkill", "SkillFileEntry", "TreeDifference", "inspected"]
@@ -121,7 +122,10 @@ def inspected(skill: Inspected) -> InspectedSkill:
                 "powers": skill.powers.to_dict(),
                 "power_sentences": list(skill.powers.sentences()),
                 "diagnostics": [found.to_dict() for found in skill.diagnostics],
-                "refusals": [{"code": one.code, "message": one.message, "hint": one.hint} for one in skill.refusals],
+                "refusals": [
+                    {"code": one.code, "message": one.message, "hint": hint_over_http(one.code, one.hint)}
+                    for one in skill.refusals
+                ],
                 "findings": list(skill.findings),
                 "clients": [client.to_dict() for client in skill.clients],
                 "unmet": list(skill.unmet),

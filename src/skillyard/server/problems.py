@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from skillyard.errors import DiskFull, InvalidInput, SkillyardError
 from skillyard.text import sanitize
 
-__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "problem", "unforeseen"]
+__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "hint_over_http", "problem", "unforeseen"]
 
 _MEDIA_TYPE: Final = "application/problem+json"
 _CODES: Final[Mapping[int, str]] = {
@@ -32,6 +32,10 @@ _CODES: Final[Mapping[int, str]] = {
 }
 _HINTS: Final[Mapping[str, str]] = {
     "consent_required": "nothing was changed; if you agree, send the same again with ?consent= and the value of `consent`",
+    "signer_changed": "nothing was changed; ask who publishes it whether that is right, then send the same again with"
+    " accept_signer, and with accept_source when its source is another too, or with the value of `consent`",
+    "source_changed": "nothing was changed; ask who publishes it whether that is right, then send the same again with"
+    " accept_source, or with the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
 }
 _PASSING: Final[Mapping[str, int]] = {
@@ -77,8 +81,13 @@ WRITING: Final = _documented(400, 401, 403, 404, 409, 413, 415, 422, 429, 502)
 def problem(error: SkillyardError) -> JSONResponse:
     """The answer that tells an error of the house; control characters of skills do not come through."""
     details = {key: value for key, value in error.details.items() if key not in Problem.model_fields}
-    hint = _HINTS.get(error.code, error.hint)
+    hint = hint_over_http(error.code, error.hint)
     return _answer(error.status, error.code, sanitize(error.message), hint, details, _standard_headers(error))
+
+
+def hint_over_http(code: str, hint: str | None) -> str | None:
+    """The hint of an error in the terms of a request, where the usual one names options of the command line."""
+    return _HINTS.get(code, hint)
 
 
 def _standard_headers(error: SkillyardError) -> dict[str, str]:

@@ -59,7 +59,7 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
       </Group>
       <Stack gap="sm" mt="md">
         {single && skill.unchanged && possible && <Checkbox checked={taken} onChange={(event) => take(event.currentTarget.checked)} label={t.take} />}
-        <Notes icon={<IconBan size={18} />} color="red" title={t.refused} notes={skill.refusals.map(({ message, hint }) => [message, hint].filter(Boolean).join(" — "))}>
+        <Notes icon={<IconBan size={18} />} color="red" title={possible ? t.refusedByDefault : t.refused} notes={skill.refusals.map(({ message, hint }) => [message, hint].filter(Boolean).join(" — "))}>
           {possible && skill.refusals.length > 0 && <Checkbox mt="sm" checked={overruled} onChange={(event) => overrule(event.currentTarget.checked)} label={t.force} />}
         </Notes>
         <Notes icon={<IconShieldPlus size={18} />} color="orange" title={t.mayMore} notes={possible ? (skill.change?.widened ?? []) : []}>

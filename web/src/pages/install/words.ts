@@ -31,6 +31,7 @@ export const install = words(
     same: "serves already",
     take: "Install this one",
     refused: "It cannot be installed",
+    refusedByDefault: "It is refused by default",
     summary: {
       files: (count: string, bytes: string) => `${count} files, ${bytes}`,
       scripts: (count: string) => `${count} scripts`,
@@ -100,6 +101,7 @@ export const install = words(
     same: "已在使用",
     take: "安装这一个",
     refused: "无法安装",
+    refusedByDefault: "默认会拒绝安装",
     summary: {
       files: (count, bytes) => `${count} 个文件，${bytes}`,
       scripts: (count) => `${count} 个脚本`,
