@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNTS = {"A": 19, "B": 21, "C": 11, "D": 22, "E": 7, "F": 21, "G": 19, "H": 12}
+COUNTS = {"A": 19, "B": 21, "C": 11, "D": 23, "E": 7, "F": 21, "G": 19, "H": 17}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,7 @@ def test_every_case_of_a_run_is_shown_in_each_sandbox_that_claims_it(abuse: Modu
 
 
 def test_no_attack_is_left_out(abuse: ModuleType) -> None:
+    assert sum(map(len, abuse.marked().values())) > 200
     for tests in abuse.marked().values():
         for test in tests:
             words = {ast.unparse(node) for node in ast.walk(test.function) if isinstance(node, ast.Attribute)}

@@ -44,6 +44,10 @@ class FakeSkill:
         return self.given_id or f"{self.source}:{self.name}"
 
     @property
+    def location(self) -> str:
+        return self.directory
+
+    @property
     def offered(self) -> bool:
         return self.status == "ok" and self.model_invocable
 
