@@ -107,12 +107,12 @@ def _policy(catalog: Catalog) -> Iterator[Check]:
             yield Check(name, "error", error.message, error.hint)
             continue
         if name == "permissions":
-            yield from _trusting(catalog)
+            yield from _allowed_by_name_alone(catalog)
 
 
-def _trusting(catalog: Catalog) -> Iterator[Check]:
+def _allowed_by_name_alone(catalog: Catalog) -> Iterator[Check]:
     """The rules that trust every skill of a name, whoever made it."""
-    for pattern in catalog.rules().trusting():
+    for pattern in catalog.rules().allowed_by_name_alone():
         detail = f"the rule {pattern!r} = 'allow' trusts any skill of that name, from any source"
         yield Check("permissions", "warning", detail, f"write '{pattern} source=…' or '{pattern} signer=…'")
 

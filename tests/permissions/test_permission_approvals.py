@@ -19,6 +19,7 @@ class FakeSkill:
     id: str = "user:deploy"
     description: str = "Ships it."
     directory: str = "/s/deploy"
+    location: str = "/s/deploy"
     content: str = "sha256:one"
 
     @property

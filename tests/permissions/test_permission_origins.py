@@ -143,8 +143,11 @@ async def test_every_way_to_a_skill_asks_for_its_source(registry: Registry, proj
 
 @pytest.mark.parametrize(
     "pattern",
-    ["source=github.com/a", "", "  ", "deploy source=", "deploy signer=me", "deploy source=a source=b"],
-)
+    [
+        "source=github.com/a", "", "  ", "deploy source=", "deploy signer=me", "deploy source=a source=b",
+        "deploy sorce=github.com/a", "deploy Source=github.com/a", "deploy source=github.com/a now", "deploy by=me source=a",
+    ],
+)  # fmt: skip
 def test_a_rule_that_cannot_be_meant_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidInput):
         Rules({pattern: "allow"})
@@ -162,7 +165,7 @@ def test_rules_that_trust_a_name_alone_are_listed() -> None:
     key = SigningKey.new().public
     patterns = {"a": "allow", "installed:b": "allow", "project:c": "allow", "d": "ask", "e source=x.org": "allow"}
     patterns |= {f"f signer={key}": "allow", "user:g": "allow", "h": "deny", "*": "allow"}
-    assert Rules(patterns).trusting() == ("a", "installed:b", "project:c")
+    assert Rules(patterns).allowed_by_name_alone() == ("a", "installed:b", "project:c")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_declared_entry_outside_scripts_is_told_at_the_first_install(registry:
     (result,) = registry.install(str(folder)).results
     assert result.powers is not None
     assert result.powers.sentences() == ("has the script references/x.py", "installs the package evil")
-    assert result.to_dict()["powers_told"] == list(result.powers.sentences())
+    assert result.to_dict()["power_sentences"] == list(result.powers.sentences())
 
 
 @pytest.mark.parametrize("path", ["references/x.py", "references/tool", "X.PYW"])

@@ -13,7 +13,7 @@ from skillyard.errors import SignerChanged, SkillyardError, SourceChanged
 from skillyard.packages import SIGNATURE_FILE, Origin, SigningKey, Source, pack, sign_tree
 from skillyard.registry import Fetched, ProjectLock, Registry, Replacement, SourceFetcher
 from skillyard.registry.mirror import RegistryPlace, copy_mirror, import_mirror, open_place, open_target
-from skillyard.registry.publisher import provenance
+from skillyard.registry.publisher import source_identity
 
 GOOD, EVIL = Source("git", "https://example.com/good/skills"), Source("git", "https://example.com/evil/skills")
 
@@ -119,7 +119,7 @@ def test_an_import_of_a_mirror_asks_too(registry: Registry, write: Any, tmp_path
 )
 def test_which_sources_are_one(one: tuple[str, ...], other: tuple[str, ...], same: bool) -> None:
     names = ("kind", "address", "path")
-    first, second = (provenance(dict(zip(names, origin, strict=False))) for origin in (one, other))
+    first, second = (source_identity(dict(zip(names, origin, strict=False))) for origin in (one, other))
     assert (first == second) is same
     assert first
     assert second

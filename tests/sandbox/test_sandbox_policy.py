@@ -93,6 +93,16 @@ def test_hosts_that_cannot_be_enforced_are_refused(host: str) -> None:
         Policy.from_security({"network": "allowlist", "network_allowlist": [host]})
 
 
+@pytest.mark.parametrize("setting", ["hidden-files", "private-networks", "memory-mb", "file-size-mb"])
+def test_a_setting_that_is_wrong_is_named_as_it_is_written_and_not_laid_to_a_skill(setting: str) -> None:
+    with pytest.raises(InvalidPolicy) as caught:
+        Policy.ceiling({setting: "x"})
+    assert caught.value.message.startswith(f"{setting} must be ")
+    assert caught.value.hint is not None
+    assert "[sandbox]" in caught.value.hint
+    assert "security" not in caught.value.hint
+
+
 def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(InvalidPolicy) as caught:
         Policy(timeout_ms=0, memory_mb=0, environment={"LD_PRELOAD": "x"})

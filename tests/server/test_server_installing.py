@@ -48,7 +48,7 @@ def test_looking_at_an_archive_tells_everything_and_installs_nothing(client: Tes
     assert {(file["path"], file["type"]) for file in seen["files"]} == {
         ("SKILL.md", "markdown"), ("scripts/a.py", "script"), ("references/b.md", "markdown"),
     }  # fmt: skip
-    assert "may reach example.org" in seen["powers_told"]
+    assert "may reach example.org" in seen["power_sentences"]
     assert {client["client"]: client["loads"] for client in seen["clients"]}["claude"] is True
     assert client.get(API).json()["data"] == []
     assert client.get(f"{API}/operations/op_none").status_code == 404

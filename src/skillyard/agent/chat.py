@@ -238,8 +238,8 @@ class Chat:
         """
         live = self._workshop.live(turn)
         if live is None:
-            async with aclosing(self.told(turn)) as told_elsewhere:
-                async for _, event in told_elsewhere:
+            async with aclosing(self.told(turn)) as placed_events:
+                async for _, event in placed_events:
                     yield event
             return
         async with aclosing(live.follow(live.earlier if fresh else 0)) as events:

@@ -144,16 +144,16 @@ class Catalog:
         found = index.get(name_or_id.strip()) if asked is skills else None
         return found or find_skill(skills, name_or_id)
 
-    def shown(self, text: str) -> str:
-        """`text` as who uses this catalog may read it: in that of an organisation folders of the machine have their aliases."""
+    def with_aliases(self, text: str) -> str:
+        """`text`; in the catalog of an organisation with the folders of the machine in it replaced by their aliases."""
         if not self._plan.organisation:
             return text
-        from skillyard.catalog.showing import without_folders
+        from skillyard.catalog.folder_aliases import replace_folders
 
         plan = self._plan
         folders = {root.path: root.location for root in self.roots}
         others = {plan.data: "~", self.project_root: "project", plan.cwd: "project", plan.home: "home"}
-        return without_folders(text, others | folders)
+        return replace_folders(text, others | folders)
 
     def refresh(self, *, progress: Progress | None = None) -> Changes:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""

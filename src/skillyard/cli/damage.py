@@ -37,7 +37,7 @@ def run_on_damage(arguments: argparse.Namespace) -> int:
     if database.file is None:
         raise InvalidInput(
             f"{check.url} is not a file that can be repaired from here: {check.problems[0]}",
-            hint="look into the log of PostgreSQL, and bring a backup back: `skillyard restore`, or back to a moment",
+            hint="look into the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery",
         )
     from skillyard.database import repair_file
 
@@ -82,12 +82,12 @@ def _show_repair(screen: Screen, report: RepairReport) -> int:
         screen.data(report.to_dict())
         return OK
     rows = [
-        (table.table, f"{table.rows:,}", "not known" if table.lost is None else f"{table.lost:,}")
+        (table.table, f"{table.rows:,}", "unknown" if table.lost is None else f"{table.lost:,}")
         for table in report.tables
         if table.rows or table.lost != 0
     ]
-    screen.table(rows, header=("TABLE", "CAME BACK", "LOST"))
+    screen.table(rows, header=("TABLE", "RECOVERED", "LOST"))
     if report.unplaced:
-        screen.line(f"{counted(report.unplaced, 'row')} could not be told to be of one table, and stayed in the old file")
+        screen.line(f"{counted(report.unplaced, 'row')} could belong to several tables, and stayed in the old file")
     screen.line(f"{report.file} is new and whole; the old one is {report.kept}")
     return OK

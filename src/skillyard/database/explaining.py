@@ -20,7 +20,9 @@ _HINT: Final = "make it reachable and writable, or name another one with SKILLYA
 _DAMAGED: Final = (
     "`skillyard db check` says what is wrong; stop what uses it, then `skillyard db repair` brings back what can be read"
 )
-_DAMAGED_SERVER: Final = "look into the log of PostgreSQL, and bring a backup back: `skillyard restore`, or back to a moment"
+_DAMAGED_SERVER: Final = (
+    "look into the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery"
+)
 _PRIMARY: Final = 0xFF  # the part of SQLite's extended codes that names the kind
 _DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")
 """PostgreSQL: data_corrupted, index_corrupted."""

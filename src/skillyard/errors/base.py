@@ -26,11 +26,11 @@ class SkillyardError(Exception):
         """What happened and, in brackets, how to mend it: where there is one line for both."""
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
-    def worded(self, word: Callable[[str], str]) -> Self:
-        """The same error, with every text in it as `word` gives it."""
+    def with_texts(self, change: Callable[[str], str]) -> Self:
+        """A copy of the error with every text of it, in the details too, replaced by what `change` makes of it."""
         other = copy(self)
-        other.message, other.hint = word(self.message), self.hint and word(self.hint)
-        other.details = {name: _worded(value, word) for name, value in self.details.items()}
+        other.message, other.hint = change(self.message), self.hint and change(self.hint)
+        other.details = {name: _with_texts(value, change) for name, value in self.details.items()}
         other.args = (other.message,)
         return other
 
@@ -42,9 +42,9 @@ class SkillyardError(Exception):
         return shape | self.details
 
 
-def _worded(value: object, word: Callable[[str], str]) -> object:
+def _with_texts(value: object, change: Callable[[str], str]) -> object:
     if isinstance(value, str):
-        return word(value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {name: _worded(one, word) for name, one in value.items()}
-    return [_worded(one, word) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _with_texts(one, change) for name, one in value.items()}
+    return [_with_texts(one, change) for one in value] if isinstance(value, list | tuple) else value

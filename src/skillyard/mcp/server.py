@@ -230,7 +230,7 @@ class _Handlers:
 
     def _as_protocol_error(self, error: SkillyardError) -> MCPError:
         # What cannot be encoded would end the whole server while the answer is written.
-        said = sanitize(self._tools.access.catalog.shown(error.sentence))
+        said = sanitize(self._tools.access.catalog.with_aliases(error.sentence))
         return MCPError(types.INVALID_PARAMS, said, {"code": error.code})
 
     async def _answer(self, find: Callable[[], _Result]) -> _Result:

@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from skillyard.catalog import Catalog, Skill
 
-__all__ = ["InstalledOrigins", "OriginLookup", "Provenance", "source_parts"]
+__all__ = ["InstalledOrigins", "OriginLookup", "SkillProvenance", "source_parts"]
 
 _SHORT: Final = {"github": "github.com", "gitlab": "gitlab.com", "codeberg": "codeberg.org", "bitbucket": "bitbucket.org"}
 _SCHEME: Final = re.compile(r"(?:git\+)?(?:https|ssh)://", re.IGNORECASE)
 
 
-class Provenance(NamedTuple):
+class SkillProvenance(NamedTuple):
     """The sources of a skill, each in parts, and whether they are all that is known; `folder` is what may be signed."""
 
     sources: tuple[tuple[str, ...], ...]
@@ -31,14 +31,14 @@ class Provenance(NamedTuple):
 
     def signer(self) -> str | None:
         """The key whose signature holds for the files as they are; None when nobody's does."""
-        from skillyard.errors import SignatureInvalid, SkillyardError
+        from skillyard.errors import SkillyardError
         from skillyard.packages import verify_tree
 
         if self.folder is None:
             return None
         try:
             signature = verify_tree(Path(self.folder))
-        except (SignatureInvalid, SkillyardError, OSError):
+        except (SkillyardError, OSError):
             return None
         return signature.key if signature else None
 
@@ -46,10 +46,10 @@ class Provenance(NamedTuple):
 class OriginLookup(Protocol):
     """Says where skills come from."""
 
-    def provenance(self, skill: Skill) -> Provenance:
+    def provenance(self, skill: Skill) -> SkillProvenance:
         """What is known of a skill of the catalog."""
 
-    def installed(self, directory: str) -> Provenance:
+    def installed(self, directory: str) -> SkillProvenance:
         """What is known of the installed skill that serves from `directory`."""
 
 
@@ -65,22 +65,22 @@ class InstalledOrigins:
         """Those of a catalog's own registry."""
         return cls(catalog.data_directory, catalog.configuration.database_url)
 
-    def provenance(self, skill: Skill) -> Provenance:
+    def provenance(self, skill: Skill) -> SkillProvenance:
         """As `OriginLookup.provenance`."""
         if skill.source != "installed":
-            return Provenance(((skill.source,),), complete=True, folder=skill.directory)
+            return SkillProvenance(((skill.source,),), complete=True, folder=skill.directory)
         return self.installed(skill.directory)
 
-    def installed(self, directory: str) -> Provenance:
+    def installed(self, directory: str) -> SkillProvenance:
         """As `OriginLookup.installed`; not complete when nothing was written down, or the records cannot be read."""
         folder = Path(directory)
         try:
             version = folder.resolve(strict=True).name
         except OSError:
-            return Provenance((("installed",),), complete=False, folder=None)
+            return SkillProvenance((("installed",),), complete=False, folder=None)
         origin = _origin_of(self._data, self._url, folder.parent.name, version)
         known = (("installed",), source_parts(origin)) if origin else (("installed",),)
-        return Provenance(known, complete=origin is not None, folder=directory)
+        return SkillProvenance(known, complete=origin is not None, folder=directory)
 
 
 @lru_cache(maxsize=4096)

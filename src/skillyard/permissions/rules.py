@@ -14,7 +14,7 @@ from typing import Final, Self, TypeVar, get_args
 
 from skillyard.catalog import Catalog, Configuration, Permission, PermissionMatch, Skill, Status
 from skillyard.errors import InvalidInput, UnreachableRule
-from skillyard.permissions.origins import InstalledOrigins, OriginLookup, Provenance
+from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillProvenance
 from skillyard.permissions.selectors import RuleSelector
 
 __all__ = ["Rules", "Ruling", "visible"]
@@ -105,15 +105,15 @@ class Rules:
         origins = self.origins
         return self._first(names, lambda: origins.installed(directory) if origins else None)
 
-    def trusting(self) -> tuple[str, ...]:
-        """The patterns that allow by name alone: any skill that is called so is trusted, whoever made it."""
+    def allowed_by_name_alone(self) -> tuple[str, ...]:
+        """The patterns of rules that allow by name alone, and so trust any skill of that name, whoever made it."""
         return tuple(
             pattern
             for selector, pattern, permission in self._ordered
             if permission == "allow" and selector.name != "*" and not selector.names_origin
         )
 
-    def _first(self, names: Sequence[str], provenance: Callable[[], Provenance | None]) -> Ruling:
+    def _first(self, names: Sequence[str], provenance: Callable[[], SkillProvenance | None]) -> Ruling:
         for selector, pattern, permission in self._ordered:
             if not selector.fits_names(names):
                 continue

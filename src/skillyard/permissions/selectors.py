@@ -18,11 +18,12 @@ from skillyard.permissions.origins import source_parts
 from skillyard.permissions.patterns import covers, matches
 
 if TYPE_CHECKING:
-    from skillyard.permissions.origins import Provenance
+    from skillyard.permissions.origins import SkillProvenance
 
 __all__ = ["RuleSelector"]
 
 _FIELD: Final = re.compile(r"(source|signer)=(.*)", re.DOTALL)
+_LIKE_A_FIELD: Final = re.compile(r"[A-Za-z]+=")  # taken for a part of the name, such a rule would never apply
 _OWN: Final = ("user:", "env:", "config:", "plugin:", "builtin:")
 """Ids that name a source whose folders are the user's own choice."""
 
@@ -40,7 +41,7 @@ class RuleSelector:
         """Read a rule's pattern; the fields stand after the name, separated by blanks.
 
         Raises:
-            InvalidInput: there is no name, a field is empty or there twice, or the signer is no key.
+            InvalidInput: there is no name, a field is unknown, empty or there twice, or the signer is no key.
         """
         words, fields = text.split(), dict[str, str]()
         while words and (match := _FIELD.fullmatch(words[-1])):
@@ -48,6 +49,11 @@ class RuleSelector:
                 raise InvalidInput(f"the rule {text!r} names {match[1]} twice", hint="write two rules")
             fields[match[1]] = match[2]
             words.pop()
+        if unknown := next(filter(_LIKE_A_FIELD.match, words[1:]), None):
+            raise InvalidInput(
+                f"the rule {text!r} has {unknown!r}, which is no field of a rule",
+                hint="after the name write source=… or signer=…, and nothing behind them",
+            )
         if not words:
             raise InvalidInput("a rule has an empty pattern", hint="write a name, or a pattern such as 'internal-*'")
         source = source_parts(fields["source"]) if "source" in fields else None
@@ -56,7 +62,7 @@ class RuleSelector:
         signer = fields.get("signer")
         if signer is not None and not is_signer(signer):
             raise InvalidInput(
-                f"the rule {text!r} names no signer", hint="`skillyard key` tells a public key: ed25519: and 44 characters"
+                f"the rule {text!r} names no signer", hint="`skillyard key` shows a public key: ed25519: and 44 characters"
             )
         return cls(" ".join(words) if fields else text, source, signer)
 
@@ -69,7 +75,7 @@ class RuleSelector:
         """Whether one of the names of a skill fits."""
         return any(matches(self.name, name) for name in names)
 
-    def fits_origin(self, provenance: Provenance | None) -> bool | None:
+    def fits_origin(self, provenance: SkillProvenance | None) -> bool | None:
         """Whether source and signer fit; None when that is not known."""
         if self.source is None and self.signer is None:
             return True

@@ -247,8 +247,8 @@ class Result:
     def to_dict(self) -> dict[str, object]:
         """The result as plain data."""
         powers = self.powers
-        told = list(powers.sentences()) if powers else []
-        return _plain(self) | {"powers": powers and powers.to_dict(), "powers_told": told}
+        sentences = list(powers.sentences()) if powers else []
+        return _plain(self) | {"powers": powers and powers.to_dict(), "power_sentences": sentences}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from skillyard.packages import Source, shown_address
 
-__all__ = ["provenance", "publisher", "shown_origin", "shown_source"]
+__all__ = ["publisher", "shown_origin", "shown_source", "source_identity"]
 
 _VERSION: Final = re.compile(r"[-_.]?v?[0-9][0-9A-Za-z.+_-]{0,60}$")
 _SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill")
@@ -29,8 +29,8 @@ def publisher(address: str) -> tuple[str, ...]:
     return (*plain, host, *(() if file_in_root else path[:2]))
 
 
-def provenance(origin: Mapping[str, object]) -> tuple[str, ...]:
-    """What tells one source from another: two origins with the same are of one publisher; empty when nothing is known.
+def source_identity(origin: Mapping[str, object]) -> tuple[str, ...]:
+    """What identifies a source: two origins of the same identity are of one publisher; empty when nothing is known.
 
     On this machine that is the folder, or the archive without the version in its name. Whoever may upload is one source.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from skillyard.errors import SignerChanged, SkillExists, SourceChanged, VersionUnusable
 from skillyard.packages import read_signature
 from skillyard.registry.model import Replacement
-from skillyard.registry.publisher import provenance, shown_origin
+from skillyard.registry.publisher import shown_origin, source_identity
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate
@@ -134,8 +134,8 @@ def _source_change(
     skill_id: str, name: str, serving: SkillVersion, now: Mapping[str, object], signer: str | None, digest: str
 ) -> Iterator[Replacement]:
     """Another source than that of the version that serves; whoever signed that one may publish anywhere."""
-    known = provenance(serving.origin)
-    if (known and known == provenance(now)) or (signer is not None and signer == serving.signer):
+    known = source_identity(serving.origin)
+    if (known and known == source_identity(now)) or (signer is not None and signer == serving.signer):
         return
     before, after = shown_origin(serving.origin), shown_origin(now)
     yield Replacement(skill_id, name, "source", before, after, f"it comes from {after}, and no longer from {before}", digest)

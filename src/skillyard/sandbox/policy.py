@@ -134,7 +134,10 @@ class Policy:
             chosen["network_allowlist"] = _host_tuple(chosen["network_allowlist"])
         chosen |= _grants(chosen.pop("environment", {}), chosen.pop("pass_environment", ()), environ)
         open_to = {"network": "allowlist", "network_allowlist": (ANY_HOST,), "filesystem": "read-write"}
-        found = cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
+        try:
+            found = cls(**(open_to | chosen))  # type: ignore[arg-type] # checked inside
+        except InvalidPolicy as error:
+            raise _error_of_settings(error) from None
         if found.private_networks and ANY_HOST in found.network_allowlist:
             raise InvalidPolicy(
                 "private-networks needs a network-allowlist", hint="name the hosts that may be reached inside your network"
@@ -232,6 +235,17 @@ def _network_values(network: object, hosts: tuple[str, ...]) -> dict[str, object
     if network == "allowlist" and not hosts:
         return {"network": "none", "network_allowlist": ()}
     return {"network": network, "network_allowlist": hosts if network == "allowlist" else ()}
+
+
+def _error_of_settings(error: InvalidPolicy) -> InvalidPolicy:
+    """An error of a policy in the words of the settings it was made from, which are written with hyphens."""
+    found = error.details["problems"]
+    problems = [
+        f"{name.replace('_', '-') if name in _SETTABLE else name}{space}{rest}"
+        for name, space, rest in (str(problem).partition(" ") for problem in (found if isinstance(found, list) else ()))
+    ]
+    hint = "correct the sandbox settings: the [sandbox] table of your own skillyard.toml, or the limits that were given"
+    return InvalidPolicy("; ".join(problems), hint=hint, problems=problems)
 
 
 def _host_tuple(hosts: object) -> tuple[str, ...]:

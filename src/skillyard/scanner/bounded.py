@@ -60,8 +60,8 @@ def scan_skill(
     )
     skipped = scanned.skipped
     if len(scanned.findings) > _MOST_FINDINGS:
-        untold = len(scanned.findings) - _MOST_FINDINGS
-        skipped = (*skipped, Skipped(".", f"{untold} findings of less weight are not told"))
+        omitted = len(scanned.findings) - _MOST_FINDINGS
+        skipped = (*skipped, Skipped(".", f"{omitted} findings of less weight are not reported"))
     return Report(str(directory), tuple(judged), scanned.files, skipped)
 
 
@@ -106,5 +106,5 @@ def _reason() -> str:
 
 
 def _nothing_scanned(folder: str, given_up: Sequence[str]) -> Scanned:
-    """The report about a skill that could not be scanned: one grave finding, and the files at which it was given up."""
+    """The report about a skill that could not be scanned: one severe finding, and the files at which it was given up."""
     return unscanned(folder, given_up, f"the skill could not be scanned in time, or in {_MEMORY_MB} MiB")

@@ -44,7 +44,7 @@ _COMMANDS: Final[tuple[Callable[[Source], Iterator[Hit]], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What the rules found in one folder, the gravest first, before anything is suppressed; `name` is that of its SKILL.md."""
+    """What the rules found in one folder, the most severe first, before anything is suppressed; `name` is that of its SKILL.md."""
 
     findings: tuple[Finding, ...]
     files: tuple[str, ...]
@@ -168,7 +168,7 @@ class _Scan:
             self.note(source, *grave)
 
     def give_up(self, name: str, reason: str) -> None:
-        """A file that nobody could look into is told among the findings: it must not pass for a clean one."""
+        """Report a file that could not be scanned as a finding: it must not pass for a clean one."""
         if name not in self.files:
             self.files.append(name)
         self.skipped.append(Skipped(name, reason))

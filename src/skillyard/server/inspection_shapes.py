@@ -88,7 +88,7 @@ class InspectedSkill(BaseModel):
     files: list[SkillFileEntry]
     file_inventory: FileInventory
     powers: PowersShape
-    powers_told: list[str]
+    power_sentences: list[str]
     diagnostics: list[Diagnosis]
     refusals: list[RefusalShape]
     findings: list[ScanFinding]
@@ -119,7 +119,7 @@ def inspected(skill: Inspected) -> InspectedSkill:
                 "files": [{"path": file.name, "type": file.type, "size": file.size} for file in skill.files],
                 "file_inventory": skill.inventory,
                 "powers": skill.powers.to_dict(),
-                "powers_told": list(skill.powers.sentences()),
+                "power_sentences": list(skill.powers.sentences()),
                 "diagnostics": [found.to_dict() for found in skill.diagnostics],
                 "refusals": [{"code": one.code, "message": one.message, "hint": one.hint} for one in skill.refusals],
                 "findings": list(skill.findings),

@@ -122,7 +122,7 @@ class VersionDetail(BaseModel):
 class InstallResult(BaseModel):
     """What became of one skill; `unmet` is what this machine lacks for it, `findings` what the scanner says.
 
-    `powers_told` has what it may do in sentences.
+    `power_sentences` says in sentences what the skill may do.
     """
 
     skill_id: str
@@ -132,7 +132,7 @@ class InstallResult(BaseModel):
     previous: str | None
     digest: str | None
     powers: PowersShape | None
-    powers_told: list[str]
+    power_sentences: list[str]
     declared_version: str | None
     signer: str | None
     warnings: list[str]

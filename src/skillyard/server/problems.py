@@ -124,8 +124,8 @@ def answer_errors(app: FastAPI) -> None:
 async def _house(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, SkillyardError):
         raise error
-    shown = getattr(request.state, "shown", None)  # how the caller's rooms name what is on the machine
-    return problem(error.worded(shown) if shown else error)
+    with_aliases = getattr(request.state, "with_aliases", None)  # an organisation sees no folder of the machine
+    return problem(error.with_texts(with_aliases) if with_aliases else error)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

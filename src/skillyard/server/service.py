@@ -155,7 +155,7 @@ async def _service(request: Request) -> Service:
     caller: Caller = request.state.caller
     at_home = caller.organisation == DEFAULT
     service = homes.main if at_home else await request.state.held.enter_async_context(homes.of(caller.organisation))
-    request.state.shown = service.catalog.shown
+    request.state.with_aliases = service.catalog.with_aliases
     await service.catch_up()
     return service
 

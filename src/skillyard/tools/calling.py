@@ -41,7 +41,7 @@ class Calling:
                 return await self._declared(name, arguments, caller)
             return await self._own(tool, arguments, caller)
         except SkillyardError as error:
-            said = error.worded(self._context.access.catalog.shown)
+            said = error.with_texts(self._context.access.catalog.with_aliases)
             return refusal(self._context, said, name) if tool is None else tool.refuse(self._context, said, _wanted(arguments))
         except Exception:
             return _broken(name)
@@ -58,7 +58,7 @@ class Calling:
         except SkillNotFound:
             result = self._unknown(call.tool)
         except SkillyardError as error:
-            result = refusal(self._context, error.worded(self._context.access.catalog.shown), call.tool)
+            result = refusal(self._context, error.with_texts(self._context.access.catalog.with_aliases), call.tool)
         except Exception:
             result = _broken(call.tool)
         return result, block(call.tool, f"Tool execution failed: {result.text}")

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         for number, target in enumerate(targets, 1):
             checked.append(check_target(target, profile=profile, fix=arguments.fix))
             progress(number, len(targets))
-    for pattern in () if arguments.paths else open_home(arguments).rules().trusting():
+    for pattern in () if arguments.paths else open_home(arguments).rules().allowed_by_name_alone():
         fix = f"write '{pattern} source=…' or '{pattern} signer=…'"
         screen.note(f"warning: the rule {pattern!r} = 'allow' trusts any skill of that name: {fix}")
     for one in checked:

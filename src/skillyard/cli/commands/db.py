@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("status", "upgrade", "check", "repair", "backfill", "copy"),
-        help="status tells where the records are, and ends with 1 when their tables are not up to date; upgrade mends that, "
+        help="status shows where the records are, and ends with 1 when their tables are not up to date; upgrade updates them, "
         "and keeps a copy of a file as it was before; check reads everything, and ends with 1 when the database is damaged; "
         "repair puts what can be read of a damaged file into a new one and keeps the old one, while nothing else uses it; "
         "backfill writes down installed skills that are on the disk, with their text and files, and puts their packages into "

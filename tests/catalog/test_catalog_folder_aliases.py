@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.catalog import Catalog
-from skillyard.catalog.showing import without_folders
+from skillyard.catalog.folder_aliases import replace_folders
 from skillyard.errors import InvalidInput
 
 
@@ -22,7 +22,7 @@ from skillyard.errors import InvalidInput
     ],
 )
 def test_a_folder_is_replaced_whole_and_the_longest_first(text: str, shown: str) -> None:
-    assert without_folders(text, {"/srv/data": "~", "/srv": "srv", "/srv/project/": "project", "/": "root"}) == shown
+    assert replace_folders(text, {"/srv/data": "~", "/srv": "srv", "/srv/project/": "project", "/": "root"}) == shown
 
 
 def test_an_organisation_sees_aliases_and_the_machine_s_user_paths(home: Path, make_skill: object) -> None:
@@ -39,7 +39,7 @@ def test_an_organisation_sees_aliases_and_the_machine_s_user_paths(home: Path, m
     ]
     assert str(home) not in theirs.to_json()
     error = InvalidInput(f"{data}/x is odd", hint=f"see {project}", paths=[f"{home}/y", {"a": str(data)}], number=3)
-    assert error.worded(own.shown).to_dict() == error.to_dict()
-    assert error.worded(theirs.shown).to_dict() == {
+    assert error.with_texts(own.with_aliases).to_dict() == error.to_dict()
+    assert error.with_texts(theirs.with_aliases).to_dict() == {
         "code": "invalid_input", "message": "~/x is odd", "hint": "see project", "paths": ["home/y", {"a": "~"}], "number": 3,
     }  # fmt: skip

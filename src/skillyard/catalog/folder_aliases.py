@@ -1,4 +1,4 @@
-"""Texts that are shown to those who must not learn where things are on the machine: errors of every kind may name a folder."""
+"""Aliases of folders in texts for readers who must not learn where things are on the machine, such as messages of errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from skillyard.paths import real_path
 
-__all__ = ["without_folders"]
+__all__ = ["replace_folders"]
 
 
-def without_folders(text: str, aliases: Mapping[str, str]) -> str:
+def replace_folders(text: str, aliases: Mapping[str, str]) -> str:
     """`text` with each folder in it replaced by its alias, also where it is written with its links resolved.
 
-    >>> without_folders("/srv/data/skills/pdf is gone", {"/srv/data": "~"})
+    >>> replace_folders("/srv/data/skills/pdf is gone", {"/srv/data": "~"})
     '~/skills/pdf is gone'
     """
     if "/" not in text:
