@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from skillyard.errors import FileTooLarge
+from skillyard.reserved_files import refuse_reserved
 
 __all__ = ["locked", "locked_scratch", "move_folder", "read_limited", "replace_file", "wait_for_disk"]
 
@@ -28,6 +29,7 @@ def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
         FileTooLarge: the file is longer than `limit`.
         OSError: it cannot be read.
     """
+    refuse_reserved(path)
     with open(path, "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:

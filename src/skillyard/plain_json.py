@@ -6,6 +6,7 @@ What is nested a thousand deep can still be read, and breaks whoever writes it: 
 from __future__ import annotations
 
 import json
+import math
 from typing import Final
 
 __all__ = ["MAXIMUM_DEPTH", "is_too_deep", "read_json"]
@@ -20,7 +21,7 @@ def read_json(text: str) -> object:
         ValueError: it is none, holds NaN or an infinity, or is more than `MAXIMUM_DEPTH` levels deep.
     """
     try:
-        value: object = json.loads(text, parse_constant=_refused)
+        value: object = json.loads(text, parse_constant=_refused, parse_float=_finite)
     except RecursionError:
         raise _too_deep() from None
     if is_too_deep(value):
@@ -42,6 +43,12 @@ def _below(item: dict[str, object] | list[object]) -> list[object]:
 
 def _too_deep() -> ValueError:
     return ValueError(f"it is more than {MAXIMUM_DEPTH} levels deep")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return number
 
 
 def _refused(name: str) -> object:

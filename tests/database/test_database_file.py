@@ -10,16 +10,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
+from skillyard import Catalog
 from skillyard.database import Database, engine_share, sqlite_file
-from skillyard.errors import PathRefused
+from skillyard.errors import PathRefused, SkillyardError
+from skillyard.files import read_limited
 from skillyard.packages import tree_digest
 from skillyard.paths import read_inside
+from skillyard.registry import ProjectLock
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox import workspace
 
@@ -114,6 +117,27 @@ def test_an_engine_is_let_go_of_with_the_last_who_has_it(tmp_path: Path) -> None
     assert not engine_share.is_open_here(tmp_path / "skillyard.db")
 
 
+def test_a_database_collected_while_another_is_opened_locks_nobody_out(tmp_path: Path) -> None:
+    """The collector may run anywhere, also where the engines are counted: in a process of its own, as it once hung."""
+    script = (
+        "import gc, sys\nfrom pathlib import Path\nfrom skillyard.database import Database, engine_share\n"
+        "one, two = sys.argv[1:]\n"
+        "gc.disable()\n"
+        "forgotten = [Database.open(one), Database.open(two)]\n"
+        "forgotten.append(forgotten)\n"
+        "make = engine_share.make_engine\n"
+        "engine_share.make_engine = lambda url: (gc.collect(), make(url))[1]\n"
+        "kept = Database.open(two + '/other')\n"
+        "del forgotten\n"
+        "again = Database.open(two + '/third')\n"
+        "homes = (one, two, two + '/other', two + '/third')\n"
+        "print([engine_share.is_open_here(Path(home, 'skillyard.db')) for home in homes])\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "one"), str(tmp_path / "two")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "[False, False, True, True]\n"
+
+
 def test_two_homes_and_a_file_put_in_place_of_another_have_engines_of_their_own(tmp_path: Path) -> None:
     one, two = Database.open(str(tmp_path / "one")), Database.open(str(tmp_path / "two"))
     assert one._lease.engine() is not two._lease.engine()
@@ -190,6 +214,49 @@ def test_who_reads_folders_of_others_leaves_records_in_use_alone(records_among_s
     assert [path.name for path in (tmp_path / "seeded").iterdir()] == ["notes.txt"]
     _use_once(folder)
     assert (folder / "skillyard.db-wal").stat().st_ino == log
+
+
+_NAMES = ("skillyard.toml", "ship.json", "skillyard.lock", ".claude/settings.json", ".claude/skills/a/SKILL.md", "notes.txt")
+
+
+@pytest.mark.abuse("A21")
+def test_a_project_whose_files_lead_to_the_records_does_not_drop_their_locks(tmp_path: Path) -> None:
+    """A repository may hold links, and where somebody keeps their records can be guessed."""
+    database = Database.open(str(tmp_path / "home"))
+    _remember(database, "one")
+    log = (tmp_path / "home/skillyard.db-wal").stat().st_ino
+    asked = 0
+    for name in _NAMES:
+        project = tmp_path / f"project-{asked}"
+        file = project / name
+        file.parent.mkdir(parents=True)
+        file.symlink_to(tmp_path / "home/skillyard.db")
+        with suppress(SkillyardError):
+            assert [skill.name for skill in Catalog.discover(cwd=project, home=tmp_path)] == []
+        with suppress(SkillyardError):
+            ProjectLock(project).entries()
+        with pytest.raises(OSError, match="in use"):
+            read_limited(file, 100)
+        tree_digest(project)
+        _use_once(tmp_path / "home")
+        assert (tmp_path / "home/skillyard.db-wal").stat().st_ino == log, name
+        asked += 1
+    assert asked == len(_NAMES)
+    database.close()
+
+
+def test_a_second_name_of_the_records_is_not_opened(records_among_skills: Path, tmp_path: Path) -> None:
+    log = (records_among_skills / "skillyard.db-wal").stat().st_ino
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "harmless.txt").hardlink_to(records_among_skills / "skillyard.db")
+    (tmp_path / "seeded").mkdir()
+    workspace.seed(str(other), str(tmp_path / "seeded"), None)
+    tree_digest(other)
+    with pytest.raises(PathRefused, match="database"):
+        read_inside(other, "harmless.txt", limit=100)
+    _use_once(records_among_skills)
+    assert (records_among_skills / "skillyard.db-wal").stat().st_ino == log
 
 
 def test_a_run_puts_no_file_in_the_place_of_records_in_use(records_among_skills: Path, tmp_path: Path) -> None:

@@ -189,7 +189,13 @@ def test_requirements_by_name_are_kept_in_their_canonical_form(wanted: str, writ
     assert read(f"# /// script\n# dependencies = ['{wanted}']\n# ///\n").dependencies == (written,)
 
 
-@pytest.mark.parametrize("text", ["dependencies = [", "dependencies = 'rich'", "requires-python = 3.9", "dependencies = [1]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dependencies = [", "dependencies = 'rich'", "requires-python = 3.9", "dependencies = [1]", "x = " + "9" * 5_000,
+        f"requires-python = '<3.{'9' * 5_000}'",
+    ],
+)  # fmt: skip
 def test_a_block_that_cannot_be_understood_is_refused(text: str) -> None:
     with pytest.raises(NotExecutable):
         read(f"# /// script\n# {text}\n# ///\n")

@@ -48,6 +48,7 @@ def test_every_case_of_a_run_is_shown_in_each_sandbox_that_claims_it(abuse: Modu
 
 
 def test_no_attack_is_left_out(abuse: ModuleType) -> None:
+    assert sum(map(len, abuse.marked().values())) > 200
     for tests in abuse.marked().values():
         for test in tests:
             words = {ast.unparse(node) for node in ast.walk(test.function) if isinstance(node, ast.Attribute)}

@@ -33,5 +33,6 @@ def test_the_rows_of_finding_telling_and_loading_all_have_a_test() -> None:
 
 def test_the_lock_names_versions_and_no_addresses() -> None:
     lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
+    assert len(lines) > 50
     assert all("==" in line for line in lines)
     assert not [line for line in lines if "://" in line or " @ " in line or line.startswith("-")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.server.lowlevel import Server
+
+from skillyard.catalog import Catalog
+from skillyard.engine import Records
 
 Make = Callable[..., Server[Any]]
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -207,3 +211,15 @@ async def test_a_file_whose_name_is_no_text_hides_no_other_and_ends_no_server(mo
         with pytest.raises(MCPError, match="there is no file"):
             await client.read_resource("skill://weather/missing.md")
         assert "Tells the weather" in text_of(await client.call_tool("skill", {"skill": "weather"}))
+
+
+async def test_a_run_over_standard_input_is_that_of_this_machine_s_user(
+    command: Callable[..., StdioServerParameters], shop: Path, make_skill: Any
+) -> None:
+    header = "name: runner\ndescription: Runs.\nresources: {entry: ./scripts/main.py}"
+    make_skill(shop, "runner", front_matter=header, files={"scripts/main.py": "print(1)\n"})
+    async with Client(command("--no-watch")) as client:
+        assert not (await client.call_tool("run_skill", {"name": "runner"})).is_error
+    with contextlib.closing(Records.of(Catalog.discover(roots=[shop], cache=False))) as records:
+        (run,) = records.journal.list()
+    assert (run.skill_name, run.state, run.context["userId"]) == ("runner", "succeeded", "default/local user")

@@ -54,6 +54,10 @@ class FakeSkill:
         return self.name if is_label(self.name) else self.reference
 
     @property
+    def location(self) -> str:
+        return self.directory
+
+    @property
     def offered(self) -> bool:
         return self.status == "ok" and self.model_invocable
 

@@ -131,6 +131,7 @@ async def test_files_that_programs_act_on_by_themselves_are_held_back_and_named(
     names = [
         ".git/config", ".git/hooks/post-checkout", ".claude/settings.json", ".envrc", ".mcp.json", "sub/.vscode/tasks.json",
         "skillyard.toml", "sub/CLAUDE.md", "AGENTS.md", "safe\u202egpj.exe", "new\nline.txt", "zero\u200bwidth",
+        "repo/HEAD", "sub/GIT~1/config", "opencode.json",
     ]  # fmt: skip
     source = (
         f"import os\nfor name in {names!r} + ['plain.txt']:\n    os.makedirs(os.path.dirname(name) or '.', exist_ok=True)\n"

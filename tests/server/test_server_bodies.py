@@ -50,3 +50,17 @@ def test_what_may_be_large_still_comes_in(client: TestClient, pack: Callable[...
     assert client.put(f"/api/v1/chat/conversations/{begun}/files/a.bin", content=bytes(6 << 20)).status_code == 201
     told = client.post("/api/v1/memories", json={"content": "x" * 3_000_000})
     assert told.status_code in (201, 400), "at most what the route itself takes"
+
+
+@pytest.mark.abuse("H13")
+def test_json_of_too_many_values_is_refused_and_text_with_as_many_signs_is_not(client: TestClient) -> None:
+    route = "/api/v1/skill-definitions/inspect"
+    for body in (b'{"a": [' + b"1," * 50_000 + b"1]}", b"{" + b",".join(b'"%d": 1' % n for n in range(10_001)) + b"}"):
+        refused = client.post("/api/v1/runs", content=body, headers=JSON)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "request_too_large"), refused.text[:200]
+    table = 'a,b:[{\\"' * 100_000
+    read = client.post("/api/v1/runs", json={"skill": "nobody", "parameters": {"table": table, "rows": list(range(49_000))}})
+    assert (read.status_code, read.json()["error"]["code"]) == (404, "skill_not_found")
+    wrong = client.post("/api/v1/runs", json={str(number): 1 for number in range(5_000)})
+    assert (wrong.status_code, len(wrong.json()["problems"])) == (400, 100), "the first of them say enough"
+    assert client.post(route, content=b"x" * 100_000, headers={"Content-Type": "text/plain"}).status_code == 400

@@ -112,6 +112,14 @@ def deep(watched: Watched) -> httpx.Response:
     return watched.client.post(f"{API}/inspect", content=b"[" * 500_000, headers={"Content-Type": "application/json"})
 
 
+def post(path: str, begin: bytes, each: bytes, end: bytes, count: int) -> Attack:
+    """A request of JSON with `count` times `each`, in which `%d` is its number."""
+    numbered = (each % number if b"%d" in each else each for number in range(count))
+    content = begin + b",".join(numbered) + end
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    return lambda watched: watched.client.post(path, content=content, headers=headers)
+
+
 def search(watched: Watched, query: str) -> httpx.Response:
     return watched.client.get("/api/v1/catalog/search", params={"q": query})
 
@@ -152,6 +160,13 @@ def _inspected(**more: Any) -> Attack:
             lambda watched: watched.client.get("/api/v1/catalog/search", params={"q": "a " * 10_000}), id="a long query"
         ),
         pytest.param(deep, id="deep JSON"),
+        pytest.param(post("/api/v1/runs", b'{"skill": "x", ', b'"%d": 1', b"}", 300_000), id="keys that nobody asked for"),
+        pytest.param(post("/api/v1/runs", b'{"skill": "x", ', b'"%d": 1', b"}", 9_900), id="as many keys as are taken"),
+        pytest.param(
+            post("/api/v1/runs", b'{"skill": "x", "parameters": {"a": [', b"[]", b"]}}", 1_200_000), id="values of an input"
+        ),
+        pytest.param(post("/mcp", b"[", b"[]", b"]", 1_200_000), id="many messages over MCP"),
+        pytest.param(post("/mcp", b"[", b"[]", b"]", 24_000), id="as many messages as are taken"),
     ],
 )
 def test_no_request_holds_the_loop(watched: Watched, attack: Attack) -> None:

@@ -80,6 +80,7 @@ def _ask(operation: Any, mode: GenerationMode, tries: int, checks: list[Any]) ->
 
 def test_every_route_describes_its_errors(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
+    assert sum(map(len, paths.values())) > 170
     for path, methods in paths.items():
         for route in methods.values():
             form = "text/plain" if ".git/" in path else FORMS.get(route["tags"][0], "application/problem+json")
@@ -90,13 +91,16 @@ def test_every_route_describes_its_errors(client: TestClient) -> None:
 def test_every_answer_of_the_native_routes_has_a_shape_with_a_name(client: TestClient) -> None:
     """Types of other languages are made of the description: an answer without a name is one without a type."""
     described = client.get("/openapi.json").json()
+    looked_at = 0
     for path, methods in described["paths"].items():
         for method, route in methods.items():
             for status, answer in route["responses"].items():
                 schema = answer.get("content", {}).get("application/json", {}).get("schema")
                 native = path.startswith("/api/v1/") and route["tags"][0] not in FORMS
                 if native and status.startswith("2"):
+                    looked_at += schema is not None
                     assert schema is None or "$ref" in json.dumps(schema), f"{method} {path} {status}"
+    assert looked_at > 70
     nameless = [name for name in described["components"]["schemas"] if "dict_" in name]
     assert nameless == []
 

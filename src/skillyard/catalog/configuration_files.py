@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from skillyard.errors import InvalidConfiguration
+from skillyard.reserved_files import refuse_reserved
 
 __all__ = ["project_file", "read_toml"]
 
@@ -74,6 +75,7 @@ def _read_ship(path: str) -> Mapping[str, object] | None:
 
 def _bytes(path: str) -> bytes | None:
     try:
+        refuse_reserved(path)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.catalog.walk import LEGACY_FILE, OUTSIDE, SKILL_FILE, look
 from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
 from skillyard.paths import is_inside, real_path, slug
+from skillyard.reserved_files import refuse_reserved
 
 if TYPE_CHECKING:
     from skillyard.catalog.model import Facts, Found
@@ -75,6 +76,7 @@ def read_facts(root: str, found: Found, profile: Profile) -> Facts:
     folder = _folder_name(directory)
     try:
         path = f"{directory}/{file}" if mode & 0o170000 == stat.S_IFREG else _real_file(directory, file, mode)
+        refuse_reserved(path)
         descriptor = os.open(path, _FLAGS)
         try:
             summary = _summary(descriptor, file, folder, profile)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.paths import real_path
+from skillyard.reserved_files import refuse_reserved
 
 __all__ = ["DisabledSkill", "Settings", "home_directory", "load_settings", "save_enabled", "switch_key"]
 
@@ -139,6 +140,7 @@ def save_enabled(data: str, key: str, *, enabled: bool) -> None:
 
 def _load(path: str) -> dict[str, object]:
     try:
+        refuse_reserved(path)
         with open(path, "rb") as file:
             data = file.read()
     except FileNotFoundError:

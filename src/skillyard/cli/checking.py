@@ -14,6 +14,7 @@ from skillyard.cli.opening import discover
 from skillyard.document import DOCUMENT_LIMIT, Diagnostic, Profile, check_document, diagnose, fix_document
 from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
 from skillyard.files import replace_file
+from skillyard.reserved_files import refuse_reserved
 
 if TYPE_CHECKING:
     import argparse
@@ -136,6 +137,7 @@ def _read(target: Target) -> bytes:
 
 def _without_waiting(path: str, flags: int) -> int:
     """Open a file, and refuse what would keep its reader waiting: a pipe, a terminal, a device."""
+    refuse_reserved(path)
     file = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)

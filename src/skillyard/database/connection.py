@@ -45,7 +45,7 @@ class Database:
         self._url = url
         self._copy: Path | None = None
         self._lease = EngineLease(url)
-        weakref.finalize(self, self._lease.release)
+        weakref.finalize(self, self._lease.abandon)
 
     @classmethod
     def open(cls, data: str, configured: str | None = None, *, migrate: bool = True) -> Self:

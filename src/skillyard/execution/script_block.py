@@ -101,14 +101,14 @@ def _parsed(text: str) -> ScriptBlock:
 
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits is a plain ValueError
         raise NotExecutable(f"the `# /// script` block is not TOML: {error}", hint=_HINT) from None
     wanted, python = data.get("dependencies", []), data.get("requires-python", "")
     if not isinstance(wanted, list) or not all(isinstance(item, str) for item in wanted) or not isinstance(python, str):
         raise NotExecutable("the `# /// script` block does not list its dependencies as text", hint=_HINT)
     if len(wanted) > _MOST:
         raise NotExecutable(f"the `# /// script` block names {len(wanted)} packages", hint=f"name at most {_MOST}")
-    if _UNSAFE.search(python):
+    if len(python) > _LONGEST or _UNSAFE.search(python):
         raise NotExecutable(f"requires-python {python[:100]!r} cannot be understood", hint="for example >=3.11")
     return ScriptBlock(tuple(_canonical(item.strip(" \t")) for item in wanted), python.strip())
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from skillyard.mcp.stdio import serve_stdio
 
@@ -13,11 +12,14 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpDoor", "ToolUse", "serve_stdio"]
 
-_LATER: Final = {"HttpDoor": "http", "ToolUse": "server"}
-"""The module of what needs the SDK, which takes most of a second to import."""
 
+def __getattr__(name: str) -> object:  # these need the SDK, which takes most of a second to import
+    if name == "HttpDoor":
+        from skillyard.mcp.http import HttpDoor
 
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"skillyard.mcp.{_LATER[name]}"), name)
+        return HttpDoor
+    if name == "ToolUse":
+        from skillyard.mcp.server import ToolUse
+
+        return ToolUse
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

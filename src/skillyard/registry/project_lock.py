@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from skillyard.errors import InvalidConfiguration, SignerChanged
 from skillyard.packages import Source, SourceKind, is_signer, tree_digest
 from skillyard.paths import slug
+from skillyard.reserved_files import refuse_reserved
 
 if TYPE_CHECKING:
     from skillyard.registry.model import AgreeReplacement, Consent, Progress, Result
@@ -80,6 +81,7 @@ class ProjectLock:
         if not self.path.exists():
             return ()
         try:
+            refuse_reserved(self.path)
             data = json.loads(self.path.read_bytes()[:_LARGEST].decode("utf-8-sig"))
             if not isinstance(data, dict) or "lock_version" not in data or not isinstance(data.get("skills"), dict):
                 raise ValueError("it is not the object with `lock_version` and `skills` that a lock is")

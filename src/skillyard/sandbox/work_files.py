@@ -7,6 +7,7 @@ A run writes none of them unless the operator allows it (`hidden-files`), nor na
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -20,10 +21,13 @@ HELD_BACK: Final = "file_held_back"
 """The code that begins each sentence about a file that did not go back."""
 
 CONTROL_FILES: Final = frozenset({
-    "agents.md", "claude.local.md", "claude.md", "gemini.md", "skillyard.lock", "skillyard.toml",
+    "agent.md", "agents.md", "agents.override.md", "claude.local.md", "claude.md", "crush.json", "gemini.md", "opencode.json",
+    "opencode.jsonc", "qwen.md", "skillyard.lock", "skillyard.toml",
 })  # fmt: skip
 """Names, in small letters, of files without a dot that programs act on by themselves."""
 
+_GIT: Final = re.compile(r"(?:.*/)?(?:head|git~[0-9]+(?:/.*)?)", re.IGNORECASE | re.DOTALL)
+"""A folder with a file `HEAD` can be a repository without a `.git`, whose settings name programs; `GIT~1` is `.git` on NTFS."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi and zero-width), surrogates, line separators
 _CHUNK: Final = 1 << 20
 
@@ -39,7 +43,7 @@ def refusal_of_name(relative: str, *, hidden_files: bool, secrets: Iterable[str]
         return ""
     if any(part.startswith(".") for part in parts):
         return "it is hidden (hidden-files = true in your own [sandbox] settings allows it)"
-    if any(part.casefold() in CONTROL_FILES for part in parts):
+    if any(part.casefold() in CONTROL_FILES for part in parts) or _GIT.fullmatch(relative):
         return "programs act on it by themselves (hidden-files = true in your own [sandbox] settings allows it)"
     return ""
 

@@ -42,6 +42,7 @@ _PASSING: Final[Mapping[str, int]] = {
     "database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60, "helper_failed": 5,
 }  # fmt: skip
 """What mends itself, or is mended by others: the seconds after which to ask again."""
+_MOST_FAULTS: Final = 100
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -138,10 +139,11 @@ async def _house(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    """A request that does not fit the description of the route: the first fault as text, all of them in `problems`."""
+    """A request that does not fit the description of the route: the first fault as text, the first hundred in `problems`."""
     if not isinstance(error, RequestValidationError):
         raise error
-    faults = [{"at": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])} for fault in error.errors()]
+    told = error.errors()[:_MOST_FAULTS]
+    faults = [{"at": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])} for fault in told]
     message = f"{faults[0]['at']}: {faults[0]['message']}" if faults else "the request cannot be understood"
     return problem(InvalidInput(message, hint="/openapi.json describes every request", problems=faults))
 

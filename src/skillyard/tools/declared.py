@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import AmbiguousSkill, InvalidInput, NotExecutable, SkillNotFound, SkillyardError
+from skillyard.reserved_files import refuse_reserved
 from skillyard.text import quoted, shorten, single_line
 from skillyard.tools.definition import ToolDefinition
 from skillyard.tools.result import clean
@@ -158,6 +159,7 @@ def _only(found: tuple[DeclaredTool, ...], name: str) -> DeclaredTool:
 def _speaks_abp(skill: Skill) -> bool:
     """Whether the skill declares the protocol; most do not mention it, and those need not be parsed."""
     try:
+        refuse_reserved(skill.path)
         with open(skill.path, "rb") as file:  # noqa: PTH123 # thousands of skills
             if b"abp" not in file.read(_HEAD).lower():
                 return False
