@@ -428,7 +428,7 @@ def git(repository: Path, *arguments: str, text: str = "") -> str:
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.strip()
 
 
-@pytest.mark.abuse("F22", "H13")
+@pytest.mark.abuse("F28", "H13")
 def test_no_trees_of_git_that_name_each_other_hold_the_loop(home: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     repository.mkdir()
