@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from skillyard.errors import FileMissing, HelperFailed, HelpersBusy, WorkMemoryExceeded, WorkProblem, WorkTimedOut
-from skillyard.offload import HelperPool, WorkLimits, report_progress, run_in_helper, run_in_helper_async
+from skillyard.offload import HelperPool, WorkLimits, observe_helpers, report_progress, run_in_helper, run_in_helper_async
 from skillyard.paths import read_inside
 
 SHORT = WorkLimits(seconds=0.3)
@@ -229,6 +229,35 @@ def test_an_error_says_what_was_worked_on_last_and_steps_have_a_deadline(tmp_pat
     finally:
         pool.close()
         sys.path.remove(str(tmp_path))
+
+
+async def test_it_is_reported_how_each_call_ended() -> None:
+    outcomes: list[str] = []
+    stop, pool = observe_helpers(outcomes.append), HelperPool(1, waiting=1)
+    try:
+        call(pool, os.getpid)
+        for function, argument, limits in (
+            (int, "x", LONG),
+            (time.sleep, 60, WorkLimits(seconds=0.2)),
+            (bytearray, 1 << 30, WorkLimits(seconds=120, memory_mb=64)),
+            (os._exit, 3, LONG),
+        ):
+            with pytest.raises((ValueError, WorkProblem)):
+                call(pool, function, argument, limits=limits)
+        waiting = [asyncio.ensure_future(pool.run_async(time.sleep, 60, subject="x", limits=LONG)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(HelpersBusy):
+            call(pool, os.getpid)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        expected = ["done", "done", "timed_out", "out_of_memory", "failed", "busy", "cancelled", "cancelled"]
+        assert await asyncio.to_thread(soon, lambda: outcomes == expected), outcomes
+        stop()
+        call(pool, os.getpid)
+        assert outcomes == expected
+    finally:
+        pool.close()
 
 
 def test_progress_outside_of_a_helper_says_nothing() -> None:

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
+
+from skillyard.server.bodies import _JsonMeter
+from skillyard.server.shapes import RequestBody
 
 PIECE = b"[" * 65_536
 JSON = {"Content-Type": "application/json"}
@@ -52,15 +56,60 @@ def test_what_may_be_large_still_comes_in(client: TestClient, pack: Callable[...
     assert told.status_code in (201, 400), "at most what the route itself takes"
 
 
+WIDE = b'{"skill": "x", "parameters": {"a": [%s]}}'
+TEXT = rb'"[,\\\",{]"'
+"""One value, whatever it has inside."""
+
+
 @pytest.mark.abuse("H13")
-def test_json_of_too_many_values_is_refused_and_text_with_as_many_signs_is_not(client: TestClient) -> None:
-    route = "/api/v1/skill-definitions/inspect"
-    for body in (b'{"a": [' + b"1," * 50_000 + b"1]}", b"{" + b",".join(b'"%d": 1' % n for n in range(10_001)) + b"}"):
-        refused = client.post("/api/v1/runs", content=body, headers=JSON)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "request_too_large"), refused.text[:200]
-    table = 'a,b:[{\\"' * 100_000
-    read = client.post("/api/v1/runs", json={"skill": "nobody", "parameters": {"table": table, "rows": list(range(49_000))}})
-    assert (read.status_code, read.json()["error"]["code"]) == (404, "skill_not_found")
-    wrong = client.post("/api/v1/runs", json={str(number): 1 for number in range(5_000)})
-    assert (wrong.status_code, len(wrong.json()["problems"])) == (400, 100), "the first of them say enough"
-    assert client.post(route, content=b"x" * 100_000, headers={"Content-Type": "text/plain"}).status_code == 400
+@pytest.mark.parametrize("piece", [1, 7, 65_536])
+@pytest.mark.parametrize(
+    ("value", "most"),
+    [
+        (b"1", 24_990),
+        (TEXT, 24_990),
+        (b"[]", 12_490),
+        (b'{"a": 1}', 12_490),
+        (b"[" * 30 + b"]" * 30, 800),
+        (b"9" * 300, 24_990),
+    ],
+)
+def test_values_are_counted_however_they_come_in(value: bytes, most: int, piece: int) -> None:
+    for number, within in ((most, True), (most + 100, False)):
+        meter, data = _JsonMeter(), WIDE % b", ".join([value] * number)
+        step = piece if piece > 7 else max(piece, len(data) // 4_001)
+        seen = [meter.excess(data[at : at + step]) for at in range(0, len(data), step)]
+        assert any(seen) is not within, (number, [one for one in seen if one][:1])
+
+
+@pytest.mark.abuse("H13")
+@pytest.mark.parametrize("piece", [1, 100, 301])
+def test_a_number_of_many_digits_is_seen_however_it_comes_in(piece: int) -> None:
+    for digits, within in ((300, True), (301, False)):
+        meter, data = _JsonMeter(), WIDE % (b'"%s", %s, 1' % (b"9" * 5_000, b"9" * digits))
+        seen = [meter.excess(data[at : at + piece]) for at in range(0, len(data), piece)]
+        assert any(seen) is not within
+
+
+@pytest.mark.abuse("H13")
+def test_json_of_too_many_values_is_refused_before_it_is_parsed(client: TestClient) -> None:
+    for path in ("/api/v1/runs", "/api/v1/schedules", "/mcp"):
+        refused = client.post(path, content=WIDE % b",".join([b"[]"] * 900_000), headers=JSON)
+        assert (refused.status_code, refused.json()["code"]) == (413, "request_too_large")
+        assert "25,000 values" in refused.json()["detail"]
+    taken = client.post("/api/v1/runs", content=WIDE % b",".join([b"1"] * 24_000), headers=JSON)
+    assert taken.json()["code"] == "skill_not_found"
+
+
+def test_every_body_of_json_limits_the_errors_that_are_reported(client: TestClient, app: FastAPI) -> None:
+    for count, expected in ((99, 100), (5_000, 1)):
+        refused = client.post("/api/v1/runs", json=dict.fromkeys(map(str, range(count)), 1))
+        assert (refused.status_code, len(refused.json()["problems"])) == (400, expected)
+    assert refused.json()["problems"][0]["message"] == "it has 5001 errors"
+    shapes = [
+        shape for name, shape in app.openapi()["components"]["schemas"].items() if shape.get("additionalProperties") is False
+    ]
+    direct = RequestBody.__subclasses__()
+    forbidding = {one.__name__ for shape in direct for one in (shape, *shape.__subclasses__())}
+    assert len(shapes) >= 20
+    assert {shape["title"] for shape in shapes} <= forbidding

@@ -78,6 +78,14 @@ def test_runs_sandboxes_and_installs_are_counted_by_how_they_went(client: TestCl
     assert [line.rpartition(" ")[2] for line in starts] == ["1.0"]
 
 
+def test_the_work_of_helper_processes_is_counted(client: TestClient, pack: Pack) -> None:
+    large = pack("large", files={"scripts/a.sh": "curl " * 20_000})
+    assert client.post("/api/v1/skill-definitions/upload-create", files={"file": ("a.zip", large)}).status_code == 201
+    before = sample(client, 'skillyard_helper_calls_total{outcome="done"}')
+    assert client.get("/api/v1/skill-definitions/large/scan").status_code == 200
+    assert sample(client, 'skillyard_helper_calls_total{outcome="done"}') == before + 1
+
+
 @pytest.mark.abuse("H16")
 def test_metrics_are_for_who_manages_the_server_and_no_other_organisation(keyed: Any) -> None:
     assert keyed.client("skills:read").get("/metrics").status_code == 403

@@ -12,6 +12,8 @@ __all__ = ["indexed_words", "query_words", "relevance"]
 
 _OTHER_WAY: Final = 0.8
 _MOST: Final = 64
+_LONGEST_QUERY: Final = 20_000
+"""In characters; the words of a message of 400,000 take 0.2 s."""
 
 
 def indexed_words(text: str) -> str:
@@ -22,8 +24,8 @@ def indexed_words(text: str) -> str:
 
 
 def query_words(text: str) -> tuple[str, ...]:
-    """The words a query looks for, each once, at most 64."""
-    return tuple(dict.fromkeys(_words(text)))[:_MOST]
+    """The words that the first 20,000 characters of a query look for, each once, at most 64."""
+    return tuple(dict.fromkeys(_words(text[:_LONGEST_QUERY])))[:_MOST]
 
 
 def relevance(query: tuple[str, ...], indexed: str) -> float:

@@ -8,11 +8,13 @@ sandbox: it runs only functions of Skillyard, never code of a skill.
 from __future__ import annotations
 
 from skillyard.offload.helper import report_progress
-from skillyard.offload.pool import HelperPool, WorkLimits, run_in_helper, run_in_helper_async
+from skillyard.offload.pool import HelperPool, WorkLimits, WorkOutcome, observe_helpers, run_in_helper, run_in_helper_async
 
 __all__ = [
     "HelperPool",
     "WorkLimits",
+    "WorkOutcome",
+    "observe_helpers",
     "report_progress",
     "run_in_helper",
     "run_in_helper_async",

@@ -10,14 +10,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from skillyard.errors import HelpersBusy, WorkProblem
+from skillyard.errors import HelpersBusy, WorkMemoryExceeded, WorkProblem, WorkTimedOut
 
 if TYPE_CHECKING:
     from skillyard.offload.process import HelperProcess
 
-__all__ = ["HelperPool", "WorkLimits", "run_in_helper", "run_in_helper_async"]
+__all__ = ["HelperPool", "WorkLimits", "WorkOutcome", "observe_helpers", "run_in_helper", "run_in_helper_async"]
+
+WorkOutcome = Literal["done", "timed_out", "out_of_memory", "busy", "failed", "cancelled"]
+"""How a call ended; `done` is one that returned, or raised an error of its own."""
 
 _T = TypeVar("_T")
 _HELPERS: Final = max(2, min(4, os.cpu_count() or 2))
@@ -50,6 +53,12 @@ class _Job:
     _process: HelperProcess | None = None
     _cancelled: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was taken back."""
+        with self._lock:
+            return self._cancelled
 
     def cancel(self) -> None:
         """Take the call back: it is not begun any more, or killed."""
@@ -144,13 +153,16 @@ class HelperPool:
         with self._lock:
             if self._closed:
                 raise WorkProblem("the helper processes were ended", hint="this process is about to end")
-            if self._open >= self._helpers + self._waiting:
-                raise _busy(self._longest_wait_s)
-            self._open += 1
-            if len(self._threads) < min(self._open, self._helpers):
-                thread = threading.Thread(target=self._look_after, name="skillyard-helper", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            refused = self._open >= self._helpers + self._waiting
+            if not refused:
+                self._open += 1
+                if len(self._threads) < min(self._open, self._helpers):
+                    thread = threading.Thread(target=self._look_after, name="skillyard-helper", daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
+        if refused:
+            _report("busy")
+            raise _busy(self._longest_wait_s)
         self._jobs.put(job)
         return job
 
@@ -174,8 +186,10 @@ class HelperPool:
     def _worked(self, job: _Job, process: HelperProcess | None) -> HelperProcess | None:
         """Bring one call to its end; the process for the next one, if it is fit for it."""
         if not job.future.set_running_or_notify_cancel():
+            _report("cancelled")
             return process
         if time.monotonic() - job.began > self._longest_wait_s:
+            _report("busy")
             job.future.set_exception(_busy(self._longest_wait_s))
             return process
         try:
@@ -186,8 +200,10 @@ class HelperPool:
             if isinstance(error, WorkProblem):
                 self._ended(process)
                 process = None
+            _report("cancelled" if job.cancelled else _outcome(error))
             job.future.set_exception(error)
         else:
+            _report("done")
             job.future.set_result(result)
         return process
 
@@ -207,6 +223,34 @@ class HelperPool:
             process.close()
             with self._lock:
                 self._processes.discard(process)
+
+
+_observers: Final[dict[object, Callable[[WorkOutcome], object]]] = {}
+
+
+def observe_helpers(observer: Callable[[WorkOutcome], object]) -> Callable[[], None]:
+    """Let `observer` know how each call of this process ends, in the thread that looked after it; gives what ends that."""
+    key = object()
+    _observers[key] = observer
+
+    def stop() -> None:
+        _observers.pop(key, None)
+
+    return stop
+
+
+def _report(outcome: WorkOutcome) -> None:
+    for observer in tuple(_observers.values()):
+        observer(outcome)
+
+
+def _outcome(error: BaseException) -> WorkOutcome:
+    """How a call ended that raised this."""
+    if isinstance(error, WorkTimedOut):
+        return "timed_out"
+    if isinstance(error, WorkMemoryExceeded):
+        return "out_of_memory"
+    return "failed" if isinstance(error, WorkProblem) else "done"
 
 
 def _busy(wait_s: float) -> HelpersBusy:

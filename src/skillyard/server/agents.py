@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from skillyard.access import about
 from skillyard.agents import Agent, AgentDraft, AgentPrompt, AgentSkill, choose_skill, write_agent_prompt
@@ -15,7 +15,7 @@ from skillyard.prompt import Style
 from skillyard.server.callers import UNRECORDED, needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Listed, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 
 __all__ = ["routes"]
 
@@ -25,24 +25,20 @@ _WRITE: Final = needs("skills:write")
 _Request = Annotated[str | None, Query(max_length=2000, description="what a person asks: the index is ranked for it")]
 
 
-class AgentSkillChoice(BaseModel):
+class AgentSkillChoice(RequestBody):
     """A skill for an agent, by its id or name; `version_lock` is a version or a range such as `^1.2.0`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     skill: str = Field(min_length=1, max_length=300)
     version_lock: str | None = Field(default=None, min_length=1, max_length=100)
     auto_update: bool = True
 
 
-class AgentSettings(BaseModel):
+class AgentSettings(RequestBody):
     """What else holds for an agent.
 
     `permissions` can only be stricter than the configured rules, `pinned` skills are listed first, without `tools` its model is
     told everything in text; `index_tokens` and `history_tokens` are budgets.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     permissions: dict[str, Literal["allow", "ask", "deny"]] | None = None
     pinned: list[str] | None = Field(default=None, max_length=500)
@@ -52,10 +48,8 @@ class AgentSettings(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2)
 
 
-class AgentBody(BaseModel):
+class AgentBody(RequestBody):
     """An agent as somebody writes it; no skills means all."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=100)
     description: str = Field(default="", max_length=2_000)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import RecordNotFound
@@ -15,7 +15,7 @@ from skillyard.server.callers import needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.questions import Question
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, RequestBody
 
 __all__ = ["routes"]
 
@@ -52,10 +52,8 @@ class PendingQuestion(BaseModel):
     expires_at: datetime
 
 
-class ApprovalVerdict(BaseModel):
+class ApprovalVerdict(RequestBody):
     """Yes this `once`, for the `session` of who asks (`always` means the same), for the `workspace`, or `reject`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     decision: Literal["once", "session", "always", "workspace", "reject"]
     reason: str | None = Field(default=None, max_length=500)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from skillyard.server.chat_events import ChatEvent, OpenQuestion, TurnState, TurnUsage
+from skillyard.server.shapes import RequestBody
 
 if TYPE_CHECKING:
     from skillyard.agent import Attachment, Conversation, Turn
@@ -32,14 +33,12 @@ __all__ = [
 ]
 
 
-class Settings(BaseModel):
+class Settings(RequestBody):
     """What holds for one conversation; see docs/agents.md."""
-
-    model_config = ConfigDict(extra="forbid")
 
     system_prompt: str = Field(default="", max_length=100_000)
     skills: list[str] = Field(default=[], max_length=1000)
-    permissions: dict[str, Literal["allow", "ask", "deny"]] = {}
+    permissions: dict[str, Literal["allow", "ask", "deny"]] = Field(default={})
     pinned: list[str] = Field(default=[], max_length=100)
     tools: bool = True
     index_tokens: int = Field(default=2000, ge=0, le=100_000)
@@ -47,10 +46,8 @@ class Settings(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2)
 
 
-class NewConversation(BaseModel):
+class NewConversation(RequestBody):
     """A conversation to begin: with an agent, or with settings of its own; the model is the agent's when none is named."""
-
-    model_config = ConfigDict(extra="forbid")
 
     agent: str | None = Field(default=None, min_length=1, max_length=300)
     model: str | None = Field(default=None, min_length=1, max_length=300)
@@ -58,10 +55,8 @@ class NewConversation(BaseModel):
     title: str = Field(default="", max_length=200)
 
 
-class ConversationChange(BaseModel):
+class ConversationChange(RequestBody):
     """What shall be another: the title, or the model of the next turns."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: str | None = Field(default=None, min_length=1, max_length=200)
     model: str | None = Field(default=None, min_length=1, max_length=300)
@@ -92,23 +87,19 @@ class ChatCommand(BaseModel):
     arguments: str | None
 
 
-class NewMessage(BaseModel):
+class NewMessage(RequestBody):
     """What the person says; with `replaces`, the id of an earlier turn, in place of it and all after it.
 
     `files` are those of the conversation that the message is about.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     text: str = Field(min_length=1, max_length=400_000)
     replaces: str | None = Field(default=None, max_length=100)
     files: list[str] = Field(default=[], max_length=50)
 
 
-class Decision(BaseModel):
+class Decision(RequestBody):
     """The answer to a question: `call` is the `id` of its `ask` event; the reason of a `reject` is told to the model."""
-
-    model_config = ConfigDict(extra="forbid")
 
     call: str = Field(min_length=1, max_length=300)
     decision: Literal["once", "session", "workspace", "reject"]

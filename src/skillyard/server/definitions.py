@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from skillyard.catalog import read_file
 from skillyard.errors import SkillNotFound
@@ -17,7 +17,7 @@ from skillyard.server.contents import file_answer
 from skillyard.server.install_shapes import InstallLogDetail, InstallResult, log_detail, result_detail
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, Meta
+from skillyard.server.shapes import Answer, Definition, FileInventory, Listed, Meta, RequestBody
 
 __all__ = ["FILE", "Folder", "definition", "routes"]
 
@@ -38,13 +38,11 @@ _SHOWN: Final = {
 }
 
 
-class DefinitionEdit(BaseModel):
+class DefinitionEdit(RequestBody):
     """What of an installed skill can be changed: whether it serves, and what is shown of it. All else its SKILL.md says.
 
     What is left out stays as it is; null lets the SKILL.md speak again. Nothing is written into the skill's folder.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     isActive: bool | None = None  # noqa: N815 # document 003 spells it so
     category: str | None = Field(default=None, max_length=1000)

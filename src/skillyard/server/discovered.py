@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import about
@@ -21,7 +21,7 @@ from skillyard.server.prepared import Prepared
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.queries import query_of, read_query
 from skillyard.server.service import Served
-from skillyard.server.shapes import Answer, Listed, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 
 __all__ = ["routes"]
 
@@ -31,10 +31,8 @@ _WRITE: Final = needs("skills:write")
 _Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
 
 
-class NewSkill(BaseModel):
+class NewSkill(RequestBody):
     """What a new skill of the user says."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(max_length=64)
     description: str = Field(max_length=1024)
@@ -49,10 +47,8 @@ class CatalogChanges(BaseModel):
     removed: list[str]
 
 
-class Named(BaseModel):
+class Named(RequestBody):
     """Which skill is meant."""
-
-    model_config = ConfigDict(extra="forbid")
 
     skill: str = Field(min_length=1, max_length=300)
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import InvalidInput, InvalidSource
@@ -21,7 +21,7 @@ from skillyard.server.inspection_shapes import InspectedSkill, inspected
 from skillyard.server.install_shapes import Installed, OperationStarted, result_detail
 from skillyard.server.problems import WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.server.uploads import UPLOAD, is_upload, uploaded
 
 __all__ = ["routes"]
@@ -49,13 +49,11 @@ _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class InstallAddress(BaseModel):
+class InstallAddress(RequestBody):
     """Where to fetch from: the https address of an archive, a SKILL.md, a manifest, a catalog or a git repository.
 
     `skills` are those wanted of a source with several; all when empty.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     address: str = Field(min_length=1, max_length=2000)
     skills: list[str] = Field(default=[], max_length=100)
@@ -104,8 +102,8 @@ _EITHER: Final[dict[str, Any]] = {
 }
 
 
-@routes.post("/inspect", responses=WRITING, openapi_extra=_EITHER)
-async def inspect(service: Served, request: Request) -> Answer[list[InspectedSkill]]:
+@routes.post("/inspect", responses=WRITING, openapi_extra=_EITHER, response_model=Answer[list[InspectedSkill]])
+async def inspect(service: Served, request: Request) -> Response:
     """Look at an archive or at what an address names, as closely as an install does; nothing is installed.
 
     Tells of each skill its front matter, files, findings, the clients that can load it, what it may do, what is different from
@@ -117,8 +115,14 @@ async def inspect(service: Served, request: Request) -> Answer[list[InspectedSki
         else:
             body = await _address(request)
             source, skills = await run_in_threadpool(_source, service, body), body.skills
-        found = await run_in_threadpool(service.registry.inspect, source, skills=skills)
-        return Answer(data=[inspected(skill) for skill in found])
+        data = await run_in_threadpool(_inspection, service, source, skills)
+        return Response(data, media_type="application/json")
+
+
+def _inspection(service: Service, source: Source, skills: Sequence[str]) -> bytes:
+    """The JSON of what an inspection finds; that of a thousand skills takes too long for the event loop."""
+    shapes = [inspected(skill) for skill in service.registry.inspect(source, skills=skills)]
+    return Answer[list[InspectedSkill]](data=shapes).model_dump_json().encode()
 
 
 @routes.post("/upload-create", status_code=201, responses=WRITING | _ACCEPTED, openapi_extra=UPLOAD)

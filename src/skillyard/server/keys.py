@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from skillyard.access import DEFAULT, SCOPES, ApiKey, KeyState, Trail
 from skillyard.errors import PermissionDenied
@@ -14,17 +14,15 @@ from skillyard.server.authentication import Identities
 from skillyard.server.callers import Asking, Caller, Scope, needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Listed, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 
 __all__ = ["routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[needs("admin")])
 
 
-class NewKey(BaseModel):
+class NewKey(RequestBody):
     """What a new key is for; without `expires_in_days` it holds until it is revoked."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=80)
     scopes: list[Scope] = Field(min_length=1, max_length=len(SCOPES))

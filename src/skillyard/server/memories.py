@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from skillyard.access import about
 from skillyard.errors import RecordNotFound
@@ -13,7 +13,7 @@ from skillyard.memory import Memory
 from skillyard.server.callers import Asking, needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, RequestBody
 
 __all__ = ["routes"]
 
@@ -23,10 +23,8 @@ _Limit = Annotated[int, Query(ge=1, le=200)]
 _TAG: Final = 200
 
 
-class MemoryBody(BaseModel):
+class MemoryBody(RequestBody):
     """Something to remember; `importance` from 0 to 1."""
-
-    model_config = ConfigDict(extra="forbid")
 
     content: str = Field(min_length=1, max_length=65_536)
     type: Literal["preference", "fact", "event", "summary"] = "fact"

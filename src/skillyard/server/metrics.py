@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus: requests, open streams, runs, sandboxes and what was done to installed skills.
+"""What a server counts, for Prometheus: requests, streams, runs, sandboxes, helper processes and installs.
 
 Every label is bounded: routes are templates, methods and outcomes are words of ours. Where several processes serve, each writes
 into the folder of PROMETHEUS_MULTIPROC_DIR, and any of them answers for all. `/metrics` is for who manages the server itself:
@@ -17,6 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.engine import hear_runs
+from skillyard.offload import WorkOutcome, observe_helpers
 from skillyard.registry import hear_operations
 from skillyard.server.callers import SERVER_ADMIN, needs
 from skillyard.server.problems import READING
@@ -58,11 +59,12 @@ class Metrics:
         )
         self._runs = self._counter("runs", "Runs that ended.", "status")
         self._sandboxes = self._counter("sandbox_starts", "Sandboxes that were started for runs.", "isolation")
+        self._helper_calls = self._counter("helper_calls", "Work that helper processes were asked for.", "outcome")
         self._operations = self._counter("skill_operations", "What was done to installed skills.", "operation", "outcome")
 
     def listen(self) -> Callable[[], None]:
         """Count the runs and operations of this process, by whichever door they come."""
-        ends = (hear_runs(self._ran), hear_operations(self._done))
+        ends = (hear_runs(self._ran), hear_operations(self._done), observe_helpers(self._helped))
 
         def stop() -> None:
             for end in ends:
@@ -100,6 +102,9 @@ class Metrics:
         self._runs.labels(run.status).inc()
         if run.isolation != "none" and not run.cache_hit:
             self._sandboxes.labels(run.isolation).inc()
+
+    def _helped(self, outcome: WorkOutcome) -> None:
+        self._helper_calls.labels(outcome).inc()
 
     def _done(self, action: str, outcome: str) -> None:
         self._operations.labels(action if action in _ACTIONS else "other", outcome).inc()

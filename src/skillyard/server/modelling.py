@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import about
@@ -13,7 +13,7 @@ from skillyard.prompt import Style
 from skillyard.server.callers import Asking, needs
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.tools import Dialect, Language
 
 __all__ = ["LOOKING", "routes"]
@@ -54,13 +54,11 @@ class ToolDefinitions(BaseModel):
     tools: list[dict[str, Any]]
 
 
-class ToolCall(BaseModel):
+class ToolCall(RequestBody):
     """What a model asked for; `arguments` is the object it sent, or its JSON text. `session` names the conversation."""
 
-    model_config = ConfigDict(extra="forbid")
-
     name: str = Field(min_length=1, max_length=200)
-    arguments: dict[str, Any] | str = {}
+    arguments: dict[str, Any] | str = Field(default={})
     session: str = Field(default="default", min_length=1, max_length=200)
     message_id: str | None = Field(default=None, max_length=200)
     call_id: str | None = Field(default=None, max_length=200)

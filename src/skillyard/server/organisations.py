@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Final
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from skillyard.access import Organisation
 from skillyard.server.callers import SERVER_ADMIN, needs
 from skillyard.server.homes import Homes
 from skillyard.server.problems import READING, WRITING
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, RequestBody
 
 __all__ = ["routes"]
 
@@ -26,10 +26,8 @@ class OrganisationDetail(BaseModel):
     created_at: datetime | None
 
 
-class NewOrganisation(BaseModel):
+class NewOrganisation(RequestBody):
     """What it is called: lower-case letters, digits and single dashes."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=60)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import about
@@ -24,7 +24,7 @@ from skillyard.server.questions import nobody
 from skillyard.server.run_events import Position, run_events
 from skillyard.server.run_shapes import RunDetail, RunEvent, RunSummary, detail, summary
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Listed, Meta
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody
 from skillyard.server.streams import EventStream, streaming
 
 __all__ = ["routes"]
@@ -43,17 +43,15 @@ _Key = Annotated[
 ]
 
 
-class RunOrder(BaseModel):
+class RunOrder(RequestBody):
     """What to run; with `digest` only exactly that content.
 
     With `wait: false` the answer comes at once, and where a rule wants somebody to be asked, the run waits for the answer.
     `fresh` runs although a result is kept.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     skill: str = Field(min_length=1, max_length=300)
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default={})
     timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
     digest: str | None = Field(default=None, max_length=100)
     fresh: bool = False

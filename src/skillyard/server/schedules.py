@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Keys, about
@@ -19,7 +19,7 @@ from skillyard.server.callers import UNRECORDED, Asking, needs, require_own
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.questions import nobody
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.times import utc_text
 
 __all__ = ["routes"]
@@ -30,13 +30,11 @@ _EXECUTE: Final = needs("runs:execute")
 _Name = Annotated[str, Path(max_length=63, description="the name of the schedule")]
 
 
-class ScheduleTimes(BaseModel):
+class ScheduleTimes(RequestBody):
     """When: with `cron` (minute, hour, day, month, weekday) again and again, with `at` once.
 
     What says no offset is a time of `time_zone`.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     cron: str | None = Field(default=None, max_length=200)
     at: datetime | None = None
@@ -52,7 +50,7 @@ class ScheduleBody(ScheduleTimes):
 
     name: str = Field(min_length=1, max_length=63)
     skill: str = Field(min_length=1, max_length=300)
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default={})
     missed: Literal["skip", "once", "all"] = "once"
     priority: int = Field(default=0, ge=-100, le=100)
 

@@ -7,24 +7,22 @@ from datetime import UTC, datetime
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Trail, acting
 from skillyard.server.authentication import COOKIE, Identities, address_of
 from skillyard.server.callers import LOCAL_USER, NOBODY, OPEN, UNRECORDED, Asking, Caller, Scope
 from skillyard.server.problems import READING, WRITING
-from skillyard.server.shapes import Answer
+from skillyard.server.shapes import Answer, RequestBody
 
 __all__ = ["routes"]
 
 routes: Final = APIRouter(prefix="/api/v1/session", tags=["session"], dependencies=[UNRECORDED])
 
 
-class SignIn(BaseModel):
+class SignIn(RequestBody):
     """The key to sign in with."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: str = Field(min_length=1, max_length=200)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from skillyard.catalog import read_file
 from skillyard.errors import VersionUnusable
@@ -21,7 +21,7 @@ from skillyard.server.packaged import package_of
 from skillyard.server.portraits import ScanOf
 from skillyard.server.problems import READING, WRITING
 from skillyard.server.service import Served, Service
-from skillyard.server.shapes import Answer, Listed, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 
 __all__ = ["routes"]
 
@@ -33,13 +33,11 @@ CURRENT: Final = "current"
 """The name that stands for the version that serves, where a path names one."""
 
 
-class Rollback(BaseModel):
+class Rollback(RequestBody):
     """Which version shall serve; without one the newest usable one before the current.
 
     `accept_signer` and `accept_source` take one that another key signed than the version that serves, or from elsewhere.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     version: str | None = None
     force: bool = False
@@ -47,10 +45,8 @@ class Rollback(BaseModel):
     accept_source: bool = False
 
 
-class Withdrawal(BaseModel):
+class Withdrawal(RequestBody):
     """Why a version is withdrawn; `undo` takes that back."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: str = Field(default="", max_length=500)
     undo: bool = False
