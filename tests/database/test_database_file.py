@@ -9,20 +9,20 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
-from skillyard.database import Database, engine_share, sqlite_file
 from skillyard import Catalog
+from skillyard.database import Database, engine_share, sqlite_file
 from skillyard.errors import PathRefused, SkillyardError
 from skillyard.files import read_limited
 from skillyard.packages import tree_digest
-from skillyard.registry import ProjectLock
 from skillyard.paths import read_inside
+from skillyard.registry import ProjectLock
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox import workspace
 
@@ -118,7 +118,7 @@ def test_an_engine_is_let_go_of_with_the_last_who_has_it(tmp_path: Path) -> None
 
 
 def test_a_database_collected_while_another_is_opened_locks_nobody_out(tmp_path: Path) -> None:
-    """The collector may run anywhere, also where the engines are counted: in a process of its own, because that ended nowhere."""
+    """The collector may run anywhere, also where engines are counted; in a process of its own, because that never ended."""
     script = (
         "import gc, sys\nfrom pathlib import Path\nfrom skillyard.database import Database, engine_share\n"
         "one, two = sys.argv[1:]\n"
@@ -130,7 +130,8 @@ def test_a_database_collected_while_another_is_opened_locks_nobody_out(tmp_path:
         "kept = Database.open(two + '/other')\n"
         "del forgotten\n"
         "again = Database.open(two + '/third')\n"
-        "print([engine_share.is_open_here(Path(home, 'skillyard.db')) for home in (one, two, two + '/other', two + '/third')])\n"
+        "homes = (one, two, two + '/other', two + '/third')\n"
+        "print([engine_share.is_open_here(Path(home, 'skillyard.db')) for home in homes])\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "one"), str(tmp_path / "two")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
