@@ -195,6 +195,18 @@ def test_pages_in_the_middle_cost_their_own_rows_and_no_others(file: Path) -> No
             assert connection.execute(words).scalars().all() == ["tea number7"]
 
 
+def test_a_row_whose_number_has_become_text_costs_itself_and_not_the_repair(file: Path) -> None:
+    """One byte: the column that numbers the rows, which is not stored, says that it is an empty text."""
+    data = bytearray(file.read_bytes())
+    content = data.index(b"mem_7tea number7")
+    kind = data.rindex(bytes([0, 13 + 2 * len("mem_7"), 0, 13 + 2 * len("tea number7")]), content - 40, content)
+    data[kind] = 13
+    file.write_bytes(data)
+    tables = {table.table: table for table in repair_file(file).tables}
+    assert (tables["memories"].rows, tables["memories"].lost) == (49, 1)
+    assert (tables["runs"].rows, tables["runs"].lost) == (RUNS, 0)
+
+
 @pytest.mark.parametrize("damage", [_index, _header])
 def test_what_is_not_a_row_costs_no_row(file: Path, damage: Callable[[Path], None]) -> None:
     damage(file)

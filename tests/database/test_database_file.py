@@ -219,7 +219,7 @@ def test_who_reads_folders_of_others_leaves_records_in_use_alone(records_among_s
 _NAMES = ("skillyard.toml", "ship.json", "skillyard.lock", ".claude/settings.json", ".claude/skills/a/SKILL.md", "notes.txt")
 
 
-@pytest.mark.abuse("A21")
+@pytest.mark.abuse("F31")
 def test_a_project_whose_files_lead_to_the_records_does_not_drop_their_locks(tmp_path: Path) -> None:
     """A repository may hold links, and where somebody keeps their records can be guessed."""
     database = Database.open(str(tmp_path / "home"))

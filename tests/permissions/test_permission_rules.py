@@ -14,7 +14,7 @@ from pattern_growth import growth_of
 
 from skillyard.catalog import Catalog
 from skillyard.errors import InvalidInput, UnreachableRule
-from skillyard.permissions import Rules, Ruling, visible
+from skillyard.permissions import Rules, Ruling, patterns, visible
 from skillyard.permissions.patterns import covers, matches
 
 
@@ -204,3 +204,24 @@ def test_without_a_deny_rule_the_catalog_is_the_same(skills_root):
 @pytest.mark.parametrize("text", [lambda size: "*a" * size, lambda size: "a?" * size, lambda size: "*" + "?a" * size])
 def test_patterns_too_entangled_are_given_up_soon(text: Callable[[int], str]) -> None:
     assert growth_of(lambda pattern: covers(f"{pattern}c", pattern), text, 1_000) < 9
+
+
+def test_a_set_of_many_rules_is_compared_within_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project of somebody else may bring as many rules as a file of a megabyte holds."""
+    visited = 0
+    step = patterns._step
+
+    def counted(pattern: str, positions: frozenset[int], char: str) -> frozenset[int]:
+        nonlocal visited
+        visited += len(positions)
+        return step(pattern, positions, char)
+
+    monkeypatch.setattr(patterns, "_step", counted)
+    rules = Rules({"*a" * 300 + f"b{number}": ("allow", "deny")[number % 2] for number in range(12)})
+    assert len(rules.patterns) == 12
+    assert 0 < visited < 10 * patterns._MOST_OF_ALL
+    budget = patterns.CoverBudget()
+    assert covers("a*", "ab", budget)
+    assert not budget.takes(patterns._MOST_OF_ALL)
+    assert budget.spent
+    assert not covers("a*", "ab", budget), "what is not compared is not refused"

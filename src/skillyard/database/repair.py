@@ -247,10 +247,17 @@ def _insert(connection: sqlite3.Connection, table: _Table, rows: Sequence[Row]) 
             for name, value in zip(table.old_names, row.values, strict=False)
             if name in table.columns
         }
+        if not given:
+            table.lost_rows += 1
+            continue
         names, marks = ", ".join(f'"{name}"' for name in given), ", ".join("?" * len(given))
         statement = f'INSERT OR IGNORE INTO "{table.name}" ({names}) VALUES ({marks})'  # noqa: S608 - names of our tables
-        done = connection.execute(statement, list(given.values()))
-        table.rows += max(0, done.rowcount)
+        try:
+            done = connection.execute(statement, list(given.values()))
+        except sqlite3.IntegrityError:  # its number is no number, which no rule can pass over
+            table.lost_rows += 1
+        else:
+            table.rows += max(0, done.rowcount)
 
 
 def _place_strays(connection: sqlite3.Connection, pages: PageFile, tables: Sequence[_Table]) -> int:
@@ -284,7 +291,7 @@ def _takes(column: _Column, value: Any) -> bool:
 
 
 def _is_json(value: Any) -> bool:
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         json.loads(value if isinstance(value, str) else "")
         return True
     return False

@@ -12,10 +12,12 @@ from typing import Final
 
 from skillyard.text import single_line
 
-__all__ = ["covers", "glob", "matches"]
+__all__ = ["CoverBudget", "covers", "glob", "matches"]
 
 _MOST_STATES: Final = 20_000  # pairs of states looked at before an answer is given up
 _MOST_POSITIONS: Final = 500_000  # places in both patterns that these states have together
+_MOST_OF_ALL: Final = 2_000_000  # places in all pairs of a set of rules
+_EACH: Final = 10  # what any pair costs, in places, and how many characters cost one
 _OTHER: Final = ""  # any character that neither pattern names
 
 
@@ -44,12 +46,34 @@ def _literal(part: str) -> str:
     return "".join("." if char == "?" else re.escape(char) for char in part)
 
 
-def covers(wide: str, narrow: str) -> bool:
+class CoverBudget:
+    """What may be spent on the comparisons of one set of rules, in places of patterns: about two seconds at most."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _MOST_OF_ALL
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return self._left < 0
+
+    def takes(self, places: int) -> bool:
+        """Spend so many; False when there are not so many left."""
+        self._left -= places
+        return self._left >= 0
+
+
+def covers(wide: str, narrow: str, budget: CoverBudget | None = None) -> bool:
     """Whether every name that `narrow` matches is matched by `wide` too.
 
     Both patterns are walked at once as automata over the characters they name and one that stands for all others. For a pair of
-    patterns too entangled to decide within a fixed number of steps the answer is False.
+    patterns too entangled to decide within a fixed number of steps, or when the `budget` is spent, the answer is False.
     """
+    budget = budget or CoverBudget()
+    if not budget.takes(_EACH + (len(wide) + len(narrow)) // _EACH):
+        return False
     wide, narrow = re.sub(r"\*+", "*", _fold(wide)), re.sub(r"\*+", "*", _fold(narrow))
     alphabet = [*dict.fromkeys(char for char in wide + narrow if char not in "*?"), _OTHER]
     start = (_closed(narrow, 0), frozenset(_closed(wide, 0)))
@@ -64,7 +88,10 @@ def covers(wide: str, narrow: str) -> bool:
             if step[0] and step not in seen:
                 seen.add(step)
                 waiting.append(step)
-                positions += len(step[0]) + len(step[1])
+                places = len(step[0]) + len(step[1])
+                positions += places
+                if not budget.takes(places):
+                    return False
         if len(seen) > _MOST_STATES or positions > _MOST_POSITIONS:
             return False
     return True

@@ -15,6 +15,7 @@ from typing import Final, Self, TypeVar, get_args
 from skillyard.catalog import Catalog, Configuration, Permission, PermissionMatch, Skill, Status
 from skillyard.errors import InvalidInput, UnreachableRule
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillProvenance
+from skillyard.permissions.patterns import CoverBudget
 from skillyard.permissions.selectors import RuleSelector
 
 __all__ = ["Rules", "Ruling", "visible"]
@@ -147,9 +148,12 @@ def _checked(pattern: str, permission: str) -> Permission:
 
 
 def _refuse_unreachable(ordered: Sequence[tuple[RuleSelector, str, Permission]]) -> None:
+    budget = CoverBudget()  # a project of somebody else may bring thousands of rules
     for number, (selector, pattern, permission) in enumerate(ordered):
+        if budget.spent:
+            return
         for wider, stronger, decision in ordered[:number]:
-            if decision != permission and wider.covers(selector):
+            if decision != permission and wider.covers(selector, budget):
                 raise UnreachableRule(
                     f"the rule {pattern!r} = {permission!r} can never apply: {stronger!r} = {decision!r} always decides first",
                     hint=f"put {pattern!r} where it is looked at before {stronger!r}, or take one of them out",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from skillyard.errors import InvalidInput
 from skillyard.packages import is_signer
 from skillyard.permissions.origins import source_parts
-from skillyard.permissions.patterns import covers, matches
+from skillyard.permissions.patterns import CoverBudget, covers, matches
 
 if TYPE_CHECKING:
     from skillyard.permissions.origins import SkillProvenance
@@ -85,10 +85,10 @@ class RuleSelector:
             return False if provenance.complete else None
         return self.signer is None or provenance.signer() == self.signer
 
-    def covers(self, other: RuleSelector) -> bool:
+    def covers(self, other: RuleSelector, budget: CoverBudget | None = None) -> bool:
         """Whether this is about every skill that `other` is about."""
         source = self.source is None or (other.source is not None and _below(self.source, other.source))
-        return source and self.signer in (None, other.signer) and covers(self.name, other.name)
+        return source and self.signer in (None, other.signer) and covers(self.name, other.name, budget)
 
 
 def _below(wanted: Sequence[str], found: Sequence[str]) -> bool:
