@@ -42,8 +42,8 @@ demo: setup ## the main job in the terminal: find, check, tell, read, run
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system clients ## every test, in three processes
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+test: setup system clients ## every test, in four processes
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: setup ## lint, format, types, floors
 	$(BIN)/ruff check .

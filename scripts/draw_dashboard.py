@@ -39,6 +39,12 @@ PANELS = (
         "{{operation}} {{outcome}}",
     ),
     ("Open streams", "short", "sum(skillyard_http_streams_open)", "streams"),
+    (
+        "Calls of helper processes a minute",
+        "short",
+        "60 * sum by (outcome) (rate(skillyard_helper_calls_total[5m]))",
+        "{{outcome}}",
+    ),
 )
 
 

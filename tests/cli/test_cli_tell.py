@@ -155,7 +155,7 @@ def test_doctor_fails_on_what_is_needed_and_says_how_to_mend_it(call: Call, proj
     (project / "skillyard.toml").write_text("[sandbox]\ntimeout-ms = -5\n")
     answer = call("doctor", "--root", examples)
     assert answer.code == 1
-    assert "timeout_ms" in answer.out
+    assert "timeout-ms" in answer.out
     assert "To mend" in answer.out
     (project / "skillyard.toml").write_text("[skills\n")
     assert call("doctor").code == 1

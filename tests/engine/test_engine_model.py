@@ -56,7 +56,7 @@ class Site(RuleBasedStateMachine):
         (source / "scripts").mkdir(parents=True)
         (source / "SKILL.md").write_text(f"---\nname: {self.name}\ndescription: Counts. Use when a test runs.\n---\nCount.\n")
         (source / "scripts/execute.py").write_text(SCRIPT.format(number=number))
-        (result,) = self.registry.install(str(source)).results
+        (result,) = self.registry.install(str(source), accept_source=True).results
         assert result.version
         self.contents[result.version], self.current = number, result.version
 
@@ -68,7 +68,7 @@ class Site(RuleBasedStateMachine):
             return
         usable = version not in self.yanked and (force or version not in self.deprecated)
         try:
-            self.registry.rollback(self.name, version, force=force)
+            self.registry.rollback(self.name, version, force=force, accept_source=True)
         except VersionUnusable:
             assert not usable
             return

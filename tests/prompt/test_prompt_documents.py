@@ -123,7 +123,7 @@ def test_direct_cuts_instructions_at_a_thousand_characters(skill):
     exactly, over = skill("a", body="x" * 1000), skill("b", body="y" * 1001)
     text = build_index([exactly, over], style="direct").text
     assert "x" * 1000 + "\n</skill_text" in text
-    assert "y" * 1000 + "...\n\n" in text
+    assert "y" * 1000 + "...\n</skill_text" in text
     assert "y" * 1001 not in text
 
 

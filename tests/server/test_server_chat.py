@@ -267,10 +267,10 @@ def test_files_come_with_a_message_also_when_it_is_said_again(web: httpx.Client,
     told = [data for _, data in events(web, conversation, turn)]
     given = [(data["name"], data["origin"]) for data in told if data["event"] == "file"]
     assert given == [("form.pdf", "user")]
-    assert models.seen[-1].said == "What is it?\n\nGiven with this message:\n- form.pdf"
+    assert models.seen[-1].said == 'What is it?\n\nGiven with this message:\n- "form.pdf"'
     again = web.post(f"{at}/retry").json()["data"]
     events(web, conversation, again["id"])
-    assert "- form.pdf" in models.seen[-1].said
+    assert '- "form.pdf"' in models.seen[-1].said
     assert web.delete(f"{at}/files/form.pdf").status_code == 204
     assert web.delete(f"{at}/files/form.pdf").status_code == 404
     assert web.delete(f"{at}/files/..%2Fup").status_code in (400, 403, 404)

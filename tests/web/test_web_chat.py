@@ -93,7 +93,7 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
     expect(question).to_contain_text("has the script scripts/check.py")
     expect(question.get_by_role("treeitem", name="FORMS.md")).to_be_visible()
     assert "pdf-forms" in models.seen[0].system
-    assert models.seen[0].user[-1].endswith("Given with this message:\n- form.pdf")
+    assert models.seen[0].user[-1].endswith('Given with this message:\n- "form.pdf"')
     question.get_by_label("Allow for longer").click()
     page.get_by_role("menuitem", name="Allow in this conversation").click()
     expect(turn(page).get_by_text("The form has two fields")).to_be_visible()
@@ -275,7 +275,7 @@ def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, models: Sc
     expect(page.get_by_text(re.compile(r"pasted-\d{14}\.png"))).to_be_visible()
     write(page, "What did I give you?")
     expect(page.get_by_text("Two files.")).to_be_visible()
-    assert "- notes.txt\n- pasted-" in models.seen[0].said
+    assert '- "notes.txt"\n- "pasted-' in models.seen[0].said
     expect(turn(page).get_by_role("link", name="notes.txt")).to_be_visible()
     page.get_by_role("tab", name="Files (2)").click()
     page.get_by_label("Delete notes.txt").click()

@@ -74,11 +74,11 @@ def test_a_schedule_is_paused_goes_on_and_is_removed_when_that_is_confirmed(site
 
 def test_a_schedule_leads_to_its_runs_and_a_run_back_to_its_schedule(site: Site, visit: Open) -> None:
     soon = {key: value for key, value in NIGHTLY.items() if key != "cron"}
-    site.ask("POST", SCHEDULES, soon | {"at": (datetime.now(UTC) + timedelta(seconds=2)).isoformat()})
+    site.ask("POST", SCHEDULES, soon | {"at": (datetime.now(UTC) + timedelta(seconds=5)).isoformat()})
     site.ask("POST", "/api/v1/runs", {"skill": "data-processor", "parameters": {"data": []}})
     page = visit(site, "/schedules/nightly")
     runs = page.get_by_role("region", name="Last runs")
-    expect(runs.get_by_text("Succeeded")).to_be_visible()
+    expect(runs.get_by_text("Succeeded")).to_be_visible(timeout=30_000)
     expect(page.get_by_text("It is over")).to_be_visible()
     runs.get_by_role("link", name="All its runs").click()
     expect(page.get_by_role("list", name="Runs").get_by_role("listitem")).to_have_count(1)

@@ -157,7 +157,7 @@ def test_private_networks_are_opened_by_the_operator_alone_and_for_named_hosts()
         Policy.from_security({"private_networks": True})
     with pytest.raises(InvalidPolicy, match="network-allowlist"):
         Policy.ceiling({"private-networks": True})
-    with pytest.raises(InvalidPolicy, match="private_networks"):
+    with pytest.raises(InvalidPolicy, match="private-networks must be true or false"):
         Policy.ceiling({"private-networks": "yes", "network-allowlist": ["a.test"]})
     ceiling = Policy.ceiling({"private-networks": True, "network-allowlist": ["wiki.corp"]})
     asked = Policy.from_security({"network": "allowlist", "network_allowlist": ["wiki.corp"]})
