@@ -1,4 +1,4 @@
-"""Look at everything Skillyard needs on this machine, and say of each thing whether it is there and how to mend it."""
+"""Look at everything Skillyard needs on this machine, and say of each thing whether it is there and how to fix it."""
 
 from __future__ import annotations
 

@@ -101,9 +101,9 @@ def test_a_status_can_be_asked_for(call: Call, skills_root: Path, make_skill: Ca
 def test_an_empty_list_says_where_it_looked_and_what_to_do(call: Call, skills_root: Path) -> None:
     answer = call("list", "--root", skills_root)
     assert (answer.code, answer.out) == (0, "")
-    what, mend = answer.err.splitlines()
+    what, fix = answer.err.splitlines()
     assert what == f"no skills in {skills_root}"
-    assert mend.startswith("hint: make one with `skillyard new")
+    assert fix.startswith("hint: make one with `skillyard new")
 
 
 def test_a_root_that_is_not_there_is_said_aloud(call: Call, tmp_path: Path) -> None:

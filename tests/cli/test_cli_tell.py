@@ -156,7 +156,7 @@ def test_doctor_fails_on_what_is_needed_and_says_how_to_mend_it(call: Call, proj
     answer = call("doctor", "--root", examples)
     assert answer.code == 1
     assert "timeout-ms" in answer.out
-    assert "To mend" in answer.out
+    assert "To fix" in answer.out
     (project / "skillyard.toml").write_text("[skills\n")
     assert call("doctor").code == 1
 

@@ -1,4 +1,4 @@
-"""Safe fixes: they mend what they name, keep everything else, and never leave a file worse."""
+"""Safe fixes: they fix what they name, keep everything else, and never leave a file worse."""
 
 from __future__ import annotations
 

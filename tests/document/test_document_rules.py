@@ -1,4 +1,4 @@
-"""Every rule has an id that stays, an explanation, a way to mend, and a section in the documentation."""
+"""Every rule has an id that stays, an explanation, a way to fix, and a section in the documentation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_each_rule_is_described_where_it_is_defined_and_in_the_documentation(rul
     section = SECTIONS[rule.id]
     assert rule.title[1:] in section
     assert f"**Why:** {rule.explanation}" in section
-    assert f"**Mend:** {rule.remedy}." in section
+    assert f"**Fix:** {rule.remedy}." in section
     assert ("Fixable." in section) == rule.fixable
     weights = [
         f"{profile} {rule.severity[profile]}" + (" (unusable)" if profile in rule.breaks else "")

@@ -71,9 +71,9 @@ def test_every_code_has_its_chinese_title_and_way_out(name: str, wanted: object)
     assert callable(wanted)
     words = table(name)
     assert set(words) == wanted()
-    for code, (title, mend) in words.items():
-        assert re.search(r"[\u4e00-\u9fff]", mend), code
+    for code, (title, fix) in words.items():
+        assert re.search(r"[\u4e00-\u9fff]", fix), code
         assert re.search(r"[\u4e00-\u9fff]|^(Python|Skillyard|Git)$", title), code
         assert not title.endswith("。"), code
-        assert mend.endswith("。"), code
+        assert fix.endswith("。"), code
     assert list(words) == list(dict.fromkeys(words))

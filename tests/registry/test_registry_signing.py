@@ -90,7 +90,7 @@ def test_content_that_was_signed_before_what_is_installed_is_no_update(
     key, folder = SigningKey.new(), write(body="old, with a hole")
     sign_tree(folder, key)
     old = shutil.copytree(folder, tmp_path / "old" / "tidy")
-    write(body="new, mended")
+    write(body="new, fixed")
     signature = key.sign("sha256:" + "0" * 64)
     later = dataclasses.replace(signature, signed_at="2999-01-01T00:00:00Z")
     monkeypatch.setattr(SigningKey, "sign", lambda self, digest: _signed_at(self, digest, later.signed_at))

@@ -60,7 +60,7 @@ class Leaky:
         self._report = report
 
     def probe(self) -> Probe:
-        return probing.attack(self, binary=None, remedies=("mend it",), facts={})
+        return probing.attack(self, binary=None, remedies=("fix it",), facts={})
 
     def supports(self, policy: Policy) -> list[object]:
         return []
@@ -90,7 +90,7 @@ def test_a_backend_that_lets_an_attack_through_is_broken(
     probe = Leaky(**report).probe()
     assert not probe.ok
     assert reason in probe.reason
-    assert probe.remedies == ("mend it",)
+    assert probe.remedies == ("fix it",)
 
 
 async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ class FunctionForm:
         return ModelRequestParameters(function_tools=functions, instruction_parts=_instructions(fixed, moving))
 
     def received(self, response: ModelResponse) -> tuple[ModelResponse, list[Wanted]]:
-        """The response with calls that every API takes back: names, ids and arguments mended where they were none."""
+        """The response with calls that every API takes back: names, ids and arguments fixed where they were none."""
         wanted: list[Wanted] = []
         parts: list[Any] = []
         for part in response.parts:
@@ -132,8 +132,8 @@ class FunctionForm:
             identity = part.tool_call_id if part.tool_call_id and part.tool_call_id not in known else new_id("call")
             wanted.append(Wanted(identity, part.tool_name, part.args))
             name = _NOT_A_NAME.sub("_", part.tool_name)[:_LONGEST_NAME] or "unknown"
-            mended: Any = part
-            parts.append(replace(mended, tool_name=name, args=_object(part.args), tool_call_id=identity))
+            fixed: Any = part
+            parts.append(replace(fixed, tool_name=name, args=_object(part.args), tool_call_id=identity))
         return replace(response, parts=parts), wanted
 
     async def perform(self, wanted: Wanted, session: str, message_id: str) -> tuple[ToolResult, str]:

@@ -92,7 +92,7 @@ def _bytes(path: str) -> bytes | None:
 def _not(path: str, form: str, error: Exception) -> InvalidConfiguration:
     if isinstance(error, UnicodeDecodeError):
         return InvalidConfiguration(f"{path} is not UTF-8 text", hint="save the file as UTF-8", file=path)
-    return InvalidConfiguration(f"{path} is not {form}: {error}", hint="mend the line it names", file=path)
+    return InvalidConfiguration(f"{path} is not {form}: {error}", hint="fix the line it names", file=path)
 
 
 def _closed(path: str, error: OSError) -> InvalidConfiguration:

@@ -124,7 +124,7 @@ def _real_file(directory: str, file: str, mode: int) -> str:
     if not is_inside(path, directory):
         raise _NotAFileError(f"{file} is a link that leaves the skill's folder", "link the whole folder, or copy the file")
     if not os.path.exists(path):
-        raise _NotAFileError(f"{file} is a broken link", "mend or remove the link")
+        raise _NotAFileError(f"{file} is a broken link", "fix or remove the link")
     return path
 
 

@@ -156,7 +156,7 @@ def _load(path: str) -> dict[str, object]:
     try:
         values = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InvalidConfiguration(f"{path} is not JSON: {error}", hint="mend or remove the file", file=path) from None
+        raise InvalidConfiguration(f"{path} is not JSON: {error}", hint="fix or remove the file", file=path) from None
     if not isinstance(values, dict):
-        raise InvalidConfiguration(f"{path} must hold an object", hint="mend or remove the file", file=path)
+        raise InvalidConfiguration(f"{path} must hold an object", hint="fix or remove the file", file=path)
     return values

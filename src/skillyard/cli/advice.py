@@ -46,7 +46,7 @@ def _failed(error: Exception) -> Finding:
 
     rule = RULES["not-all-read"]
     told = shorten(single_line(f"nothing was looked for: {error}"), 200)
-    return Finding(rule.id, rule.severity, told, rule.why, "SKILL.md", 1, 1, "", "mend what it names, then `skillyard scan`")
+    return Finding(rule.id, rule.severity, told, rule.why, "SKILL.md", 1, 1, "", "fix what it names, then `skillyard scan`")
 
 
 def draw_advice(screen: Screen, result: Result) -> None:

@@ -110,7 +110,7 @@ class _Shower:
 
 
 def tell_more(screen: Screen, error: Mapping[str, Any]) -> None:
-    """What the service of the model said of an error, and how to mend it."""
+    """What the service of the model said of an error, and how to fix it."""
     if error.get("said"):
         screen.note(f"it said: {error['said']}")
     if error.get("hint"):

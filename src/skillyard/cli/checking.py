@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found in one file, what it mended there, and why it could not write what it would have mended."""
+    """What a check found in one file, what it fixed there, and why it could not write what it would have fixed."""
 
     path: str
     diagnostics: tuple[Diagnostic, ...]

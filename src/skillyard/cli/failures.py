@@ -1,4 +1,4 @@
-"""What went wrong, as an exit code and two lines: what, and how to mend it."""
+"""What went wrong, as an exit code and two lines: what, and how to fix it."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class Screen:
         self.note(f"hint: {with_roots(text, self._roots)}")
 
     def failure(self, failure: dict[str, str]) -> None:
-        """Write an error: one line what, one line how to mend it; for programs also as JSON."""
+        """Write an error: one line what, one line how to fix it; for programs also as JSON."""
         failure = failure | {"hint": with_roots(failure["hint"], self._roots)}
         if self.as_json:
             self.data({"error": failure})

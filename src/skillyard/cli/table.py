@@ -70,6 +70,6 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         ),
         "backup": Command("backup", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
         "restore": Command("restore", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
-        "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to mend it"),
+        "doctor": Command("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )

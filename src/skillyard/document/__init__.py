@@ -1,4 +1,4 @@
-"""One SKILL.md: reading it whatever its state, checking it, mending it, writing it.
+"""One SKILL.md: reading it whatever its state, checking it, fixing it, writing it.
 
 What a list of skills needs is imported at once; the rest when it is first used, so that a list stays quick to start.
 """

@@ -1,4 +1,4 @@
-"""What was found in a SKILL.md, where, and how to mend it."""
+"""What was found in a SKILL.md, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DiagnosticShape(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding: the rule's id, its severity, what, where (1-based line) and how to mend it."""
+    """One finding: the rule's id, its severity, what, where (1-based line) and how to fix it."""
 
     rule: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""Mending what can be mended without changing what the author meant.
+"""Fixing what can be fixed without changing what the author meant.
 
 Each fix touches only its own line or field. A fix that would leave the file worse, or change any other field, is not made.
 """
@@ -30,7 +30,7 @@ _NAME_RULES: Final = frozenset({"name-missing", "name-blank", "name-characters",
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The bytes of a mended file, and the findings that are gone from it."""
+    """The bytes of a fixed file, and the findings that are gone from it."""
 
     data: bytes
     applied: tuple[Diagnostic, ...]
@@ -45,12 +45,12 @@ def fix_document(data: bytes, *, file: str = "SKILL.md", directory_name: str = "
     wanted = {found.rule for found in before if _is_wanted(found)}
     if not wanted:
         return Fixed(data, ())
-    mended = _mend(data, wanted, directory_name)
-    after = check_document(mended, file=file, directory_name=directory_name, profile=profile)
-    if mended == data or not _is_better(before, after):
+    fixed = _fix(data, wanted, directory_name)
+    after = check_document(fixed, file=file, directory_name=directory_name, profile=profile)
+    if fixed == data or not _is_better(before, after):
         return Fixed(data, ())
     left = {found.rule for found in after}
-    return Fixed(mended, tuple(found for found in before if found.rule in wanted and found.rule not in left))
+    return Fixed(fixed, tuple(found for found in before if found.rule in wanted and found.rule not in left))
 
 
 def _is_wanted(found: Diagnostic) -> bool:
@@ -64,7 +64,7 @@ def _is_better(before: tuple[Diagnostic, ...], after: tuple[Diagnostic, ...]) ->
     return len(after) < len(before) and not new
 
 
-def _mend(data: bytes, wanted: set[str], directory_name: str) -> bytes:
+def _fix(data: bytes, wanted: set[str], directory_name: str) -> bytes:
     text = data.decode()  # a file that is not UTF-8 has no fixable finding
     if "style-bom" in wanted:
         text = text.removeprefix(_BOM)

@@ -47,7 +47,7 @@ def read_with_recovery(text: str, *, first_line: int = 1) -> Recovered:
     """Read a front matter, quoting the values that need it.
 
     Raises:
-        YamlProblem: the first problem, when quoting cannot mend it.
+        YamlProblem: the first problem, when quoting cannot fix it.
     """
     try:
         return Recovered(read_yaml(text, first_line=first_line), text)
@@ -71,10 +71,10 @@ def _recover(text: str, problem: YamlProblem, first_line: int) -> Recovered | No
             return None
         quoted.add(index)
         repairs.append(_quote(lines, index, problem, first_line))
-        mended = "\n".join(lines)
+        fixed = "\n".join(lines)
         try:
             return Recovered(
-                read_yaml(mended, first_line=first_line), mended, tuple(sorted(repairs, key=lambda repair: repair.line))
+                read_yaml(fixed, first_line=first_line), fixed, tuple(sorted(repairs, key=lambda repair: repair.line))
             )
         except YamlProblem as next_problem:
             if next_problem.rule not in _RECOVERABLE:
@@ -134,7 +134,7 @@ def _repair(name: str, line: int, problem: YamlProblem, fix: str) -> Repair:
         return Repair("yaml-unquoted-colon", line, message, f"put the value in quotes: {fix}")
     detail = problem.message.removeprefix("the front matter cannot be read: ")
     message = f"the value of `{name}` is not YAML and was read as plain text: {detail}"
-    return Repair("yaml-unquoted-value", line, message, f"put the value in quotes, or mend it: {fix}")
+    return Repair("yaml-unquoted-value", line, message, f"put the value in quotes, or fix it: {fix}")
 
 
 def _last_line(lines: list[str], index: int) -> int:

@@ -23,7 +23,7 @@ REQUIRED: Final[frozenset[Profile]] = ALWAYS - {"minimal"}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is checked: its stable id, why it matters, how to mend it, and what it weighs in each profile."""
+    """One thing that is checked: its stable id, why it matters, how to fix it, and what it weighs in each profile."""
 
     id: str
     title: str
@@ -35,7 +35,7 @@ class Rule:
     breaks: frozenset[Profile] = frozenset()
     """The profiles in which a finding makes the skill unusable."""
     fixable: bool = False
-    """Whether `fix_document` can mend it safely."""
+    """Whether `fix_document` can fix it safely."""
 
 
 def levels(

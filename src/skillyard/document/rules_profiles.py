@@ -62,14 +62,14 @@ _FULL_RULES: Final = (
         "schema-invalid",
         "a schema is not JSON Schema",
         "Parameters and results are checked against it; a schema that cannot be read checks nothing (row 000-17).",
-        "mend the schema as JSON Schema 2020-12",
+        "fix the schema as JSON Schema 2020-12",
         levels(None, None, None, None, "error"),
     ),
     Rule(
         "security-invalid",
         "the security block says something that cannot be meant",
         "What is wrong there falls back to the strictest value, so the skill may not run as intended (row 000-20).",
-        "mend or delete the setting",
+        "fix or delete the setting",
         levels(None, "warning", "warning", "warning", "error"),
     ),
     Rule(
@@ -121,7 +121,7 @@ _FILES_RULES: Final = (
         "resource-missing",
         "a file that `resources` names is not there",
         "The skill will fail when it needs the file (row 000-21).",
-        "add the file, or mend the path",
+        "add the file, or fix the path",
         levels(None, "warning", "warning", "warning", "error"),
     ),
     Rule(

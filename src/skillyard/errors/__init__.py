@@ -74,7 +74,7 @@
         ├── DependenciesUnavailable     dependencies_unavailable  503   carries `dependencies`
         └── SandboxUnavailable          sandbox_unavailable       503   carries `unmet` and `remedies`
 
-Each error says what happened in its message and how to mend it in `hint`. `code` is stable: programs may match on it. `status`
+Each error says what happened in its message and how to fix it in `hint`. `code` is stable: programs may match on it. `status`
 is the HTTP status that fits. The same error becomes one line in the CLI, one problem+json, one tool result.
 """
 

@@ -10,7 +10,7 @@ __all__ = ["SkillyardError"]
 
 
 class SkillyardError(Exception):
-    """The root of the tree: a message, a `hint` that tells how to mend it, and `details` for programs."""
+    """The root of the tree: a message, a `hint` that tells how to fix it, and `details` for programs."""
 
     code: ClassVar[str] = "internal_error"
     status: ClassVar[int] = 500
@@ -23,7 +23,7 @@ class SkillyardError(Exception):
 
     @property
     def sentence(self) -> str:
-        """What happened and, in brackets, how to mend it: where there is one line for both."""
+        """What happened and, in brackets, how to fix it: where there is one line for both."""
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
     def with_texts(self, change: Callable[[str], str]) -> Self:

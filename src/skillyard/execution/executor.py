@@ -118,7 +118,7 @@ class Executor:
         backend = configuration.sandbox.get("backend")
         allowed = configuration.sandbox.get("install-dependencies", False)
         if not isinstance(allowed, bool):
-            raise InvalidPolicy("install-dependencies must be true or false", hint="mend the [sandbox] table")
+            raise InvalidPolicy("install-dependencies must be true or false", hint="fix the [sandbox] table")
         return cls(
             ceiling=ceiling,
             backend=backend if isinstance(backend, str) else None,

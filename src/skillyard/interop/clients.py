@@ -158,7 +158,7 @@ def _api(skill: _Skill) -> Loading:
 
 
 def _proper(skill: _Skill) -> list[str]:
-    return [] if skill.exact else ["its front matter is not proper YAML; `skillyard check --fix` mends it"]
+    return [] if skill.exact else ["its front matter is not proper YAML; `skillyard check --fix` fixes it"]
 
 
 def _described(skill: _Skill) -> list[str]:

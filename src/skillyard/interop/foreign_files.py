@@ -135,7 +135,7 @@ def read_foreign(found: Found, others: Mapping[str, str]) -> ForeignFile | Linke
     except UnicodeDecodeError:
         raise FileProblem(f"{found.shown} is not UTF-8", hint="save it as UTF-8") from None
     headed = text.startswith("---")
-    data = (_mended(text) if headed else text).encode()
+    data = (_fixed(text) if headed else text).encode()
     fields = read_front_matter(data)
     if headed and not fields.values and ":" in text.partition("\n---")[0]:
         raise FileProblem(f"the front matter of {found.shown} cannot be read", hint="put its values in quotes")
@@ -145,7 +145,7 @@ def read_foreign(found: Found, others: Mapping[str, str]) -> ForeignFile | Linke
     return ForeignFile(found, fields.texts if headed else {}, fields.values if headed else {}, body)
 
 
-def _mended(text: str) -> str:
+def _fixed(text: str) -> str:
     """The text with the values of its front matter in quotes where they need them."""
     lines = text.split("\n")
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)

@@ -111,7 +111,7 @@ def _add_fields(reading: _Reading, name: str, data: bytes, *, lines_before: int)
     """The fields of a front matter; `lines_before` is what a line in `data` lacks to its line in the file."""
     found = read_front_matter(data)
     if not found.values and not found.exact:
-        raise FileProblem(_why_unreadable(name, data, lines_before), hint="mend the line, then migrate again")
+        raise FileProblem(_why_unreadable(name, data, lines_before), hint="fix the line, then migrate again")
     if not found.exact:
         reading.doubt(name, f"{name} is not proper YAML; its fields were recovered")
     if any(_COMMENT.search(line) for line in _header_lines(data)):

@@ -72,7 +72,7 @@ def validate_manifest(manifest: object) -> dict[str, object]:
     if problems or not isinstance(manifest, Mapping):
         raise InvalidManifest(
             "Manifest validation failed: " + "; ".join(map(str, problems)),
-            hint="mend the fields named; docs/interop.md lists every limit",
+            hint="fix the fields named; docs/interop.md lists every limit",
             problems=[problem._asdict() for problem in problems],
         )
     return dict(manifest)

@@ -144,7 +144,7 @@ def parse_object(data: bytes, name: str) -> dict[str, object]:
         value = read_json(data.decode("utf-8-sig"))
     except ValueError as error:
         raise InvalidManifest(
-            f"{name} cannot be read as JSON: {error}", hint="mend it where the message says", problems=[]
+            f"{name} cannot be read as JSON: {error}", hint="fix it where the message says", problems=[]
         ) from None
     if not isinstance(value, dict):
         raise InvalidManifest(f"{name} does not hold an object", hint='a manifest begins with "{"', problems=[])

@@ -75,7 +75,7 @@ def _check_readable(folder: Path, now: State) -> None:
         return
     raise InvalidSkill(
         f"{folder.name}/SKILL.md, line {found.line}: {found.message}",
-        hint="mend it, then convert again: its fields would be lost",
+        hint="fix it, then convert again: its fields would be lost",
         diagnostics=[found.to_dict()],
     )
 

@@ -132,7 +132,7 @@ class Approvals:
         except Exception as error:
             raise ApprovalRejected(
                 f"asking about the skill {request.skill_name!r} failed: {error}",
-                hint="mend the approver, then try again",
+                hint="fix the approver, then try again",
             ) from error
         await self._remember(request, answer)
         return answer

@@ -72,7 +72,7 @@ def fetch_index(source: Source, into: Path, download: Download, limits: Limits) 
         if digest_of(data) != skill.digest:
             raise DigestMismatch(
                 f"{skill.name} is not what {shown_address(address)} says",
-                hint="the publisher has to mend the index, or somebody changed the skill on its way",
+                hint="the publisher has to fix the index, or somebody changed the skill on its way",
                 expected=skill.digest,
                 found=digest_of(data),
             )

@@ -93,7 +93,7 @@ class Policy:
         problems = [problem for name in RANGES if (problem := _number_problem(name, getattr(self, name)))]
         problems += _choice_problems(self) + _allowlist_problems(self) + environment_problems(self.environment)
         if problems:
-            raise InvalidPolicy("; ".join(problems), hint="mend the skill's `security:` block", problems=problems)
+            raise InvalidPolicy("; ".join(problems), hint="fix the skill's `security:` block", problems=problems)
 
     @classmethod
     def from_security(cls, values: object) -> Policy:

@@ -1,7 +1,7 @@
 """Finds out whether a backend keeps its promises here, by attacking it, and remembers the answer.
 
 A backend that holds is remembered on disk for this kernel, boot, user, program and version; one that does not is tried again by
-the next process, because someone may have mended the machine meanwhile.
+the next process, because someone may have fixed the machine meanwhile.
 """
 
 from __future__ import annotations

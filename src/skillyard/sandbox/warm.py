@@ -85,7 +85,7 @@ def prewarm_count(settings: Mapping[str, object]) -> int:
     count = settings.get("prewarm", 0)
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAXIMUM_STANDING:
         raise InvalidPolicy(
-            f"prewarm must be a whole number from 0 to {MAXIMUM_STANDING}, not {count!r}", hint="mend the [sandbox] table"
+            f"prewarm must be a whole number from 0 to {MAXIMUM_STANDING}, not {count!r}", hint="fix the [sandbox] table"
         )
     return count
 

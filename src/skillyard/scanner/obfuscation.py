@@ -32,7 +32,7 @@ OBFUSCATION_RULES: Final = (
     Rule("not-scanned", "obfuscation", "a file could not be scanned in time",
          "A file that is made so that no scanner gets to its end has something to hide.", "make it smaller, or look at it yourself", "high"),
     Rule("not-parsed", "obfuscation", "a script cannot be read as Python, and was only searched",
-         "What is found by following values is not found here.", "mend its syntax, or look at it yourself", "low"),
+         "What is found by following values is not found here.", "fix its syntax, or look at it yourself", "low"),
     Rule("known-test-virus", "obfuscation", "the file holds the test text that virus scanners know",
          "It does nothing, and every virus scanner stops the skill.", "leave it out", "high"),
 )  # fmt: skip

@@ -119,7 +119,7 @@ class ConversationShape(BaseModel):
 
 
 class TurnError(BaseModel):
-    """Why a turn failed, and how to mend it; `said` is what the service of the model said."""
+    """Why a turn failed, and how to fix it; `said` is what the service of the model said."""
 
     code: str
     message: str | None

@@ -158,7 +158,7 @@ def publish(
     if into not in (None, skill_id):
         raise InvalidInput(
             f"its SKILL.md calls the skill {incoming.skill.name!r}, and this is {into!r}",
-            hint="a version has the name of its skill; publish it as a skill of its own, or mend the name",
+            hint="a version has the name of its skill; publish it as a skill of its own, or fix the name",
         )
     source = Source("upload", str(incoming.archive), version=version, notes=notes)
     agreed = Agreement(consent)

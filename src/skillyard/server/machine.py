@@ -115,7 +115,7 @@ def settings(service: Served) -> Answer[SettingsDetail]:
 
 @routes.get("/doctor", responses=READING)
 def doctor(service: Served) -> Answer[Examination]:
-    """Look at everything that is needed on this machine, and say how to mend what is missing; takes a second or two."""
+    """Look at everything that is needed on this machine, and say how to fix what is missing; takes a second or two."""
     checks = [CheckDetail.model_validate(check.to_dict()) for check in examine(lambda: service.catalog)]
     return Answer(data=Examination(ok=all(check.status != "error" for check in checks), checks=checks))
 

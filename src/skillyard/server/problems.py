@@ -41,7 +41,7 @@ _HINTS: Final[Mapping[str, str]] = {
 _PASSING: Final[Mapping[str, int]] = {
     "database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60, "helper_failed": 5,
 }  # fmt: skip
-"""What mends itself, or is mended by others: the seconds after which to ask again."""
+"""What recovers by itself, or is fixed by others: the seconds after which to ask again."""
 _MOST_FAULTS: Final = 100
 _LOG: Final = logging.getLogger(__name__)
 

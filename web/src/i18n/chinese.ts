@@ -22,14 +22,14 @@ export type Kind = keyof typeof TABLES;
 /** What a code means, and what to do about it. */
 export interface Meaning {
   title: string;
-  mend: string;
+  fix: string;
 }
 
 const load = async (kind: Kind): Promise<Table> => (await TABLES[kind]()).default;
 
 function meaning(table: Table | undefined, code: string): Meaning | undefined {
-  const [title, mend] = (table && Object.hasOwn(table, code) ? table[code] : undefined) ?? [];
-  return title && mend ? { title, mend } : undefined;
+  const [title, fix] = (table && Object.hasOwn(table, code) ? table[code] : undefined) ?? [];
+  return title && fix ? { title, fix } : undefined;
 }
 
 /** The meaning of codes of a kind, where Chinese is spoken and the code is known. */

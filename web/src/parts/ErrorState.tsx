@@ -21,7 +21,7 @@ export function ErrorState({ error, again }: Props) {
   const own = problem.code === "page_failed";
   const meant = useMeaning("errors")(problem.code);
   const title = gone ? t.unreachable : own ? t.unexpected : (meant?.title ?? problem.message);
-  const hint = gone ? t.unreachableHint : own ? t.unexpectedHint : (meant?.mend ?? problem.hint);
+  const hint = gone ? t.unreachableHint : own ? t.unexpectedHint : (meant?.fix ?? problem.hint);
   const Icon = gone ? IconPlugConnectedX : IconAlertTriangle;
   return (
     <Alert variant="light" color={gone ? "gray" : "red"} icon={<Icon size={20} />} title={title} role="alert" styles={{ title: { overflowWrap: "anywhere" } }}>

@@ -1,4 +1,4 @@
-/** What the scanner found, the gravest first, each with its line, why it matters and how to mend it. */
+/** What the scanner found, the gravest first, each with its line, why it matters and how to fix it. */
 import { Anchor, Badge, Box, Code, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconShieldCheck } from "@tabler/icons-react";
 import { useState } from "react";

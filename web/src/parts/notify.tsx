@@ -24,7 +24,7 @@ export function notify(notice: NotificationData): void {
 export function notifyProblem(error: unknown): void {
   const { message, hint, code } = asProblem(error);
   const tell = (title: string, text: string) => notify({ color: "red", title, message: text, autoClose: 10_000 });
-  void meaningOf("errors", code).then((meant) => (meant ? tell(`${meant.title}：${message}`, meant.mend) : tell(message || code, hint ?? "")));
+  void meaningOf("errors", code).then((meant) => (meant ? tell(`${meant.title}：${message}`, meant.fix) : tell(message || code, hint ?? "")));
 }
 
 export function NoticePlace() {

@@ -183,7 +183,7 @@ class _Talk:
         return turn
 
     def _show_why(self, turn: Turn, *, newest: bool) -> None:
-        """Why a turn did not come to its end; of the newest also how to mend it."""
+        """Why a turn did not come to its end; of the newest also how to fix it."""
         from skillyard.cli.chatting import tell_more
 
         error = turn.error

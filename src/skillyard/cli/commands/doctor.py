@@ -1,4 +1,4 @@
-"""`skillyard doctor`: what this machine can and cannot do, and how to mend it."""
+"""`skillyard doctor`: what this machine can and cannot do, and how to fix it."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def _draw(screen: Screen, checks: list[Check]) -> None:
     screen.table((check.status, check.name, check.detail) for check in checks)
     remedies = [(check.name, check.fix) for check in checks if check.fix]
     if remedies:
-        screen.heading("To mend")
+        screen.heading("To fix")
         screen.table(remedies, indent=2)

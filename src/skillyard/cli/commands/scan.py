@@ -1,4 +1,4 @@
-"""`skillyard scan`: what in a skill may do harm, where, why, and how to mend it."""
+"""`skillyard scan`: what in a skill may do harm, where, why, and how to fix it."""
 
 from __future__ import annotations
 

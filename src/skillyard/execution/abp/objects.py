@@ -45,8 +45,8 @@ def find_object(text: str) -> Found | None:
                 return Found(value)
         unfinished = [text[endless:]] if endless >= 0 else []
         for piece in [*unfinished, *(text[begin:end] for begin, end in spans[: -_STARTS - 1 : -1])]:
-            mended = _repair(piece)
-            if mended is not None and (value := _read(mended)) is not None:
+            fixed = _repair(piece)
+            if fixed is not None and (value := _read(fixed)) is not None:
                 return Found(value, repaired=True)
         if endless < 0:
             break

@@ -176,11 +176,11 @@ function Piece({ part, turn, running }: { part: Part; turn: Turn; running: boole
   }
 }
 
-/** Why a turn failed, how to mend it, and what the service of the model said itself. */
+/** Why a turn failed, how to fix it, and what the service of the model said itself. */
 function Failure({ error }: { error: Extract<Part, { kind: "error" }>["error"] }) {
   const t = useText(chat);
   const meant = useMeaning("errors")(error.code);
-  const hint = meant?.mend ?? error.hint;
+  const hint = meant?.fix ?? error.hint;
   return (
     <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={visible(meant?.title ?? error.message)} styles={{ title: { overflowWrap: "anywhere" } }}>
       <Stack gap="xs">

@@ -53,7 +53,7 @@ export function Progress({ id, again, over }: Props) {
       ))}
       {operation?.error && (
         <Alert color="red" variant="light" title={<bdi>{meant?.title ?? visible(operation.error.message)}</bdi>} role="alert">
-          {meant && <Text size="sm">{meant.mend}</Text>}
+          {meant && <Text size="sm">{meant.fix}</Text>}
           {meant && <Original>{[operation.error.message]}</Original>}
           <Text size="sm">{t.failedHint}</Text>
           <Code>{operation.error.code}</Code>

@@ -1,4 +1,4 @@
-/** Whether this machine has what is needed, and how to mend what is missing. */
+/** Whether this machine has what is needed, and how to fix what is missing. */
 import { Alert, Badge, Button, Code, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconCircleCheck, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -74,12 +74,12 @@ function One({ check }: { check: Check }) {
           </Text>
           {check.status !== "ok" && meant && (
             <Text size="sm" c="dimmed">
-              {t.mend} {meant.mend}
+              {t.fix} {meant.fix}
             </Text>
           )}
           {check.fix && (
             <Text size="sm" c="dimmed">
-              {!meant && t.mend} <Code>{visible(check.fix)}</Code>
+              {!meant && t.fix} <Code>{visible(check.fix)}</Code>
             </Text>
           )}
         </Stack>

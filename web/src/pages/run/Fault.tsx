@@ -13,7 +13,7 @@ export function Fault({ run: { error, state } }: { run: RunDetail }) {
   return (
     <Alert color={state === "failed" ? "red" : "gray"} icon={<IconAlertTriangle size={20} />} title={meant?.title ?? <code>{error.code}</code>} role="alert">
       <Stack gap="xs" align="flex-start">
-        {meant && <Text size="sm">{meant.mend}</Text>}
+        {meant && <Text size="sm">{meant.fix}</Text>}
         <Text size="sm" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
           <bdi>{visible(error.message ?? "")}</bdi>
         </Text>

@@ -58,16 +58,16 @@ function Findings({ skill }: { skill: Portrait }) {
       <Stack gap={6}>
         {skill.diagnostics.map(({ rule, message, line, fix }, index) => {
           const meant = meaning(rule);
-          const mend = meant?.mend ?? fix;
+          const remedy = meant?.fix ?? fix;
           return (
             <Text key={index} size="sm" component="div" style={{ overflowWrap: "anywhere" }}>
               <Code>{rule}</Code> {meant?.title ?? visible(message)}{" "}
               <Text span c="dimmed" inherit>
                 ({t.line(line)})
               </Text>
-              {mend && (
+              {remedy && (
                 <Text size="sm" c="dimmed">
-                  {t.fix}: {visible(mend)}
+                  {t.fix}: {visible(remedy)}
                 </Text>
               )}
               {meant && <Original>{[message, fix]}</Original>}

@@ -26,7 +26,7 @@ export const safety = words(
     cleanWhy: (files: number) => `${files} files were read.`,
     severity: labels({ high: "high", medium: "medium", low: "low", info: "note" }),
     why: "Why it matters",
-    fix: "How to mend it",
+    fix: "How to fix it",
     allowed: "Suppressed by the operator",
     claimed: "The skill says",
     skipped: "Not read",

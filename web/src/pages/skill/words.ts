@@ -52,7 +52,7 @@ export const skill = words(
     headerHint: "The front matter of SKILL.md, as it was read",
     findings: "What was found in SKILL.md",
     line: (line: number) => `line ${line}`,
-    fix: "How to mend it",
+    fix: "How to fix it",
     tree: "Files of the skill",
     filterFiles: "Find a file",
     noFile: "No file has this in its name.",
