@@ -1,4 +1,4 @@
-"""Everything there is to say about one skill, gathered once: what the doors show of it."""
+"""Everything there is to say about one skill, gathered once: what the interfaces show of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One gate for every door: the same refusals, in the same words, wherever a skill is used."""
+"""One gate for every interface: the same refusals, in the same words, wherever a skill is used."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Server:
 
 
 class Sender(threading.Thread):
-    """Uploads one version after the other of skills of its own, by one of the doors, until the server is gone."""
+    """Uploads one version after the other of skills of its own, by one of the endpoints, until the server is gone."""
 
     def __init__(self, number: int, pack: Pack, tried: dict[str, int], acknowledged: dict[str, set[int]]) -> None:
         super().__init__()
@@ -78,10 +78,10 @@ class Sender(threading.Thread):
             return client.post(f"{API}/upload-create", files={"file": (f"{name}.zip", data)})
         known = client.get(f"{API}/{name}").json().get("data", {}).get("isActive", False)
         if self._number % 3 == 1:
-            door = f"/anthropic/v1/skills/skill_{name}/versions" if known else "/anthropic/v1/skills"
-            return client.post(door, files={"files": (f"{name}.zip", data)})
-        door = f"/openai/v1/skills/skill_{name}/versions" if known else "/openai/v1/skills"
-        return client.post(door, files={"files": (f"{name}.zip", data)}, data={"default": "true"})
+            endpoint = f"/anthropic/v1/skills/skill_{name}/versions" if known else "/anthropic/v1/skills"
+            return client.post(endpoint, files={"files": (f"{name}.zip", data)})
+        endpoint = f"/openai/v1/skills/skill_{name}/versions" if known else "/openai/v1/skills"
+        return client.post(endpoint, files={"files": (f"{name}.zip", data)}, data={"default": "true"})
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def live(app: FastAPI) -> Iterator[str]:
             time.sleep(0.01)
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
-        app.state.doors.stop_telling()
+        app.state.endpoints.stop_telling()
         server.should_exit = True
         thread.join(30)
     assert not thread.is_alive()
@@ -441,13 +441,13 @@ async def test_over_all_callers_so_many_sessions_are_open_at_once(shop: Path) ->
     from skillyard.mcp import HttpDoor
     from skillyard.tools import SkillTools
 
-    door = HttpDoor(SkillTools(Catalog.discover(roots=[shop], cache=False)), watch=False, total=2)
+    endpoint = HttpDoor(SkillTools(Catalog.discover(roots=[shop], cache=False)), watch=False, total=2)
 
     async def asgi(scope: Any, receive: Any, send: Any) -> None:
-        await door.answer(scope, receive, send, caller=dict(scope["headers"])[b"x-caller"].decode())
+        await endpoint.answer(scope, receive, send, caller=dict(scope["headers"])[b"x-caller"].decode())
 
     transport = httpx2.ASGITransport(app=asgi)  # type: ignore[arg-type] # it is an application
-    async with door.running(), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    async with endpoint.running(), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         answers = [await client.post("/", json=HELLO, headers=PLAIN | {"x-caller": str(caller)}) for caller in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 503]
     assert "Too many open sessions" in answers[2].text

@@ -1,4 +1,4 @@
-"""The packages of the catalogue of attacks, through every door that takes one: refused by its code, and nothing is left."""
+"""The packages of the catalogue of attacks, through every endpoint that takes one: refused by its code, and nothing is left."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ ATTACKS: dict[str, dict[bytes, str]] = {
 STATUS = {"archive_too_large": 413, "too_many_files": 413}
 """Every other of these codes is a 422."""
 
-DOORS = {
+ENDPOINTS = {
     "upload-create": (f"{API}/upload-create", "file"),
     "upload-install": (f"{API}/tidy/upload-install", "file"),
     "anthropic": ("/anthropic/v1/skills", "files"),
@@ -155,7 +155,7 @@ def untouched(client: TestClient, home: Path, pack: Pack, monkeypatch: pytest.Mo
     waiting = home / "waiting"
     waiting.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(waiting))
-    assert client.post(DOORS["upload-create"][0], files={"file": ("tidy.zip", pack())}).status_code == 201
+    assert client.post(ENDPOINTS["upload-create"][0], files={"file": ("tidy.zip", pack())}).status_code == 201
     client.post(f"/api/v1/skills/-/uploads/{'0' * 32}", content=b"x" * (20 * MIB + 1))  # makes the folders of these
     before, folders = _lying_around(home), sorted(path for path in home.rglob("*") if path.is_dir())
     yield
@@ -166,11 +166,13 @@ def untouched(client: TestClient, home: Path, pack: Pack, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("untouched")
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 @pytest.mark.parametrize("cases", ATTACKS)
 @pytest.mark.abuse("F1", "F2", "F3", "F4", "F5", "F6", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16")
-def test_a_package_that_attacks_is_refused_at_every_door_and_nothing_is_left(client: TestClient, door: str, cases: str) -> None:
-    path, field = DOORS[door]
+def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left(
+    client: TestClient, endpoint: str, cases: str
+) -> None:
+    path, field = ENDPOINTS[endpoint]
     for data, code in ATTACKS[cases].items():
         answer = client.post(path, files={field: ("tidy.zip", data)})
         told = answer.json()
@@ -211,9 +213,11 @@ def _sent(client: TestClient, path: str, data: bytes) -> dict[str, Any]:
     return {**told, "storageId": client.post(place["uploadUrl"], content=data).json()["storageId"]}
 
 
-@pytest.mark.parametrize("door", ["upload-create", "anthropic", "openai"])
+@pytest.mark.parametrize("endpoint", ["upload-create", "anthropic", "openai"])
 @pytest.mark.abuse("F7", "F20")
-def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_door(client: TestClient, home: Path, door: str) -> None:
+def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_endpoint(
+    client: TestClient, home: Path, endpoint: str
+) -> None:
     wild = member("tidy/run.sh", mode=0o6777)
     wild.uid = wild.gid = 0
     hooks = (".claude/settings.json", ".git/hooks/post-checkout", ".mcp.json")
@@ -223,7 +227,7 @@ def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_door(client: T
     )  # fmt: skip
     (seen,) = client.post(f"{API}/inspect", files={"file": ("tidy.tgz", data)}).json()["data"]
     assert set(hooks) <= set(seen["powers"]["hidden"])
-    path, field = DOORS[door]
+    path, field = ENDPOINTS[endpoint]
     assert client.post(path, files={field: ("tidy.tgz", data)}).status_code in (200, 201)
     tree = home / "data/skills/tidy/current"
     assert {stat.S_IMODE((tree / name).stat().st_mode) & 0o7022 for name in ("run.sh", "note", *hooks, ".")} == {0}
@@ -247,20 +251,22 @@ def test_no_address_of_a_request_makes_git_run_anything(client: TestClient, home
 
 
 @pytest.mark.usefixtures("untouched")
-@pytest.mark.parametrize("door", ["upload-create", "upload-install", "anthropic, a version", "openai, a version"])
+@pytest.mark.parametrize("endpoint", ["upload-create", "upload-install", "anthropic, a version", "openai, a version"])
 @pytest.mark.abuse("F19")
-def test_more_power_needs_consent_at_every_door(client: TestClient, pack: Pack, door: str) -> None:
+def test_more_power_needs_consent_at_every_endpoint(client: TestClient, pack: Pack, endpoint: str) -> None:
     header = "security:\n  network: allowlist\n  network_allowlist: [evil.example]\n"
-    path, field = DOORS[door]
+    path, field = ENDPOINTS[endpoint]
     answer = client.post(path, files={field: ("tidy.zip", pack(header=header, files={"scripts/a.py": "1\n"}))})
     assert answer.status_code == 403, answer.text
     assert "evil.example" in answer.text
 
 
-@pytest.mark.parametrize("door", ["upload-create", "anthropic", "openai"])
+@pytest.mark.parametrize("endpoint", ["upload-create", "anthropic", "openai"])
 @pytest.mark.parametrize("place", ["skills/tidy", "skills/.work", "skills/.locks"])
 @pytest.mark.abuse("F21")
-def test_a_planted_link_is_not_written_through_at_any_door(client: TestClient, home: Path, door: str, place: str) -> None:
+def test_a_planted_link_is_not_written_through_at_any_endpoint(
+    client: TestClient, home: Path, endpoint: str, place: str
+) -> None:
     elsewhere, planted = home / "elsewhere", home / "data" / place
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("mine")
@@ -268,7 +274,7 @@ def test_a_planted_link_is_not_written_through_at_any_door(client: TestClient, h
     if planted.exists():
         planted.rename(home / "before")
     planted.symlink_to(elsewhere)
-    path, field = DOORS[door]
+    path, field = ENDPOINTS[endpoint]
     safe = TestClient(client.app, base_url=str(client.base_url), raise_server_exceptions=False)
     answer = safe.post(path, files={field: ("tidy.zip", zip_of(GOOD))})
     assert answer.status_code >= 400

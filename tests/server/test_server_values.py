@@ -23,7 +23,7 @@ _STEP = {"run_id": "nobody", "position": 0, "step_id": "a", "step_name": "a", "d
 
 @pytest.fixture
 def client(home: Path, database_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """A server over each kind of database, with a door through which its records are given whatever comes."""
+    """A server over each kind of database, with an endpoint through which its records are given whatever comes."""
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
     catalog = Catalog.discover(cwd=home / "project", home=home)
     app = create_app(catalog, Registry.of(catalog))
@@ -44,12 +44,14 @@ def client(home: Path, database_address: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("door", "row"),
+    ("endpoint", "row"),
     [("/logs", {"progress": 2**63}), ("/logs", {"progress": -(10**40)}), ("/logs", {"status": None}), ("/steps", {})],
     ids=["over 64 bits", "far over them", "nothing where something must be", "of a run that is not there"],
 )
-def test_a_value_that_the_records_refuse_is_the_callers_to_change(client: TestClient, door: str, row: dict[str, Any]) -> None:
-    answer = client.post(door, json=row)
+def test_a_value_that_the_records_refuse_is_the_callers_to_change(
+    client: TestClient, endpoint: str, row: dict[str, Any]
+) -> None:
+    answer = client.post(endpoint, json=row)
     assert (answer.status_code, answer.json()["code"]) == (422, "value_refused"), answer.text
     assert answer.json()["hint"]
     assert "Retry-After" not in answer.headers

@@ -1,6 +1,6 @@
 """Who may ask a server: API keys with scopes, the sessions of pages, organisations, and the trail of who did what.
 
-Keys are of no use to who reads the database: only hashes are kept. What a scope lets somebody do is the door's to say.
+Keys are of no use to who reads the database: only hashes are kept. What a scope lets somebody do is the interface's to say.
 """
 
 from __future__ import annotations

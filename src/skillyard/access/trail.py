@@ -1,6 +1,6 @@
 """The trail: one record for everything that was changed or refused, with who did it, from where, and how it ended.
 
-Whoever changes something calls `record` inside the transaction of the change. Who acts is said once, at the door, by `acting`;
+Whoever changes something calls `record` inside the transaction of the change. Who acts is said once, at the interface, by `acting`;
 what happens below, also in other threads of the same request, is written down in that name.
 """
 

@@ -1,4 +1,4 @@
-"""The door for people at a terminal: the `skillyard` command.
+"""The interface for people at a terminal: the `skillyard` command.
 
 `commands` holds one module per command, `table` says which there are. A command is imported when it is called for: `skillyard
 --help` imports none of them, `skillyard list` only its own.

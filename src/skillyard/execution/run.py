@@ -33,7 +33,7 @@ class RunError:
 
 
 class RunShape(TypedDict):
-    """A run as plain data, the same at every door."""
+    """A run as plain data, the same at every interface."""
 
     run_id: str
     status: Status

@@ -140,7 +140,7 @@ def create_app(
     counted, stopping = metrics.Metrics(), Stopping()
     settings = ServerSettings.of(catalog.configuration)
     one = alone and not catalog.records().may_have_workers  # else other servers may share the address
-    doors = modelcontext.Doors(settings.mcp, sessions=one)
+    endpoints = modelcontext.Doors(settings.mcp, sessions=one)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
     homes = Homes(Service(catalog, registry))
@@ -151,7 +151,7 @@ def create_app(
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with homes.running(functools.partial(stopping.left, grace_s)), doors.running(), clock.running():
+        async with homes.running(functools.partial(stopping.left, grace_s)), endpoints.running(), clock.running():
             yield
             await stopping.settled()
         stop_counting()
@@ -159,9 +159,9 @@ def create_app(
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
-    app.state.metrics, app.state.stopping, app.state.doors = counted, stopping, doors
+    app.state.metrics, app.state.stopping, app.state.endpoints = counted, stopping, endpoints
     app.state.clock = clock
-    stopping.then(doors.stop_telling)
+    stopping.then(endpoints.stop_telling)
     stopping.then(homes.stop_asking, last=True)
     app.state.identities = Identities(homes.database)
     for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):

@@ -1,4 +1,4 @@
-"""A skill that comes in through the door of another protocol, as an archive or as single files, and goes the registry's way.
+"""A skill that comes in through the interface of another protocol, as an archive or as single files, and goes the registry's way.
 
 Single files become an archive under the names they came with, so that each rule of archives holds for them too.
 """

@@ -63,7 +63,7 @@ class Metrics:
         self._operations = self._counter("skill_operations", "What was done to installed skills.", "operation", "outcome")
 
     def listen(self) -> Callable[[], None]:
-        """Count the runs and operations of this process, by whichever door they come."""
+        """Count the runs and operations of this process, by whichever interface they come."""
         ends = (hear_runs(self._ran), hear_operations(self._done), observe_helpers(self._helped))
 
         def stop() -> None:

@@ -41,7 +41,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Doors:
-    """One door for each organisation and power, opened when it is first knocked at, all closed with the server."""
+    """One endpoint for each organisation and power, opened at its first request, all closed with the server."""
 
     def __init__(self, limits: McpSessions, *, sessions: bool = True) -> None:
         self._sessions = sessions
@@ -63,11 +63,11 @@ class Doors:
 
     def stop_telling(self) -> None:
         """End the streams that only wait for changes."""
-        for door in self._open.values():
-            door.stop_telling()
+        for endpoint in self._open.values():
+            endpoint.stop_telling()
 
-    async def door(self, organisation: str, runs: bool, homes: Homes) -> HttpDoor:
-        """The door to the skills of an organisation, with or without the tool that runs them.
+    async def endpoint(self, organisation: str, runs: bool, homes: Homes) -> HttpDoor:
+        """The endpoint to the skills of an organisation, with or without the tool that runs them.
 
         Raises:
             ServerStopping: the server is about to stop.
@@ -81,11 +81,11 @@ class Doors:
         return found
 
     async def _keep(self, organisation: str, runs: bool, homes: Homes, *, task_status: TaskStatus[HttpDoor]) -> None:
-        """Keep a door, and the home behind it, open as long as the server runs."""
+        """Keep an endpoint, and the home behind it, open as long as the server runs."""
         async with homes.of(organisation) as service:
-            door = await run_in_threadpool(_door, service, runs=runs, sessions=self._sessions, limits=self._limits)
-            async with door.running():
-                task_status.started(door)
+            endpoint = await run_in_threadpool(_endpoint, service, runs=runs, sessions=self._sessions, limits=self._limits)
+            async with endpoint.running():
+                task_status.started(endpoint)
                 await anyio.sleep_forever()
 
 
@@ -103,17 +103,17 @@ class _Handed(Response):
 @routes.api_route("/mcp", methods=["GET", "POST", "DELETE"], response_class=Response, include_in_schema=False)
 async def model_context(caller: Asking, request: Request) -> Response:
     """One request of the Model Context Protocol."""
-    doors = request.app.state.doors
-    assert isinstance(doors, Doors)  # noqa: S101 # the application puts it there
-    door = await doors.door(caller.organisation, caller.may("runs:execute"), request.app.state.homes)
+    endpoints = request.app.state.endpoints
+    assert isinstance(endpoints, Doors)  # noqa: S101 # the application puts it there
+    endpoint = await endpoints.endpoint(caller.organisation, caller.may("runs:execute"), request.app.state.homes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await door.answer(scope, receive, send, caller=caller.key or caller.name)
+        await endpoint.answer(scope, receive, send, caller=caller.key or caller.name)
 
     return _Handed(answer)
 
 
-def _door(service: Service, *, runs: bool, sessions: bool, limits: McpSessions) -> HttpDoor:
+def _endpoint(service: Service, *, runs: bool, sessions: bool, limits: McpSessions) -> HttpDoor:
     from skillyard.mcp import HttpDoor
     from skillyard.tools import SkillTools
 

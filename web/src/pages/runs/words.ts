@@ -4,7 +4,7 @@ import { words } from "@/i18n";
 export const runs = words(
   {
     title: "Runs",
-    lead: "Every run of a script, whichever door it came through: this page, the command line, an agent.",
+    lead: "Every run of a script, whichever interface it came through: this page, the command line, an agent.",
     states: {
       queued: "Queued",
       running: "Running",

@@ -1,4 +1,4 @@
-"""What comes in through the doors of other protocols keeps every rule of packages, and what is refused leaves nothing."""
+"""What comes in through the interfaces of other protocols keeps every rule of packages, and what is refused leaves nothing."""
 
 from __future__ import annotations
 
@@ -60,13 +60,15 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize("what", ARCHIVES)
-@pytest.mark.parametrize("door", ["/openai/v1/skills", "/anthropic/v1/skills"])
-def test_an_archive_that_attacks_is_refused_and_nothing_is_left(client: TestClient, home: Path, door: str, what: str) -> None:
+@pytest.mark.parametrize("endpoint", ["/openai/v1/skills", "/anthropic/v1/skills"])
+def test_an_archive_that_attacks_is_refused_and_nothing_is_left(
+    client: TestClient, home: Path, endpoint: str, what: str
+) -> None:
     data, status = ARCHIVES[what]
-    answer = client.post(door, files={"files": ("tidy.zip", data)})
+    answer = client.post(endpoint, files={"files": ("tidy.zip", data)})
     assert (answer.status_code, answer.headers["x-should-retry"]) == (status, "false"), answer.text
     assert answer.json()["error"]["message"]
-    assert client.get(door).json()["data"] == []
+    assert client.get(endpoint).json()["data"] == []
     assert not (home / "data/skills/tidy").exists()
 
 
