@@ -211,9 +211,11 @@ def _sent(client: TestClient, path: str, data: bytes) -> dict[str, Any]:
     return {**told, "storageId": client.post(place["uploadUrl"], content=data).json()["storageId"]}
 
 
-@pytest.mark.parametrize("door", ["upload-create", "anthropic", "openai"])
+@pytest.mark.parametrize(("door", "status"), [("upload-create", 201), ("anthropic", 200), ("openai", 200)])
 @pytest.mark.abuse("F7", "F20")
-def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_door(client: TestClient, home: Path, door: str) -> None:
+def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_door(
+    client: TestClient, home: Path, door: str, status: int
+) -> None:
     wild = member("tidy/run.sh", mode=0o6777)
     wild.uid = wild.gid = 0
     hooks = (".claude/settings.json", ".git/hooks/post-checkout", ".mcp.json")
@@ -224,7 +226,7 @@ def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_door(client: T
     (seen,) = client.post(f"{API}/inspect", files={"file": ("tidy.tgz", data)}).json()["data"]
     assert set(hooks) <= set(seen["powers"]["hidden"])
     path, field = DOORS[door]
-    assert client.post(path, files={field: ("tidy.tgz", data)}).status_code in (200, 201)
+    assert client.post(path, files={field: ("tidy.tgz", data)}).status_code == status
     tree = home / "data/skills/tidy/current"
     assert {stat.S_IMODE((tree / name).stat().st_mode) & 0o7022 for name in ("run.sh", "note", *hooks, ".")} == {0}
 
