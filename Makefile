@@ -4,10 +4,10 @@ BIN := .venv/bin
 SKILLS := examples/skills
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system page clients run demo web test check format docs screenshots rows bench soak lock clean
+.PHONY: help setup system page clients run demo web test test-long check format docs screenshots rows bench soak lock clean
 
 help: ## show these commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(BIN)/.ready page ## make .venv with everything locked, and the page
 
@@ -43,7 +43,10 @@ web: setup ## the page while you write it: reloaded at once, over the API of the
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
 test: setup system clients ## every test, in four processes
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+
+test-long: setup system clients ## many examples of every property, and the tests marked long
+	$(BIN)/python -m pytest --long --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 check: setup ## lint, format, types, floors
 	$(BIN)/ruff check .

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 with suppress(ImportError):  # the tests of an ordinary user run with the machine's own Python
     from hypothesis import HealthCheck, settings
 
-    settings.register_profile(
-        "house",  # machines are slow at times, and the fixtures that tests with examples take are not changed by them
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    )
-    settings.load_profile("house")
+    for profile, examples in (("suite", 25), ("long", 500)):
+        settings.register_profile(
+            profile,  # machines are slow at times, and the fixtures that tests with examples take are not changed by them
+            max_examples=examples,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        )
+    settings.load_profile("suite")
 
 
 def _beside(name: str) -> ModuleType:
@@ -44,14 +46,65 @@ postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 
 
-_LONGEST = ("soak", "web", "server", "registry", "agent", "house")
+_LONGEST = (
+    "soak",
+    "web",
+    "house",
+    "server",
+    "registry",
+    "engine",
+    "agent",
+    "database",
+    "sandbox",
+    "execution",
+    "mcp",
+    "clients",
+)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the rooms whose files take longest, so that no process is left alone with one of them at the end."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--long`, which `make test-long` gives."""
+    parser.addoption("--long", action="store_true", help="only the tests that are marked long, and many examples of properties")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the profile with many examples, before the modules of the tests are imported."""
+    if config.getoption("--long"):
+        settings.load_profile("long")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose the tests of this run, keep those that share something of their module in one process, and begin with the rooms
+    that take longest, so that no process is left alone with one of them at the end.
+    """
+    long = config.getoption("--long")
+    chosen, others = [], []
+    for item in items:
+        marked = item.get_closest_marker("long") is not None
+        (chosen if marked == long or (long and _has_examples(item)) else others).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
     rank = {room: number for number, room in enumerate(_LONGEST)}
     tests = Path(__file__).parent
-    items.sort(key=lambda item: rank.get(item.path.relative_to(tests).parts[0], len(rank)))
+    items[:] = sorted(chosen, key=lambda item: rank.get(item.path.relative_to(tests).parts[0], len(rank)))
+    for item in items:
+        if _shares_with_its_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(tests).as_posix()))
+
+
+def _has_examples(item: pytest.Item) -> bool:
+    """Whether it is a property that Hypothesis tries with examples."""
+    return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
+
+
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    """Whether it uses a fixture that is made once for all tests of its module."""
+    information = getattr(item, "_fixtureinfo", None)
+    if information is None:
+        return False
+    used = (information.name2fixturedefs.get(name, ())[-1:] for name in information.names_closure)
+    return any(one.scope == "module" for last in used for one in last)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -221,7 +274,7 @@ def postgresql() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def _clocked() -> Iterator[Any]:
     with postgresql_server.clocked() as cluster:
         yield cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.document import HEADER_LIMIT, NeedMore, Summary, new_document, summarize
@@ -117,13 +117,11 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=400)
 @given(st.lists(LINES, max_size=8))
 def test_both_readers_agree_on_generated_front_matter(lines: list[str]) -> None:
     agree(skill("\n".join([HEADER, *lines])))
 
 
-@settings(max_examples=200)
 @given(st.text(max_size=60), st.text(min_size=1, max_size=200))
 def test_both_readers_agree_on_written_documents(name: str, description: str) -> None:
     agree(new_document(name, description, "body").encode())
@@ -143,7 +141,6 @@ def test_nesting_without_end_is_refused_at_once(nest: str) -> None:
     assert summary.diagnostics
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 80), st.sampled_from([HEADER, "name: é\ndescription: 你好", "name: x\ndescription: |\n  a\n  b\n"]))
 def test_the_first_bytes_give_the_same_summary_or_ask_for_more(cut: int, header: str) -> None:
     data = skill(header) + "é".encode() * 20

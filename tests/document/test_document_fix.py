@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.document import PROFILES, Fixed, Profile, check_document, fix_document, parse_document
@@ -97,7 +97,6 @@ PIECES = st.sampled_from(
 # fmt: on
 
 
-@settings(max_examples=300)
 @given(st.lists(PIECES, max_size=10), st.sampled_from(PROFILES), st.sampled_from(["pdf", "", "Not A Slug"]))
 def test_fixing_is_final_and_never_leaves_a_file_worse(pieces: list[str], profile: Profile, folder: str) -> None:
     data = ("---\nname: PDF\n" + "".join(pieces)).encode()

@@ -148,7 +148,7 @@ def test_any_order_of_changes_runs_and_cancels_is_what_the_reference_says(
     Site.engine, Site.records = engine, records
     Site.registry, Site.folder, Site.numbers = Registry.of(Site.catalog), tmp_path / "sources", count()
     try:
-        run_state_machine_as_test(Site, settings=settings(max_examples=3, stateful_step_count=10, deadline=None))
+        run_state_machine_as_test(Site, settings=settings(max_examples=settings().max_examples // 8, stateful_step_count=10))
     finally:
         Site.registry.close()
         Site.catalog.records().close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard import Catalog
@@ -208,7 +208,6 @@ def test_rules_in_the_body_are_no_front_matter(tmp_path: Path) -> None:
     assert fields["metadata"] == {"from": "cursor-rule", "source": ".cursor/rules/a.mdc"}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     hint=st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=20),
     body=st.text(st.characters(codec="utf-8", exclude_categories=("C",), include_characters="\n"), max_size=80),

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.document import new_document, parse_document, read_front_matter
@@ -75,7 +75,6 @@ _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp"
 _NAMES = st.from_regex(r"[a-z]{1,8}(_[a-z]{1,8})?", fullmatch=True)
 
 
-@settings(max_examples=40)
 @given(
     extra=st.dictionaries(_NAMES, st.one_of(_TEXT, st.integers(-5, 5), st.lists(_TEXT, max_size=3)), max_size=4),
     body=st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=60),

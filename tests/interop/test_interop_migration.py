@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard import Catalog
@@ -321,7 +321,6 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(fields=st.dictionaries(_NAMES, _VALUES, max_size=5))
 def test_no_field_of_anybodys_own_is_lost(tmp_path_factory: pytest.TempPathFactory, fields: dict[str, object]) -> None:
     from skillyard.document import new_document

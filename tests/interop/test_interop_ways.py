@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.document import new_document, read_front_matter, set_front_matter
@@ -84,7 +84,6 @@ def _content(tree: Path) -> dict[str, tuple[bytes, bool]]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
 @given(files=_package(), kind=st.sampled_from(SKILL_FORMATS), way=st.lists(st.sampled_from(FORMATS), min_size=1, max_size=6))
 def test_whoever_goes_back_after_any_way_finds_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory,
@@ -115,7 +114,6 @@ def test_whoever_goes_back_after_any_way_finds_the_same_bytes(
 _EDITS = st.sampled_from(["description", "body", "x-new", "version", "author", "name"])
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     start=st.sampled_from(SKILL_FORMATS),
     way=st.lists(st.sampled_from(SKILL_FORMATS), min_size=1, max_size=4),

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import ArchiveRefused, InvalidInput, NoSkillInside
@@ -102,7 +102,6 @@ def test_the_tools_everyone_has_read_what_was_packed(skill: Path, tmp_path: Path
         assert stat.S_IMODE(tar.getmember("scripts/run.sh").mode) == 0o755
 
 
-@settings(max_examples=60)
 @given(
     st.dictionaries(st.lists(_NAMES, min_size=1, max_size=3).map("/".join), st.binary(max_size=2000), max_size=6), st.booleans()
 )
@@ -132,7 +131,6 @@ def test_an_archive_of_the_standard_library_is_refused_or_read_as_it_was_written
             }
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_a_damaged_archive_never_does_more_than_be_refused(data: st.DataObject) -> None:
     buffer = io.BytesIO()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
@@ -135,7 +135,6 @@ def test_what_is_no_index_is_refused_with_a_hint(skill, wrong):
     assert caught.value.hint
 
 
-@settings(max_examples=40)
 @given(
     turns=st.lists(
         st.tuples(

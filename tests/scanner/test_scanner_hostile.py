@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pattern_growth import growth_of
 
@@ -117,7 +117,6 @@ def _all_words() -> list[str]:
     return [word for value in values for item in value if isinstance(item, Pattern | Chain) for word in item.words]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=400) | st.text(max_size=400).map(lambda text: text.encode("utf-8", "surrogatepass")))
 @pytest.mark.parametrize("name", ["a.py", "a.sh", "a.ts", "a.md", "a.html", "noending"])
 def test_any_bytes_are_scanned(tmp_path: Path, name: str, data: bytes) -> None:

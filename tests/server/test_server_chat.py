@@ -203,9 +203,12 @@ def test_files_are_kept_safely_and_never_shown_as_a_page(client: TestClient, mod
     assert client.get(f"{at}/a/page.html", headers={"Range": "bytes=0-6"}).content == b"<script"
     client.put(f"{at}/b.bin", content=bytes(range(256)))
     assert client.get(f"{at}/b.bin").headers["content-type"] == "application/octet-stream"
-    for name in ("..%2Fup.txt", "%2Fetc%2Fpasswd", ".hidden", "a%00b", "a/..%2F..%2F..%2Fx"):
-        assert client.put(f"{at}/{name}", content=b"x").status_code in (400, 403, 404), name
-        assert client.get(f"{at}/{name}").status_code in (400, 403, 404), name
+    refused = {
+        name: (client.put(f"{at}/{name}", content=b"x").status_code, client.get(f"{at}/{name}").status_code)
+        for name in ("..%2Fup.txt", "%2Fetc%2Fpasswd", ".hidden", "a%00b", "a/..%2F..%2F..%2Fx")
+    }
+    outside = dict.fromkeys(("..%2Fup.txt", "%2Fetc%2Fpasswd", "a%00b", "a/..%2F..%2F..%2Fx"), (403, 403))
+    assert refused == {**outside, ".hidden": (400, 404)}
     assert client.put(f"{at}/big", content=bytes(50 * 1024 * 1024 + 1)).status_code == 413
     assert [file["name"] for file in client.get(at).json()["data"]] == ["a/page.html", "b.bin"]
 
@@ -273,7 +276,7 @@ def test_files_come_with_a_message_also_when_it_is_said_again(web: httpx.Client,
     assert '- "form.pdf"' in models.seen[-1].said
     assert web.delete(f"{at}/files/form.pdf").status_code == 204
     assert web.delete(f"{at}/files/form.pdf").status_code == 404
-    assert web.delete(f"{at}/files/..%2Fup").status_code in (400, 403, 404)
+    assert web.delete(f"{at}/files/..%2Fup").status_code == 403
     again = web.post(f"{at}/retry").json()["data"]
     events(web, conversation, again["id"])
     assert models.seen[-1].said == "What is it?"

@@ -68,7 +68,7 @@ def test_a_file_is_read_by_a_path_with_slashes_whole_in_part_and_only_when_it_ch
 def test_no_path_leaves_the_skill(client: TestClient, pack: Pack, path: str) -> None:
     _send(client, pack(files={".env": "SECRET=1"}))
     answer = client.get(f"{API}/tidy/files/{path}")
-    assert answer.status_code in (400, 403, 404)
+    assert answer.status_code == 403
     assert answer.headers["content-type"] == "application/problem+json"
 
 
@@ -148,11 +148,19 @@ def test_a_request_without_a_file_says_how_to_send_one(client: TestClient) -> No
     assert "multipart" in answer.json()["hint"]
 
 
-@pytest.mark.parametrize("address", ["/etc", "file:///etc", "http://127.0.0.1/a.zip", "https://127.0.0.1/a.zip", "me/repo"])
-def test_nothing_of_this_machine_is_fetched_for_a_request(client: TestClient, address: str) -> None:
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("/etc", (400, "invalid_source")),
+        ("file:///etc", (400, "invalid_source")),
+        ("http://127.0.0.1/a.zip", (400, "invalid_source")),
+        ("https://127.0.0.1/a.zip", (403, "network_refused")),
+        ("me/repo", (400, "invalid_source")),
+    ],
+)
+def test_nothing_of_this_machine_is_fetched_for_a_request(client: TestClient, address: str, told: tuple[int, str]) -> None:
     answer = client.post(f"{API}/install/address", json={"address": address})
-    assert answer.status_code in (400, 403)
-    assert answer.json()["code"] in ("invalid_source", "network_refused")
+    assert (answer.status_code, answer.json()["code"]) == told
 
 
 @pytest.mark.row("003-14")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -149,6 +150,7 @@ def test_no_way_of_writing_a_path_leads_to_another_home(
             f"{CATALOG}/file?skill={name}", f"/.well-known/agent-skills/{name}.zip", f"{RUNS}/{name}",
         )
     ]  # fmt: skip
+    statuses = Counter[int]()
     for path in (
         *tricks,
         f"{DEFINITIONS}/tidy/files/..%2F..%2F..%2F..%2Fours%2Fskills%2Fhidden%2Fcurrent%2FSKILL.md",
@@ -157,11 +159,12 @@ def test_no_way_of_writing_a_path_leads_to_another_home(
         f"{RUNS}/..%2F{secret['run']}",
     ):  # fmt: skip
         answer = theirs.get(path)
-        assert answer.status_code in (400, 401, 403, 404), path
+        statuses[answer.status_code] += 1
         assert "Secret" not in answer.text
+    assert statuses == {404: 47, 403: 7}
     address = theirs.post(f"{DEFINITIONS}/install/address", json={"address": absolute})
     assert address.status_code == 400
-    assert theirs.post(RUNS, json={"skill": absolute.removesuffix("/SKILL.md")}).status_code in (400, 404)
+    assert theirs.post(RUNS, json={"skill": absolute.removesuffix("/SKILL.md")}).status_code == 404
 
 
 PEEKS = """import os, pathlib

@@ -169,9 +169,7 @@ def untouched(client: TestClient, home: Path, pack: Pack, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 @pytest.mark.parametrize("cases", ATTACKS)
 @pytest.mark.abuse("F1", "F2", "F3", "F4", "F5", "F6", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16")
-def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left(
-    client: TestClient, endpoint: str, cases: str
-) -> None:
+def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left(client: TestClient, endpoint: str, cases: str) -> None:
     path, field = ENDPOINTS[endpoint]
     for data, code in ATTACKS[cases].items():
         answer = client.post(path, files={field: ("tidy.zip", data)})
@@ -213,10 +211,10 @@ def _sent(client: TestClient, path: str, data: bytes) -> dict[str, Any]:
     return {**told, "storageId": client.post(place["uploadUrl"], content=data).json()["storageId"]}
 
 
-@pytest.mark.parametrize("endpoint", ["upload-create", "anthropic", "openai"])
+@pytest.mark.parametrize(("endpoint", "status"), [("upload-create", 201), ("anthropic", 200), ("openai", 200)])
 @pytest.mark.abuse("F7", "F20")
 def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_endpoint(
-    client: TestClient, home: Path, endpoint: str
+    client: TestClient, home: Path, endpoint: str, status: int
 ) -> None:
     wild = member("tidy/run.sh", mode=0o6777)
     wild.uid = wild.gid = 0
@@ -228,7 +226,7 @@ def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_endpoint(
     (seen,) = client.post(f"{API}/inspect", files={"file": ("tidy.tgz", data)}).json()["data"]
     assert set(hooks) <= set(seen["powers"]["hidden"])
     path, field = ENDPOINTS[endpoint]
-    assert client.post(path, files={field: ("tidy.tgz", data)}).status_code in (200, 201)
+    assert client.post(path, files={field: ("tidy.tgz", data)}).status_code == status
     tree = home / "data/skills/tidy/current"
     assert {stat.S_IMODE((tree / name).stat().st_mode) & 0o7022 for name in ("run.sh", "note", *hooks, ".")} == {0}
 
@@ -264,9 +262,7 @@ def test_more_power_needs_consent_at_every_endpoint(client: TestClient, pack: Pa
 @pytest.mark.parametrize("endpoint", ["upload-create", "anthropic", "openai"])
 @pytest.mark.parametrize("place", ["skills/tidy", "skills/.work", "skills/.locks"])
 @pytest.mark.abuse("F21")
-def test_a_planted_link_is_not_written_through_at_any_endpoint(
-    client: TestClient, home: Path, endpoint: str, place: str
-) -> None:
+def test_a_planted_link_is_not_written_through_at_any_endpoint(client: TestClient, home: Path, endpoint: str, place: str) -> None:
     elsewhere, planted = home / "elsewhere", home / "data" / place
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("mine")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.catalog import Catalog
@@ -113,7 +113,6 @@ keys = st.sampled_from(["skill", "name", "skill_name", "file_path", "query", "li
 names = st.sampled_from(["skill", "skills_list", "skills_load", "read_skill_file", "search_skills", "nothing", ""])
 
 
-@settings(max_examples=150)
 @given(name=names, arguments=st.dictionaries(keys, anything, max_size=4) | anything)
 def test_no_call_ever_raises(name: str, arguments: Any, skills_root: Path, make_skill: Any, tools: Tools) -> None:
     make_skill(skills_root, "pdf", files={"a.md": "x"})

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 Site = Any  # of conftest.py, which is no module to import from
 Open = Callable[..., Page]
@@ -117,12 +117,18 @@ def test_a_schedule_of_a_taken_name_is_refused_and_nothing_that_was_written_is_l
     expect(page.get_by_role("list", name="Schedules").get_by_role("listitem")).to_have_count(2)
 
 
+def takes_keys(menu: Locator) -> None:
+    """Wait until an opened menu has the focus for good: two timers put it there, one when it is drawn and one after."""
+    expect(menu.locator("[data-autofocus]")).to_be_focused()
+    menu.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
+
+
 def test_schedules_go_by_keyboard_alone(site: Site, visit: Open) -> None:
     site.ask("POST", SCHEDULES, NIGHTLY)
     page = visit(site, "/schedules")
     page.get_by_role("button", name="What can be done with nightly").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("menu")).to_be_visible()
+    takes_keys(page.get_by_role("menu"))
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("menuitem", name="Pause")).to_be_focused()
     page.keyboard.press("Enter")
