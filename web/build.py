@@ -141,9 +141,9 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def install(web: Path, node: Node, *, for_checks: bool = False) -> None:
-    """Install the `dependencies` of package-lock.json, `for_checks` its `devDependencies` too; programs of packages are not run.
+    """Install the `dependencies` of package-lock.json, `for_checks` its `devDependencies` too, where they are not there yet.
 
-    Nothing is done when all that is wanted is there already.
+    Programs of packages are not run.
     """
     lock = hashlib.sha256((web / "package-lock.json").read_bytes()).hexdigest()
     done = web / "node_modules/.lock-digest"

@@ -38,15 +38,22 @@ def test_no_text_tells_to_install_skillyard_by_its_name() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "pip install 'skillyard[agent]'", "pip install skillyard", "pip install -U skillyard", "uvx skillyard list", "uv tool install skillyard",
-        "pipx install skillyard", "the package `skillyard[postgres]`", "npx skillyard",
+        "pip install 'skillyard[agent]'",
+        "pip install -U skillyard",
+        "uvx skillyard list",
+        "uv tool install skillyard",
+        "pipx install skillyard",
+        "the package `skillyard[postgres]`",
+        "npx skillyard",
     ],
-)  # fmt: skip
+)
 def test_such_a_text_would_be_found(text: str) -> None:
     assert _BY_NAME.search(text)
 
 
-@pytest.mark.parametrize("text", ["pip install '.[all]'", "pip install 'skillyard-0.1.0-py3-none-any.whl[server]'", "pipx install ."])
+@pytest.mark.parametrize(
+    "text", ["pip install '.[all]'", "pip install 'skillyard-0.1.0-py3-none-any.whl[server]'", "pipx install ."]
+)
 def test_folders_and_wheels_are_not_names(text: str) -> None:
     assert not _BY_NAME.search(text)
 
