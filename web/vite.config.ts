@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vitest/config";
+import { defineConfig } from "vite";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -45,5 +45,4 @@ export default defineConfig({
       ]),
     ),
   },
-  test: { environment: "jsdom", include: ["tests/**/*.test.{ts,tsx}"] },
 });

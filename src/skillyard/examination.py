@@ -223,7 +223,7 @@ def _packages() -> Check:
     """Whether packages that Python scripts ask for can be installed."""
     if program := find_uv():
         return Check("script packages", "ok", f"can be installed with {program}")
-    return Check("script packages", "warning", "cannot be installed: no uv", "pip install 'skillyard[scripts]'")
+    return Check("script packages", "warning", "cannot be installed: no uv", "pip install 'uv>=0.9'")
 
 
 def _program(name: str, remark: str) -> Check:

@@ -113,9 +113,10 @@ def test_the_garbage_collector_is_left_as_it_was(many: Path) -> None:
     alone(
         many,
         """
+begun = gc.get_freeze_count()  # not 0 on Python 3.12
 listing()
 assert gc.isenabled()
-assert gc.get_freeze_count() == 0
+assert gc.get_freeze_count() <= begun
 gc.disable()
 listing()
 assert not gc.isenabled()

@@ -162,7 +162,7 @@ def test_where_what_speaks_to_models_is_missing_that_is_said(command: str, proce
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "error: what speaks to models is not installed",
-        "hint: pip install 'skillyard[agent]'",
+        "hint: pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'",
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -24,12 +26,19 @@ def generator() -> ModuleType:
     return module
 
 
+def laid_out(page: str) -> str:
+    """The page as it is; its words only on a newer Python, which sets columns otherwise and writes `-o, --output FILE`."""
+    return page if sys.version_info < (3, 12) else re.sub(r"(-\w) [A-Z]+, (?=--)", r"\1, ", " ".join(page.split()))
+
+
 def test_every_help_on_the_page_is_todays(generator: ModuleType) -> None:
-    assert generator.generated(PAGE) == PAGE, "run `make docs`"
+    assert laid_out(generator.generated(PAGE)) == laid_out(PAGE), "run `make docs`"
 
 
 def test_a_help_that_changed_would_be_noticed(generator: ModuleType) -> None:
-    assert generator.generated(PAGE.replace("usage: skillyard list", "usage: skillyard lost")) == PAGE
+    changed = PAGE.replace("usage: skillyard list", "usage: skillyard lost")
+    assert laid_out(changed) != laid_out(PAGE)
+    assert laid_out(generator.generated(changed)) == laid_out(PAGE)
 
 
 def test_the_rules_of_the_scanner_on_the_page_are_todays(generator: ModuleType) -> None:

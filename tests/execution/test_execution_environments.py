@@ -101,7 +101,7 @@ async def test_without_uv_the_error_says_how_to_get_it(write_skill, data_home: P
     monkeypatch.setattr(environments, "find_uv", lambda: None)
     with pytest.raises(DependenciesUnavailable) as caught:
         await Executor(install=True).run(write_skill(SCRIPT), {})
-    assert "skillyard[scripts]" in (caught.value.hint or "")
+    assert "pip install 'uv>=0.9'" in (caught.value.hint or "")
 
 
 def test_the_operator_allows_it_in_the_settings(write_skill, data_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,8 +34,29 @@ def test_the_rows_of_finding_telling_and_loading_all_have_a_test() -> None:
     assert sorted(owed - marked) == []
 
 
-def test_the_lock_names_versions_and_no_addresses() -> None:
-    lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
+def _lock(name: str) -> list[str]:
+    return (ROOT / name).read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_a_lock_names_versions_and_no_addresses(name: str) -> None:
+    lines = _lock(name)
     assert len(lines) > 50
     assert all("==" in line for line in lines)
     assert not [line for line in lines if "://" in line or " @ " in line or line.startswith("-")]
+
+
+def test_what_a_server_needs_is_a_part_of_what_development_needs_in_the_same_versions() -> None:
+    runtime, development = set(_lock("requirements.lock")), set(_lock("requirements-dev.lock"))
+    assert sorted(runtime - development) == []
+    assert len(runtime) < len(development) / 2
+    assert not [line for line in runtime if line.startswith(("pytest", "ruff", "mypy", "hypothesis"))]
+
+
+def test_the_lock_of_the_page_names_no_addresses_and_installs_what_checks_it_apart() -> None:
+    lock = json.loads((ROOT / "web/package-lock.json").read_text("utf-8"))["packages"]
+    assert not [name for name, entry in lock.items() if "resolved" in entry]
+    checks = {name for name, entry in lock.items() if entry.get("dev")}
+    assert {"node_modules/vitest", "node_modules/eslint", "node_modules/typescript", "node_modules/jsdom"} <= checks
+    assert not {"node_modules/vite", "node_modules/react"} & checks
+    assert len(checks) > len(lock) / 2

@@ -35,6 +35,15 @@ def test_without_anything_a_run_is_refused_with_remedies(monkeypatch: pytest.Mon
     assert caught.value.hint
 
 
+def test_a_kernel_that_is_not_linux_is_not_asked_for_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the number of the call means another one there")
+
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr("ctypes.CDLL", never)
+    assert landlock.landlock_version.__wrapped__() == 0
+
+
 def test_an_old_kernel_or_program_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(landlock, "landlock_version", lambda: 2)
     assert "at least 3" in landlock.LandlockBackend().probe().reason

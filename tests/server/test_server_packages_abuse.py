@@ -169,7 +169,9 @@ def untouched(client: TestClient, home: Path, pack: Pack, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 @pytest.mark.parametrize("cases", ATTACKS)
 @pytest.mark.abuse("F1", "F2", "F3", "F4", "F5", "F6", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16")
-def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left(client: TestClient, endpoint: str, cases: str) -> None:
+def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left(
+    client: TestClient, endpoint: str, cases: str
+) -> None:
     path, field = ENDPOINTS[endpoint]
     for data, code in ATTACKS[cases].items():
         answer = client.post(path, files={field: ("tidy.zip", data)})
@@ -262,7 +264,9 @@ def test_more_power_needs_consent_at_every_endpoint(client: TestClient, pack: Pa
 @pytest.mark.parametrize("endpoint", ["upload-create", "anthropic", "openai"])
 @pytest.mark.parametrize("place", ["skills/tidy", "skills/.work", "skills/.locks"])
 @pytest.mark.abuse("F21")
-def test_a_planted_link_is_not_written_through_at_any_endpoint(client: TestClient, home: Path, endpoint: str, place: str) -> None:
+def test_a_planted_link_is_not_written_through_at_any_endpoint(
+    client: TestClient, home: Path, endpoint: str, place: str
+) -> None:
     elsewhere, planted = home / "elsewhere", home / "data" / place
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("mine")

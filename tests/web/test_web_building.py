@@ -81,6 +81,33 @@ def test_a_build_that_fails_says_why_and_leaves_the_old_bundle(project: Path) ->
     assert [path.name for path in (project / page.STATIC).parent.iterdir()] == ["static"]
 
 
+def test_packages_that_only_check_the_page_are_installed_for_its_checks_and_not_for_a_build(project: Path) -> None:
+    web, node = project / "web", page.path_node(project) or page.wheel_node()
+    for name in ("builds", "checks"):
+        (web / name).mkdir()
+        (web / name / "package.json").write_text(json.dumps({"name": name, "version": "1.0.0"}), "utf-8")
+    about = json.loads((web / "package.json").read_text("utf-8"))
+    wanted = {"dependencies": {"builds": "file:builds"}, "devDependencies": {"checks": "file:checks"}}
+    (web / "package.json").write_text(json.dumps(about | wanted), "utf-8")
+    packages = {
+        "": {"name": "small", "version": "1.0.0", **wanted},
+        "builds": {"version": "1.0.0"},
+        "checks": {"version": "1.0.0", "dev": True},
+        "node_modules/builds": {"resolved": "builds", "link": True},
+        "node_modules/checks": {"resolved": "checks", "link": True, "dev": True},
+    }
+    lock = {"name": "small", "version": "1.0.0", "lockfileVersion": 3, "packages": packages}
+    (web / "package-lock.json").write_text(json.dumps(lock), "utf-8")
+    page.install(web, node)
+    assert sorted(path.name for path in (web / "node_modules").iterdir() if path.name[0] != ".") == ["builds"]
+    page.install(web, node, for_checks=True)
+    both = sorted(path.name for path in (web / "node_modules").iterdir() if path.name[0] != ".")
+    (web / "node_modules/checks").unlink()
+    page.install(web, node)  # all that a build needs is there: nothing is installed
+    assert both == ["builds", "checks"]
+    assert not (web / "node_modules/checks").exists()
+
+
 def test_a_machine_without_node_builds_with_the_python_package(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = project / "tools"
     tools.mkdir()

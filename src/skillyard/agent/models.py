@@ -81,4 +81,5 @@ def _unusable(name: str, message: str) -> InvalidInput:
 
 
 def _not_installed() -> InvalidInput:
-    return InvalidInput("what speaks to models is not installed", hint="pip install 'skillyard[agent]'")
+    hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
+    return InvalidInput("what speaks to models is not installed", hint=hint)

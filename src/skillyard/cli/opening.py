@@ -114,7 +114,8 @@ def open_agent_room() -> ModuleType:
     try:
         import skillyard.agent as room  # two seconds, with all that it needs
     except ImportError:
-        raise InvalidInput("what speaks to models is not installed", hint="pip install 'skillyard[agent]'") from None
+        hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
+        raise InvalidInput("what speaks to models is not installed", hint=hint) from None
     return room
 
 

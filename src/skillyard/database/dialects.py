@@ -65,9 +65,8 @@ def _postgresql(url: URL) -> Engine:
             connect_args={"connect_timeout": 10},
         )
     except ImportError:
-        raise DatabaseUnavailable(
-            "the driver for PostgreSQL is not installed", hint="pip install 'skillyard[postgres]'"
-        ) from None
+        hint = "pip install 'psycopg[binary]>=3.2' 'procrastinate>=3'"
+        raise DatabaseUnavailable("the driver for PostgreSQL is not installed", hint=hint) from None
 
 
 def clock_of(connection: Connection) -> ColumnElement[datetime]:

@@ -76,7 +76,7 @@ def queue_problem(database: Database) -> DatabaseUnavailable | None:
     try:
         import procrastinate  # noqa: F401 # only whether it is there
     except ImportError:
-        hint = "pip install 'skillyard[postgres]'"
+        hint = "pip install 'psycopg[binary]>=3.2' 'procrastinate>=3'"
         return DatabaseUnavailable("the package procrastinate, which worker pools need, is not installed", hint=hint)
     return None
 

@@ -30,7 +30,7 @@ _TAIL: Final = 1_000
 _ALLOW: Final = (
     "allow it once with --install, or for all runs with `install-dependencies = true` in the [sandbox] table of skillyard.toml"
 )
-_NO_UV: Final = "pip install 'skillyard[scripts]', or install uv"
+_NO_UV: Final = "pip install 'uv>=0.9', or install uv in another way"
 
 
 def environments_folder() -> str:

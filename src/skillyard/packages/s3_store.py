@@ -36,7 +36,7 @@ class S3Store:
             from obstore.store import S3Store as Bucket
         except ImportError:
             raise InvalidConfiguration(
-                "the package obstore, which stores in S3 need, is not installed", hint="pip install 'skillyard[s3]'"
+                "the package obstore, which stores in S3 need, is not installed", hint="pip install 'obstore>=0.6'"
             ) from None
         self.address = address
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import marshal
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -111,6 +112,8 @@ _PORTS_ONLY: Final = Unmet(
 @cache
 def landlock_version() -> int:
     """The kernel's Landlock version (its ABI number), 0 when there is none."""
+    if sys.platform != "linux":  # the number means another call there
+        return 0
     call = ctypes.CDLL(None, use_errno=True).syscall
     return max(0, int(call(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 

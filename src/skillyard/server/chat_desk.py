@@ -32,7 +32,8 @@ class ChatDesk:
                 try:
                     from skillyard.agent import Chat
                 except ImportError:
-                    raise InvalidInput("chat is not installed here", hint="pip install 'skillyard[agent]'") from None
+                    hint = "pip install 'pydantic-ai-slim[anthropic,google,openai]>=1'"
+                    raise InvalidInput("chat is not installed here", hint=hint) from None
                 self._chat = Chat(catalog, addresses=False)
             return self._chat
 

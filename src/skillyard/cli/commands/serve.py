@@ -81,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         from skillyard.database import database_url
         from skillyard.server import Listening, serve
     except ModuleNotFoundError as missing:
-        raise UsageProblem(f"{missing.name} is not installed", hint="pip install 'skillyard[server]'") from None
+        packages = "'fastapi>=0.115' 'prometheus-client>=0.22' 'python-multipart>=0.0.20' 'sse-starlette>=3'"
+        hint = f"pip install {packages} 'structlog>=25' 'uvicorn[standard]>=0.34'"
+        raise UsageProblem(f"{missing.name} is not installed", hint=hint) from None
 
     for option, variable in _GIVEN.items():
         if given := getattr(arguments, option):
