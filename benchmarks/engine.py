@@ -25,7 +25,7 @@ from typing import Any, Final
 from figures.goals import Goal, print_goals
 
 from skillyard import Catalog
-from skillyard.engine import LocalEngine, PoolEngine, Roster
+from skillyard.engine import LocalEngine, PoolEngine, WorkerRoster
 
 WAITS: Final = "import time\ntime.sleep({seconds})\nprint('{{\"output\": 1}}')\n"
 WAIT_S: Final = 1.0
@@ -67,7 +67,7 @@ def worker(root: Path, turns: int) -> Iterator[str]:
 
 def until_ready(catalog: Catalog, ids: list[str]) -> None:
     """Wait until the workers are known and listen."""
-    roster = Roster(catalog.records().database)
+    roster = WorkerRoster(catalog.records().database)
     while not set(ids) <= {known.id for known in roster.workers()}:
         time.sleep(0.05)
     time.sleep(1)

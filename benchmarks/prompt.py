@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from skillyard.catalog import Catalog, Skill
+from skillyard.catalog import Skill, SkillCatalog
 from skillyard.prompt import Index, write_index
 from skillyard.search import SearchIndex
 
@@ -49,7 +49,7 @@ def main() -> None:
 def found(*folders: Path | str) -> dict[str, Skill]:
     """The usable skills below the folders, by slug."""
     with tempfile.TemporaryDirectory() as home:
-        catalog = Catalog.discover(roots=[str(folder) for folder in folders], home=home, cache=False)
+        catalog = SkillCatalog.discover(roots=[str(folder) for folder in folders], home=home, cache=False)
         return {skill.slug: skill for skill in catalog.all() if skill.offered}
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillyard.errors import SkillyardError
-from skillyard.scanner import RULES, Finding, at_least, scan_skill
+from skillyard.scanner import RULES, Finding, at_least_severity, scan_skill
 
 FITTING = {
     "prompt_injection": {"prompt injection", "hidden text"},
@@ -45,12 +45,12 @@ class Labelled:
 
     def flagged(self, level: str) -> bool:
         """Whether there is a finding at a level or above."""
-        return bool(at_least(self.findings, level))  # type: ignore[arg-type] # one of the severities
+        return bool(at_least_severity(self.findings, level))  # type: ignore[arg-type] # one of the severities
 
     @property
     def subjects(self) -> set[str]:
         """What the findings that are more than notes are about."""
-        return {RULES[found.rule].subject for found in at_least(self.findings, "low")}
+        return {RULES[found.rule].subject for found in at_least_severity(self.findings, "low")}
 
 
 def main() -> None:
@@ -128,8 +128,8 @@ def rate(folder: Path) -> None:
             print(f"  {skill_md.parent}: {error}")
             continue
         slowest = max(slowest, (time.perf_counter() - before, skill_md.parent.name))
-        high = at_least(findings, "high")
-        count, loud, quiet = count + 1, loud + bool(high), quiet + (not at_least(findings, "medium"))
+        high = at_least_severity(findings, "high")
+        count, loud, quiet = count + 1, loud + bool(high), quiet + (not at_least_severity(findings, "medium"))
         rules.update({found.rule for found in high})
     took = time.perf_counter() - started
     print(f"\n{folder}: {count} skills in {took:.1f} s, the slowest ({slowest[1]}) {slowest[0]:.2f} s")

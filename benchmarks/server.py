@@ -70,7 +70,7 @@ def bare(skills: Path) -> None:
     from starlette.staticfiles import StaticFiles
 
     from skillyard import Catalog
-    from skillyard.server.entries import entry
+    from skillyard.server.shapes.catalog import entry
 
     data = {"success": True, "data": [entry(skill).model_dump() for skill in Catalog.discover(roots=[skills]).all()[:20]]}
     known = json.dumps(data).encode()

@@ -235,13 +235,13 @@ def _tables_once() -> Iterator[None]:
         return
     from sqlalchemy import Connection, event
 
-    from skillyard.database import connection, migrating
+    from skillyard.database import connection, schema_upgrade
 
     told: list[tuple[Any, Any]] = []
 
     def upgrade(at: Connection) -> str | None:
-        if at.dialect.name != "sqlite" or migrating.revision_of(at) is not None:
-            return migrating.upgrade(at)
+        if at.dialect.name != "sqlite" or schema_upgrade.revision_of(at) is not None:
+            return schema_upgrade.upgrade(at)
         if told:
             for statement, parameters in told:
                 at.exec_driver_sql(statement, parameters)
@@ -253,7 +253,7 @@ def _tables_once() -> Iterator[None]:
 
         event.listen(at, "before_cursor_execute", note)
         try:
-            before = migrating.upgrade(at)
+            before = schema_upgrade.upgrade(at)
         finally:
             event.remove(at, "before_cursor_execute", note)
         told.extend(one for one in seen if not one[0].lstrip().upper().startswith(("PRAGMA", "SELECT")))

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from skillyard.access import Keys, Trail
+from skillyard.access import AuditLog, Keys
 from skillyard.database import Database
 from skillyard.engine.journal import Journal
-from skillyard.registry.ledger import Ledger
-from skillyard.registry.lookups import find_skill, page_of_skills, skills_called
+from skillyard.registry.record_queries import find_skill, page_of_skills, skills_named
+from skillyard.registry.records import RegistryRecords
 
 __all__ = ["HOT", "READING_ALL"]
 
 HOT: Mapping[str, Callable[[Database], object]] = {
     "a skill by its id": lambda database: find_skill(database, "skill-777"),
     "a skill by its name": lambda database: find_skill(database, "skill 777"),
-    "skills that another requires": lambda database: skills_called(database, ["skill-1", "skill 2", "nothing"]),
-    "the versions of a skill": lambda database: Ledger(database).versions("skill-777"),
-    "the names of its versions": lambda database: Ledger(database).version_names("skill-777"),
-    "the package of a content": lambda database: Ledger(database).package_of("skill-777", "sha256:777"),
-    "what was done to a skill": lambda database: Ledger(database).history("skill-777"),
-    "what was done last": lambda database: Ledger(database).history(limit=50),
-    "the logs of an operation": lambda database: Ledger(database).history(operation_id="op_777", limit=1000),
+    "skills that another requires": lambda database: skills_named(database, ["skill-1", "skill 2", "nothing"]),
+    "the versions of a skill": lambda database: RegistryRecords(database).versions("skill-777"),
+    "the names of its versions": lambda database: RegistryRecords(database).version_names("skill-777"),
+    "the package of a content": lambda database: RegistryRecords(database).package_of("skill-777", "sha256:777"),
+    "what was done to a skill": lambda database: RegistryRecords(database).history("skill-777"),
+    "what was done last": lambda database: RegistryRecords(database).history(limit=50),
+    "the logs of an operation": lambda database: RegistryRecords(database).history(operation_id="op_777", limit=1000),
     "skills with a word in them": lambda database: page_of_skills(database, text="number 4242 "),
     "skills with part of a word": lambda database: page_of_skills(database, text="KILL-424", active=True),
     "skills with a word that none has": lambda database: page_of_skills(database, text="nowhere"),
@@ -35,7 +35,7 @@ HOT: Mapping[str, Callable[[Database], object]] = {
     "how many runs ended badly": lambda database: Journal(database).count(statuses=["error"]),
     "how many runs a skill had": lambda database: Journal(database).count(skill="installed:skill-77"),
     "a kept result": lambda database: Journal(database).kept("key-777"),
-    "what a caller did last": lambda database: Trail(lambda: database).events(actor="key 7"),
+    "what a caller did last": lambda database: AuditLog(lambda: database).events(actor="key 7"),
     "the keys of a server": lambda database: Keys(lambda: database).all(),
 }
 READING_ALL: Mapping[str, Callable[[Database], object]] = {
@@ -43,7 +43,7 @@ READING_ALL: Mapping[str, Callable[[Database], object]] = {
     "page 1,000 of skills": lambda database: page_of_skills(database, active=True, offset=20_000),
     "skills with two letters in them": lambda database: page_of_skills(database, text="zz"),
     "skills with a word that all have": lambda database: page_of_skills(database, text="number"),
-    "what was done to a subject": lambda database: Trail(lambda: database).events(subject="skill-777"),
+    "what was done to a subject": lambda database: AuditLog(lambda: database).events(subject="skill-777"),
     "how many runs there are": lambda database: Journal(database).count(),
 }
 """What has to count or to look at every row: its cost grows with the records, and docs/scaling.md says from when that hurts."""

@@ -10,12 +10,11 @@ from itertools import count
 
 from skillyard.database import Database
 from skillyard.engine.journal import Journal
-from skillyard.engine.picking import abandoned
-from skillyard.engine.queue import RunQueue
-from skillyard.engine.record import RunRecord
-from skillyard.engine.roster import Roster
+from skillyard.engine.run_queue import RunQueue, recover_abandoned
+from skillyard.engine.run_record import RunRecord
+from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.execution import Run
-from skillyard.registry.lookups import find_skill
+from skillyard.registry.record_queries import find_skill
 
 __all__ = ["rates"]
 
@@ -26,7 +25,7 @@ _POOL = "scaling"
 
 def rates(database: Database) -> dict[str, float]:
     """Whole runs, beats of workers and reads of one skill, each a second; queued runs go by way of the queue of a pool."""
-    queue, roster, journal = RunQueue(database), Roster(database), Journal(database)
+    queue, roster, journal = RunQueue(database), WorkerRoster(database), Journal(database)
     queue.prepare()
     roster.join("scaling-worker", [_POOL], 4)
     numbers = count()
@@ -36,14 +35,14 @@ def rates(database: Database) -> dict[str, float]:
         record = RunRecord(
             name, "installed:skill-1", "skill 1", "distributed", "queued", datetime.now(UTC), parameters={}, context={}
         )
-        queue.hand_over(record, pool=_POOL, request="{}", cache_key=None)
+        queue.enqueue(record, pool=_POOL, request="{}", cache_key=None)
         journal.start(name)
         journal.finish(Run(name, record.skill_id, status="ok", output={"a": 1}))
-        queue.let_go(name)
+        queue.release(name)
 
     def beat() -> None:
-        roster.beat("scaling-worker")
-        abandoned(database, queue, silent=False)
+        roster.heartbeat("scaling-worker")
+        recover_abandoned(database, queue, silent=False)
         queue.wake([_POOL], 4)
         queue.forget_ended()
 

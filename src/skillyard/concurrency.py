@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["completed", "in_thread"]
-
 _Value = TypeVar("_Value")
 
 

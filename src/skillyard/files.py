@@ -10,8 +10,6 @@ from typing import Final
 from skillyard.errors import FileTooLarge
 from skillyard.reserved_files import refuse_reserved
 
-__all__ = ["locked", "locked_scratch", "move_folder", "read_limited", "replace_file", "wait_for_disk"]
-
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WAITING: Final = 16

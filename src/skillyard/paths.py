@@ -15,8 +15,6 @@ from typing import Final
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.reserved_files import is_reserved
 
-__all__ = ["is_inside", "is_regular", "open_inside", "read_inside", "real_path", "relative_to", "safe_relative", "slug"]
-
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9]+")
 _SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Mapping
 from typing import Final
-
-__all__ = ["MAXIMUM_DEPTH", "is_too_deep", "read_json"]
 
 MAXIMUM_DEPTH: Final = 64
 
@@ -53,3 +53,60 @@ def _finite(text: str) -> float:
 
 def _refused(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
+
+
+REDACTED: Final = "[redacted]"
+
+
+_MAX_DEPTH: Final = 64  # what the result pipe allows
+
+
+_SECRET: Final = re.compile(
+    r"apikey|password|passwd|passphrase|secret|credential|privatekey|authorization|cookie|token(?!s|usage|count|limit)"
+)
+
+
+_NOT_LETTERS: Final = re.compile(r"[^a-z]")
+
+
+def to_redacted_json(value: object) -> object:
+    """`value` as plain JSON; what stands under a name such as `apiKey`, `password` or `token` is redacted.
+
+    Redaction goes by names and guards against accidents: a secret inside a sentence stays.
+    """
+    return _plain(value, 0, redact=True)
+
+
+def to_plain_json(value: object) -> object:
+    """`value` as plain JSON: numbers that are none become text, and so does what JSON does not know."""
+    return _plain(value, 0, redact=False)
+
+
+def _plain(value: object, depth: int, *, redact: bool) -> object:
+    if isinstance(value, str):
+        return _encodable(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth >= _MAX_DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
+        members = ((_encodable(str(key)), inner) for key, inner in value.items())
+        return {
+            key: REDACTED if redact and _is_secret(key, inner) else _plain(inner, depth + 1, redact=redact)
+            for key, inner in members
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(inner, depth + 1, redact=redact) for inner in value]
+    return _encodable(str(value))
+
+
+def _encodable(text: str) -> str:
+    """The text as every answer can carry it: half of a pair of surrogates, which JSON lets through, is a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _is_secret(name: str, value: object) -> bool:
+    held = isinstance(value, str | int | float | list | tuple) and not isinstance(value, bool)
+    return held and bool(_SECRET.search(_NOT_LETTERS.sub("", name.lower())))

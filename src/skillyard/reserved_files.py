@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["is_reserved", "refuse_reserved", "reserve_file"]
-
 _PATHS: Final[dict[str, set[str]]] = {}
 """The reserved paths by their last name, in small letters: some file systems do not tell them from large ones."""
 

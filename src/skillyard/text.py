@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["LABEL_LIMIT", "escape_xml", "is_label", "nearest", "quoted", "sanitize", "shorten", "single_line", "without_user"]
-
 LABEL_LIMIT: Final = 64
 """Characters of a name that stands among the words of this program; those of the Agent Skills specification."""
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["utc_now", "utc_text"]
-
 
 def utc_now() -> datetime:
     """This moment."""

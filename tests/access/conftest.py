@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillyard.access import Keys, Organisations, Sessions, Trail
+from skillyard.access import AuditLog, Keys, Organisations, SignInSessions
 from skillyard.database import Database
 
 
@@ -15,9 +15,9 @@ def keys(database: Database) -> Keys:
 
 
 @pytest.fixture
-def sessions(database: Database) -> Sessions:
+def sessions(database: Database) -> SignInSessions:
     """No session yet."""
-    return Sessions(lambda: database)
+    return SignInSessions(lambda: database)
 
 
 @pytest.fixture
@@ -27,6 +27,6 @@ def organisations(database: Database) -> Organisations:
 
 
 @pytest.fixture
-def trail(database: Database) -> Trail:
+def trail(database: Database) -> AuditLog:
     """Empty."""
-    return Trail(lambda: database)
+    return AuditLog(lambda: database)

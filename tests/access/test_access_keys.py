@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from skillyard.access import Keys, Organisations, Sessions, Trail
+from skillyard.access import AuditLog, Keys, Organisations, SignInSessions
 from skillyard.database import METADATA, Database, api_keys
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 
@@ -23,7 +23,7 @@ def test_a_key_is_found_by_its_secret_and_by_nothing_else(keys: Keys) -> None:
         assert keys.find(wrong) is None
 
 
-def test_the_database_holds_nothing_that_lets_somebody_in(keys: Keys, sessions: Sessions, database: Database) -> None:
+def test_the_database_holds_nothing_that_lets_somebody_in(keys: Keys, sessions: SignInSessions, database: Database) -> None:
     key, secret = keys.create("ci", ["admin"])
     cookie, _ = sessions.open(key, timedelta(hours=1))
     with database.read() as connection:
@@ -36,7 +36,7 @@ def test_the_database_holds_nothing_that_lets_somebody_in(keys: Keys, sessions: 
 
 @pytest.mark.parametrize("lifetime", [None, timedelta(days=1)])
 def test_a_key_that_was_revoked_holds_no_more_and_neither_do_its_sessions(
-    keys: Keys, sessions: Sessions, lifetime: timedelta | None
+    keys: Keys, sessions: SignInSessions, lifetime: timedelta | None
 ) -> None:
     key, secret = keys.create("ci", ["skills:read"], lifetime=lifetime)
     cookie, _ = sessions.open(key, timedelta(hours=1))
@@ -48,7 +48,7 @@ def test_a_key_that_was_revoked_holds_no_more_and_neither_do_its_sessions(
     assert keys.revoke(key.id).revoked_at == first
 
 
-def test_a_key_holds_until_its_time_is_over(keys: Keys, sessions: Sessions, database: Database) -> None:
+def test_a_key_holds_until_its_time_is_over(keys: Keys, sessions: SignInSessions, database: Database) -> None:
     key, secret = keys.create("ci", ["skills:read"], lifetime=timedelta(days=1))
     cookie, ends = sessions.open(key, timedelta(days=30))
     assert ends == key.expires_at
@@ -118,7 +118,7 @@ def test_only_an_admin_of_the_server_counts_as_one(keys: Keys, organisations: Or
     assert not keys.has_admin()
 
 
-def test_a_session_ends_with_its_time_and_when_somebody_signs_out(keys: Keys, sessions: Sessions) -> None:
+def test_a_session_ends_with_its_time_and_when_somebody_signs_out(keys: Keys, sessions: SignInSessions) -> None:
     key, _ = keys.create("ci", ["skills:read"])
     cookie, _ = sessions.open(key, timedelta(hours=1))
     over, _ = sessions.open(key, timedelta(0))
@@ -130,7 +130,7 @@ def test_a_session_ends_with_its_time_and_when_somebody_signs_out(keys: Keys, se
     assert sessions.find(cookie) is None
 
 
-def test_keys_leave_a_trail(keys: Keys, trail: Trail) -> None:
+def test_keys_leave_a_trail(keys: Keys, trail: AuditLog) -> None:
     key, _ = keys.create("ci", ["skills:read"])
     keys.revoke(key.id)
     assert [(event.action, event.subject) for event in trail.events()] == [("keys.revoke", key.id), ("keys.create", key.id)]

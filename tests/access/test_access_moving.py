@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from skillyard.access import Keys, Organisations, move_records
-from skillyard.database import Database, audit_events, runs, separate_url
+from skillyard.database import Database, audit_events, isolated_url, runs
 from skillyard.errors import InvalidInput
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, UTC)
@@ -39,7 +39,7 @@ def moving(request: pytest.FixtureRequest, address_of: Callable[[str], str], tmp
 
 def opened(data: str, configured: str | None, name: str) -> Database:
     home = f"{data}/organisations/{name}"
-    return Database.open(home, separate_url(home, f"org_{name.replace('-', '_')}", configured))
+    return Database.open(home, isolated_url(home, f"org_{name.replace('-', '_')}", configured))
 
 
 def _fill(database: Database, rows: int) -> None:
@@ -58,10 +58,10 @@ def _count(database: Database) -> int:
 
 def test_the_records_of_every_organisation_move_and_each_finds_its_own_again(moving: Moving) -> None:
     data, _, to = moving
-    before = {one.organisation: one.lacking for one in move_records(*moving, check=True)}
+    before = {one.organisation: one.new_rows for one in move_records(*moving, check=True)}
     moved = {one.organisation: one for one in move_records(*moving)}
     assert list(moved) == ["default", "acme", "red-team"]
-    assert {name: one.lacking for name, one in moved.items()} == before
+    assert {name: one.new_rows for name, one in moved.items()} == before
     assert before["acme"] == 1203
     main = Database.open(data, to)
     assert [one.name for one in Organisations(lambda: main).all()] == ["default", "acme", "red-team"]
@@ -72,7 +72,7 @@ def test_the_records_of_every_organisation_move_and_each_finds_its_own_again(mov
         there = opened(data, to, name)
         assert _count(there) == rows
         there.close()
-    assert all(one.lacking == 0 for one in move_records(*moving, check=True))
+    assert all(one.new_rows == 0 for one in move_records(*moving, check=True))
 
 
 def test_a_move_that_was_cut_off_goes_on_where_it_ended(moving: Moving) -> None:
@@ -89,7 +89,7 @@ def test_a_move_that_was_cut_off_goes_on_where_it_ended(moving: Moving) -> None:
     there.close()
     assert 0 < begun < 1203
     again = {one.organisation: one for one in move_records(*moving)}
-    assert again["default"].lacking == 0
+    assert again["default"].new_rows == 0
     assert {table.table: table.new for table in again["acme"].tables}["runs"] == 1203 - begun
 
 
@@ -109,7 +109,7 @@ def test_another_row_of_an_organisation_stops_the_move_and_stays(moving: Moving)
 
 def test_looking_makes_no_tables(moving: Moving) -> None:
     data, _, to = moving
-    assert sum(one.lacking for one in move_records(*moving, check=True)) > 1203
+    assert sum(one.new_rows for one in move_records(*moving, check=True)) > 1203
     there = Database.open(data, to, migrate=False)
     assert there.status().revision is None
     there.close()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import make_url, select
 
-from skillyard.access import Organisation, Organisations, Trail
-from skillyard.database import Database, audit_events, separate_url
+from skillyard.access import AuditLog, Organisation, Organisations
+from skillyard.database import Database, audit_events, isolated_url
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 
 
@@ -49,10 +49,10 @@ def test_the_records_of_two_organisations_share_nothing(
     for name in ("acme", "zeta"):
         made = organisations.create(name)
         home = made.home(str(tmp_path))
-        opened[name] = Database.open(home, separate_url(home, made.schema or "", database_address))
-    Trail(lambda: opened["acme"]).record("install", "secret-skill")
-    assert [event.subject for event in Trail(lambda: opened["acme"]).events()] == ["secret-skill"]
-    assert Trail(lambda: opened["zeta"]).events() == ()
+        opened[name] = Database.open(home, isolated_url(home, made.schema or "", database_address))
+    AuditLog(lambda: opened["acme"]).record("install", "secret-skill")
+    assert [event.subject for event in AuditLog(lambda: opened["acme"]).events()] == ["secret-skill"]
+    assert AuditLog(lambda: opened["zeta"]).events() == ()
     with database.read() as connection:
         assert "secret-skill" not in set(connection.execute(select(audit_events.c.subject)).scalars())
     for each in opened.values():
@@ -62,9 +62,9 @@ def test_the_records_of_two_organisations_share_nothing(
 
 def test_options_that_an_address_has_already_stay(tmp_path: Path) -> None:
     given = "postgresql://u:p%40ss@h/db?options=-cstatement_timeout%3D5s"
-    found = make_url(separate_url(str(tmp_path), "org_acme", given))
+    found = make_url(isolated_url(str(tmp_path), "org_acme", given))
     assert found.query["options"] == "-cstatement_timeout=5s -csearch_path=org_acme"
     assert found.password == "p@ss"
-    assert separate_url("/h/organisations/acme", "org_acme", "sqlite:////var/x.db").endswith(
+    assert isolated_url("/h/organisations/acme", "org_acme", "sqlite:////var/x.db").endswith(
         "/h/organisations/acme/skillyard.db"
     )

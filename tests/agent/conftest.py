@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
-from skillyard.agent import Chat, ChatSettings, Conversation, Event, Limits, Turn
+from skillyard.conversations import Chat, ChatSettings, Conversation, Turn, TurnEvent, TurnLimits
 
 CHECK = """\
 import re, sys
@@ -35,16 +35,16 @@ class Desk:
     conversation: Conversation
     models: Any
 
-    async def say(self, text: str, **options: Any) -> tuple[Turn, list[Event]]:
+    async def say(self, text: str, **options: Any) -> tuple[Turn, list[TurnEvent]]:
         turn = await self.chat.send(self.conversation, text, **options)
         return await self.watch(turn)
 
-    async def watch(self, turn: Turn) -> tuple[Turn, list[Event]]:
+    async def watch(self, turn: Turn) -> tuple[Turn, list[TurnEvent]]:
         events = [event async for event in self.chat.events(turn)]
         self.conversation = await self.chat.get(self.conversation.id, self.conversation.owner)
         return await self.chat.turn(self.conversation, turn.id), events
 
-    def results(self, events: list[Event]) -> list[dict[str, Any]]:
+    def results(self, events: list[TurnEvent]) -> list[dict[str, Any]]:
         return [dict(event.data) for event in events if event.kind == "result"]
 
 
@@ -69,7 +69,11 @@ async def open_chat(models: Any, skills_root: Path) -> AsyncIterator[Callable[..
     chats: list[Chat] = []
 
     async def open_it(
-        *, model: str = "openai-chat:gpt-5", settings: ChatSettings | None = None, limits: Limits | None = None, **options: Any
+        *,
+        model: str = "openai-chat:gpt-5",
+        settings: ChatSettings | None = None,
+        limits: TurnLimits | None = None,
+        **options: Any,
     ) -> Desk:
         catalog = options.pop("catalog", None) or Catalog.discover(roots=[skills_root])
         chat = Chat(catalog, **({"limits": limits} if limits else {}))

@@ -11,7 +11,7 @@ import pytest
 from scripted_models import Call, Fail, Hold, Say
 
 from skillyard import Catalog
-from skillyard.agent import Chat, ChatSettings
+from skillyard.conversations import Chat, ChatSettings
 from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound, SkillNotFound
 from skillyard.permissions import ApprovalAnswer, SqlSessionApprovals
 from skillyard.prompt import count_tokens

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from scripted_models import Call, Fail, Hold, Say
 
-from skillyard.agent import ChatSettings, Limits
+from skillyard.conversations import ChatSettings, TurnLimits
 from skillyard.errors import FileTooLarge, InvalidInput, PathRefused
 
 MODELS = ["openai-chat:gpt-5", "openai:gpt-5", "anthropic:claude-sonnet-4-6"]
@@ -54,7 +54,7 @@ async def test_a_hundred_calls_in_one_response_are_not_all_done(open_chat: Any, 
 
 
 async def test_a_model_that_never_ends_is_ended(open_chat: Any, pdf: Path) -> None:
-    desk = await open_chat(limits=Limits(requests=6))
+    desk = await open_chat(limits=TurnLimits(requests=6))
     desk.models.answer_with(lambda seen: Call("skills_list", {"refresh": False}))
     turn, events = await desk.say("Loop")
     assert (turn.state, turn.error_code) == ("failed", "turn_limit")
@@ -118,7 +118,7 @@ async def test_what_a_file_orders_stays_inside_its_fence(open_chat: Any, pdf: Pa
 
 async def test_a_huge_result_is_cut_and_its_fence_still_closes(open_chat: Any, pdf: Path) -> None:
     (pdf / "big.md").write_text("word " * 100_000)
-    desk = await open_chat(limits=Limits(result=5_000))
+    desk = await open_chat(limits=TurnLimits(result=5_000))
     desk.models.script(Call("read_skill_file", {"skill_name": "pdf", "file_path": "big.md"}), Say("Long."))
     await desk.say("Read the big one")
     given = desk.models.seen[-1].last
@@ -173,7 +173,7 @@ async def test_a_service_that_cannot_be_reached_is_told_with_its_address(open_ch
 
 
 async def test_a_service_that_falls_silent_does_not_hold_the_conversation(open_chat: Any, pdf: Path) -> None:
-    desk = await open_chat(limits=Limits(silence_s=0.3))
+    desk = await open_chat(limits=TurnLimits(silence_s=0.3))
     desk.models.script(Hold("Hm"), Say("Back."))
     turn, _ = await desk.say("Hello")
     assert (turn.state, turn.error_code) == ("failed", "model_failed")
@@ -213,7 +213,7 @@ async def test_a_link_in_the_work_folder_leads_nowhere(open_chat: Any, pdf: Path
 WORKER = """\
 import asyncio, sys
 from skillyard import Catalog
-from skillyard.agent import Chat
+from skillyard.conversations import Chat
 
 async def main():
     chat = Chat(Catalog.discover(roots=[sys.argv[1]]))

@@ -11,19 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from skillyard.agent import Attachment, ChatRecords, ChatSettings, Conversation, Step, Trail, Turn
-from skillyard.agent.events import Event, EventKind
-from skillyard.agent.live import Place, Placing, condensed, read_event
+from skillyard.conversations import (
+    Attachment,
+    ChatSettings,
+    Conversation,
+    ConversationStore,
+    SkillUsageEvent,
+    SkillUsageLog,
+    Turn,
+)
+from skillyard.conversations.turn_events import (
+    EventPosition,
+    EventPositioner,
+    TurnEvent,
+    TurnEventKind,
+    condense_events,
+    parse_event,
+)
 from skillyard.database import Database, turns
-from skillyard.engine import Owner
+from skillyard.engine import ProcessIdentity
 from skillyard.errors import ConversationBusy, RecordNotFound
 
 SETTINGS = ChatSettings("Be brief.", ("pdf",), {"*": "ask"}, ("pdf",), tools=False, temperature=0.5)
 
 
 @pytest.fixture
-def records(database: Database) -> ChatRecords:
-    kept = ChatRecords(lambda: database)
+def records(database: Database) -> ConversationStore:
+    kept = ConversationStore(lambda: database)
     kept.begin(Conversation("chat_1", "ada", "Forms \x00 \ud800", None, "openai:gpt-5", SETTINGS, {"known": {"a": "b"}}))
     return kept
 
@@ -32,7 +46,7 @@ def _turn(number: int, **values: object) -> Turn:
     return Turn(f"turn_{number}", "chat_1", 0, "running", f"request {number}", **values)  # type: ignore[arg-type]
 
 
-def test_a_conversation_comes_back_as_it_was(records: ChatRecords) -> None:
+def test_a_conversation_comes_back_as_it_was(records: ConversationStore) -> None:
     found = records.get("chat_1", "ada")
     assert (found.settings, found.memory, found.model) == (SETTINGS, {"known": {"a": "b"}}, "openai:gpt-5")
     assert found.title.startswith("Forms \ufffd \ufffd")
@@ -42,7 +56,7 @@ def test_a_conversation_comes_back_as_it_was(records: ChatRecords) -> None:
         records.get("chat_1", "eve")
 
 
-def test_a_conversation_has_one_open_turn_and_a_turn_that_ended_is_never_changed(records: ChatRecords) -> None:
+def test_a_conversation_has_one_open_turn_and_a_turn_that_ended_is_never_changed(records: ConversationStore) -> None:
     first = records.start(_turn(1))
     with pytest.raises(ConversationBusy):
         records.start(_turn(2))
@@ -55,7 +69,7 @@ def test_a_conversation_has_one_open_turn_and_a_turn_that_ended_is_never_changed
     assert records.start(_turn(2)).number == 2
 
 
-def test_of_many_who_begin_a_turn_at_once_one_does(records: ChatRecords) -> None:
+def test_of_many_who_begin_a_turn_at_once_one_does(records: ConversationStore) -> None:
     def begin(number: int) -> str:
         try:
             return records.start(_turn(number)).state
@@ -66,7 +80,7 @@ def test_of_many_who_begin_a_turn_at_once_one_does(records: ChatRecords) -> None
         assert sorted(pool.map(begin, range(6))) == ["busy"] * 5 + ["running"]
 
 
-def test_a_waiting_turn_is_taken_up_by_one_only(records: ChatRecords) -> None:
+def test_a_waiting_turn_is_taken_up_by_one_only(records: ConversationStore) -> None:
     turn = records.start(_turn(1))
     assert not records.resume(turn.id)
     asked = {call: {"digest": digest} for call, digest in (("a", "1"), ("b", "2"), ("c", "1"))}
@@ -84,36 +98,36 @@ def test_a_waiting_turn_is_taken_up_by_one_only(records: ChatRecords) -> None:
     assert records.decide(turn.id, "a", {"decision": "once"}) is None
 
 
-def test_what_a_turn_tells_elsewhere_stays_when_its_process_is_killed(records: ChatRecords, database: Database) -> None:
+def test_what_a_turn_tells_elsewhere_stays_when_its_process_is_killed(records: ConversationStore, database: Database) -> None:
     turn = records.start(_turn(1))
-    records.tell(turn.id, [{"event": "begin", "turn": turn.id}, {"event": "text", "delta": "Once "}])
-    records.tell(turn.id, [{"event": "text", "delta": "upon"}])
-    state, news = records.news(turn.id, 1)
+    records.publish_events(turn.id, [{"event": "begin", "turn": turn.id}, {"event": "text", "delta": "Once "}])
+    records.publish_events(turn.id, [{"event": "text", "delta": "upon"}])
+    state, news = records.events_since(turn.id, 1)
     assert (state, [item.body for item in news]) == ("running", [[{"event": "text", "delta": "upon"}]])
-    gone = replace(Owner.current(), pid=2**22 + 1)
+    gone = replace(ProcessIdentity.current(), pid=2**22 + 1)
     with database.write() as connection:
         connection.execute(update(turns).values(process=str(gone)))
     (found,) = records.turns(turn.conversation_id)
     assert (found.state, found.events) == ("interrupted", [{"event": "text", "delta": "Once upon"}])
-    assert records.news(turn.id, 0) == ("interrupted", ())
+    assert records.events_since(turn.id, 0) == ("interrupted", ())
 
 
 @given(st.lists(st.sampled_from(["text", "usage", "call", "notice"]), max_size=12), st.integers(0, 13))
-def test_a_place_means_the_same_while_a_turn_goes_on_and_when_it_is_over(kinds: list[EventKind], at: int) -> None:
+def test_a_place_means_the_same_while_a_turn_goes_on_and_when_it_is_over(kinds: list[TurnEventKind], at: int) -> None:
     """Who was told the first events as they came is told the rest from what is kept, with no word missing or twice."""
-    events = [Event(kind, {"delta": f"{n} "} if kind == "text" else {"n": n}) for n, kind in enumerate(kinds)]
-    first, told = Placing(), []
+    events = [TurnEvent(kind, {"delta": f"{n} "} if kind == "text" else {"n": n}) for n, kind in enumerate(kinds)]
+    first, told = EventPositioner(), []
     for event in events[:at]:
         found = first.take(event)
         assert found is not None
         told.append(found[1])
-    kept, later = condensed(events), Placing(first.place)
-    told += [found[1] for shape in kept if (found := later.take(read_event(shape))) is not None]
-    assert condensed(told) == kept
-    assert Place.read(str(first.place)) == first.place
+    kept, later = condense_events(events), EventPositioner(first.place)
+    told += [found[1] for shape in kept if (found := later.take(parse_event(shape))) is not None]
+    assert condense_events(told) == kept
+    assert EventPosition.read(str(first.place)) == first.place
 
 
-def test_stopping_asks_who_works_and_ends_what_waits(records: ChatRecords) -> None:
+def test_stopping_asks_who_works_and_ends_what_waits(records: ConversationStore) -> None:
     turn = records.start(_turn(1))
     assert records.ask_to_stop(turn.id)
     assert records.stop_asked(turn.id)
@@ -125,7 +139,7 @@ def test_stopping_asks_who_works_and_ends_what_waits(records: ChatRecords) -> No
 
 
 def test_a_turn_of_a_process_that_is_gone_is_marked_and_one_elsewhere_after_hours(
-    records: ChatRecords, database: Database
+    records: ConversationStore, database: Database
 ) -> None:
     turn = records.start(_turn(1))
     owner = f"another-host|boot|space|{2**22 + 1}|1"
@@ -140,7 +154,7 @@ def test_a_turn_of_a_process_that_is_gone_is_marked_and_one_elsewhere_after_hour
     assert [it.number for it in records.turns("chat_1", replaced=True)] == [1, 2]
 
 
-def test_files_are_noted_once_by_name_and_everything_goes_with_the_conversation(records: ChatRecords) -> None:
+def test_files_are_noted_once_by_name_and_everything_goes_with_the_conversation(records: ConversationStore) -> None:
     for size in (1, 2):
         records.keep_file("chat_1", Attachment("a.txt", "user", "text/plain", size, "00"))
     assert [(file.name, file.size_bytes) for file in records.files("chat_1")] == [("a.txt", 2)]
@@ -151,19 +165,21 @@ def test_files_are_noted_once_by_name_and_everything_goes_with_the_conversation(
         records.turn(turn.id)
 
 
-def test_the_trail_counts_by_skill_and_names_those_to_look_at(records: ChatRecords, database: Database) -> None:
-    trail = Trail(lambda: database)
+def test_the_trail_counts_by_skill_and_names_those_to_look_at(records: ConversationStore, database: Database) -> None:
+    trail = SkillUsageLog(lambda: database)
     trail.add([])
     for number in range(10):
         records.begin(Conversation(f"chat_x{number}", "ada", "", None, None, ChatSettings()))
         offered = ("dead", "ignored", "fails", "fine", *(["new"] if number else []))  # `new` in nine: that says nothing
-        steps = [Step(f"chat_x{number}", "t", "offered", skill, tokens=50) for skill in offered]
-        steps += [Step(f"chat_x{number}", "t", "loaded", skill, tokens=1000) for skill in ("ignored", "fails", "fine")]
+        steps = [SkillUsageEvent(f"chat_x{number}", "t", "offered", skill, tokens=50) for skill in offered]
         steps += [
-            Step(f"chat_x{number}", "t", "run", skill, "run_1", ok=skill == "fine", duration_ms=10)
+            SkillUsageEvent(f"chat_x{number}", "t", "loaded", skill, tokens=1000) for skill in ("ignored", "fails", "fine")
+        ]
+        steps += [
+            SkillUsageEvent(f"chat_x{number}", "t", "run", skill, "run_1", ok=skill == "fine", duration_ms=10)
             for skill in ("fails", "fine")
         ]
-        steps.append(Step(f"chat_x{number}", "t", "outcome", "fine", "done", tokens=9))
+        steps.append(SkillUsageEvent(f"chat_x{number}", "t", "outcome", "fine", "done", tokens=9))
         trail.add(steps)
     report = trail.report()
     assert report.never_used == ("dead",)

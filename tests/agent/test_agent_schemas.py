@@ -13,7 +13,7 @@ from pydantic_ai import Agent
 from scripted_models import Call, Say
 
 from skillyard import Catalog, SkillTools
-from skillyard.agent import SkillToolset
+from skillyard.conversations import SkillToolset
 
 MODELS = [
     "openai-chat:gpt-5",

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from skillyard import Catalog
-from skillyard.agent import Chat
+from skillyard.conversations import Chat
 
 kept = InMemorySpanExporter()
 if sys.argv[2] == "traced":

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from scripted_models import Call, Hold, Say
 
-from skillyard.agent import ChatSettings
-from skillyard.agent.chat_records import ChatRecords
+from skillyard.conversations import ChatSettings
+from skillyard.conversations.conversation_store import ConversationStore
 
 
 class Held:
@@ -19,16 +19,16 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
         self.reached, self.go = threading.Event(), threading.Event()
-        note = ChatRecords.note
+        note = ConversationStore.note
 
-        def held(records: ChatRecords, turn_id: str, **values: Any) -> bool:
+        def held(records: ConversationStore, turn_id: str, **values: Any) -> bool:
             given = note(records, turn_id, **values)
             if values.get("state") == state:
                 self.reached.set()
                 assert self.go.wait(60)
             return given
 
-        monkeypatch.setattr(ChatRecords, "note", held)
+        monkeypatch.setattr(ConversationStore, "note", held)
 
     async def wait(self) -> None:
         assert await asyncio.to_thread(self.reached.wait, 60)
@@ -94,14 +94,14 @@ async def test_a_turn_that_is_stopped_elsewhere_as_it_begins_to_wait_was_stopped
 ) -> None:
     desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
     desk.models.script(Call("skill", {"skill": "pdf"}))
-    note = ChatRecords.note
+    note = ConversationStore.note
 
-    def asked_before(records: ChatRecords, turn_id: str, **values: Any) -> bool:
+    def asked_before(records: ConversationStore, turn_id: str, **values: Any) -> bool:
         if values.get("state") == "waiting":
             assert records.ask_to_stop(turn_id)
         return note(records, turn_id, **values)
 
-    monkeypatch.setattr(ChatRecords, "note", asked_before)
+    monkeypatch.setattr(ConversationStore, "note", asked_before)
     turn = await desk.chat.send(desk.conversation, "Fill in the form")
     assert await _ends(desk, turn) == ["stopped"]
     found = await desk.chat.turn(desk.conversation, turn.id)

@@ -23,7 +23,7 @@ from mcp import Client, MCPError
 from scripted_models import Call, Say
 
 from skillyard import Catalog, SkillTools
-from skillyard.agents import AgentDraft, write_agent_prompt
+from skillyard.agent_definitions import AgentDraft, write_agent_prompt
 from skillyard.mcp.server import create_server
 from skillyard.memory import Memory
 from skillyard.prompt import Style
@@ -166,9 +166,9 @@ async def agent_prompt(home: Home) -> Texts:
 
 
 async def started(home: Home) -> Texts:
-    from skillyard.agent.commands import read_command
+    from skillyard.conversations.slash_commands import parse_command
 
-    command = read_command(f"/{home.hostile} now", SkillTools(home.catalog, record=False))
+    command = parse_command(f"/{home.hostile} now", SkillTools(home.catalog, record=False))
     assert command is not None
     return [command.text]
 

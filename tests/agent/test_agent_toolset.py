@@ -12,7 +12,7 @@ from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
 from scripted_models import Call, Say
 
 from skillyard import Catalog
-from skillyard.agent import SkillToolset
+from skillyard.conversations import SkillToolset
 
 Make = Callable[..., Awaitable[Agent[None, Any]]]
 MODELS = ["openai-chat:gpt-5", "openai:gpt-5", "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scripted_models import Call, Fail, Say, Seen
 
 from skillyard import Catalog
-from skillyard.agent import ChatSettings
-from skillyard.agent.commands import filled
-from skillyard.agent.history import ONE_SKILL
-from skillyard.agents import AgentBook, AgentDraft, AgentSkill
+from skillyard.agent_definitions import AgentDraft, AgentSkill, AgentStore
+from skillyard.conversations import ChatSettings
+from skillyard.conversations.model_context import MAX_SKILL_TOKENS
+from skillyard.conversations.slash_commands import fill_arguments
 from skillyard.errors import InvalidInput, PermissionDenied, RecordNotFound, SkillUnusable, VersionNotFound
 from skillyard.permissions import ApprovalAnswer
 from skillyard.prompt import count_tokens
@@ -38,12 +38,12 @@ from skillyard.registry import Registry
     ],
 )
 def test_arguments_are_put_in_their_places_once(body: str, arguments: str, expected: str) -> None:
-    assert filled(body, arguments) == expected
+    assert fill_arguments(body, arguments) == expected
 
 
 @given(body=st.text(alphabet="$ARGUMENTS[]0123\\ a\n", max_size=40), arguments=st.text(alphabet="$1A '\"\\", max_size=12))
 def test_any_text_and_any_arguments_can_be_put_together(body: str, arguments: str) -> None:
-    text = filled(body, arguments)
+    text = fill_arguments(body, arguments)
     assert "$" in body or text.startswith(body.rstrip() if arguments else body)
 
 
@@ -177,7 +177,7 @@ async def test_after_the_history_was_compacted_used_skills_are_back_within_their
     assert ("Ada wants her form filled in." if summary == "works" else "The user said: pdf") in beginning
     assert "To fill in a form, read FORMS.md" in beginning
     assert "Load the skill again to see the rest." in beginning
-    assert count_tokens(beginning) < ONE_SKILL + 1500
+    assert count_tokens(beginning) < MAX_SKILL_TOKENS + 1500
     assert desk.models.faults == []
     desk.models.script(Call("skill", {"skill": "pdf"}), Call("skill", {"skill": "long"}), Say("Good."))
     await desk.say("Once more")
@@ -244,7 +244,7 @@ async def test_an_agent_brings_its_prompt_model_skills_and_rules(
     draft = AgentDraft(
         "clerk", "", "You are a clerk.", "openai-chat:gpt-5-mini", {"permissions": {"pdf": "ask"}}, skills=(chosen,)
     )
-    book = AgentBook(lambda: catalog.records().database)
+    book = AgentStore(lambda: catalog.records().database)
     book.create(draft)
     desk = await open_chat(catalog=catalog, model=None, agent="clerk")
     assert (desk.conversation.agent, desk.conversation.model) == ("clerk", "openai-chat:gpt-5-mini")
@@ -268,7 +268,7 @@ async def test_an_agent_that_is_locked_to_a_version_uses_that_one(
         header = f"name: tidy\ndescription: Tidies.\nversion: {version}"
         registry.install(str(make_skill(tmp_path / "source", "tidy", front_matter=header, body=f"Steps of {version}.\n")))
     catalog.refresh()
-    book = AgentBook(lambda: catalog.records().database)
+    book = AgentStore(lambda: catalog.records().database)
     book.create(AgentDraft("old", model="openai-chat:gpt-5", skills=(AgentSkill("tidy", lock),)))
     book.create(AgentDraft("none", model="openai-chat:gpt-5", skills=(AgentSkill("tidy", "9.9.9"),)))
     desk = await open_chat(catalog=catalog, model=None, agent="old")

@@ -9,30 +9,30 @@ from typing import Any
 
 import pytest
 
-from skillyard.agents import AgentBook, AgentDraft, AgentSkill
+from skillyard.agent_definitions import AgentDraft, AgentSkill, AgentStore
 from skillyard.engine import Records
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 
 
 @pytest.fixture
-def book(database_address: str, tmp_path: Path) -> Iterator[AgentBook]:
+def book(database_address: str, tmp_path: Path) -> Iterator[AgentStore]:
     """An empty book, once in each database."""
     records = Records(str(tmp_path), database_address)
-    yield AgentBook(lambda: records.database)
+    yield AgentStore(lambda: records.database)
     records.close()
 
 
 SKILLS = (AgentSkill("pdf", "^1.2.0", auto_update=False), AgentSkill("project:notes"))
 
 
-def test_an_agent_is_kept_as_it_was_written_with_its_skills_in_order(book: AgentBook) -> None:
+def test_an_agent_is_kept_as_it_was_written_with_its_skills_in_order(book: AgentStore) -> None:
     made = book.create(AgentDraft("Clerk", "Fills in forms.", "Be exact.", "openai:gpt-5", {"index_tokens": 500}, SKILLS))
     assert book.get("Clerk") == book.get(made.id) == made
     assert (made.skills, made.settings, made.system_prompt) == (SKILLS, {"index_tokens": 500}, "Be exact.")
     assert [skill["position"] for skill in made.to_dict()["skills"]] == [0, 1]  # type: ignore[attr-defined, index] # plain
 
 
-def test_an_update_replaces_all_and_a_name_is_given_once(book: AgentBook) -> None:
+def test_an_update_replaces_all_and_a_name_is_given_once(book: AgentStore) -> None:
     first, second = book.create(AgentDraft("a", skills=SKILLS)), book.create(AgentDraft("b"))
     changed = book.update("a", AgentDraft("c", skills=SKILLS[::-1]))
     assert (changed.id, changed.name, changed.skills) == (first.id, "c", SKILLS[::-1])
@@ -44,7 +44,7 @@ def test_an_update_replaces_all_and_a_name_is_given_once(book: AgentBook) -> Non
     assert [agent.name for agent in book.list()] == [second.name, "c"]
 
 
-def test_a_deleted_agent_is_gone_with_its_skills(book: AgentBook) -> None:
+def test_a_deleted_agent_is_gone_with_its_skills(book: AgentStore) -> None:
     book.create(AgentDraft("a", skills=SKILLS))
     assert book.delete("a").skills == SKILLS
     assert book.list() == ()
@@ -63,7 +63,7 @@ def test_a_lock_of_an_agent_keeps_a_version_from_being_pruned(tmp_path: Path) ->
         (folder / "SKILL.md").write_text(f"---\nname: pdf\ndescription: x\nversion: {number}.0.0\n---\n{number}\n", "utf-8")
         registry.install(str(folder))
         if number == 1:
-            AgentBook(lambda: registry.ledger.database).create(AgentDraft("a", skills=(AgentSkill("pdf", "1.0.0"),)))
+            AgentStore(lambda: registry.ledger.database).create(AgentDraft("a", skills=(AgentSkill("pdf", "1.0.0"),)))
     there = {version.declared_version for version in registry.versions("pdf") if not version.removed}
     registry.close()
     assert there == {"1.0.0", "3.0.0"}
@@ -82,7 +82,7 @@ def test_what_cannot_be_meant_is_refused(values: dict[str, Any]) -> None:
         AgentDraft(**values)
 
 
-def test_of_several_who_take_a_name_at_once_one_gets_it(book: AgentBook) -> None:
+def test_of_several_who_take_a_name_at_once_one_gets_it(book: AgentStore) -> None:
     def create(number: int) -> str:
         try:
             return book.create(AgentDraft("Clerk", f"Number {number}.")).description

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
-from skillyard.agents import AgentDraft, AgentSkill, choose_skill, write_agent_prompt
+from skillyard.agent_definitions import AgentDraft, AgentSkill, choose_agent_skill, write_agent_prompt
 from skillyard.errors import InvalidInput, SkillNotFound
 from skillyard.prompt import count_tokens
 
@@ -87,9 +87,9 @@ def test_a_request_ranks_the_index(catalog: Make) -> None:
 
 def test_a_skill_is_chosen_by_name_and_kept_by_id(catalog: Make) -> None:
     made = catalog("alpha")
-    assert choose_skill(made, "alpha", version_lock="^1") == AgentSkill("config:alpha", "^1")
+    assert choose_agent_skill(made, "alpha", version_lock="^1") == AgentSkill("config:alpha", "^1")
     with pytest.raises(SkillNotFound):
-        choose_skill(made, "beta")
+        choose_agent_skill(made, "beta")
     with pytest.raises(InvalidInput):
         write_agent_prompt(AgentDraft("a"), made, style="poem")  # type: ignore[arg-type] # on purpose
 

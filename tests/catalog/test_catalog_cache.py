@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog, cache, facts, scan
+from skillyard.catalog import SkillCatalog, scan, summaries
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ def age(root: Path) -> None:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The SKILL.md files that were read."""
     names: list[str] = []
-    read = facts._summary
+    read = summaries._summary
 
     def counted(descriptor: int, file: str, folder: str, profile: Any) -> Any:
         names.append(folder)
         return read(descriptor, file, folder, profile)
 
-    monkeypatch.setattr(facts, "_summary", counted)
+    monkeypatch.setattr(summaries, "_summary", counted)
     return names
 
 
@@ -46,10 +46,10 @@ def files(home: Path) -> list[Path]:
 
 
 def test_an_unchanged_tree_is_not_read_again(old: Path, opened: list[str]) -> None:
-    first = Catalog.discover(roots=[old])
+    first = SkillCatalog.discover(roots=[old])
     assert len(opened) == 5
     opened.clear()
-    second = Catalog.discover(roots=[old])
+    second = SkillCatalog.discover(roots=[old])
     assert opened == []
     assert second.to_json() == first.to_json()
     assert second.all() == first.all()
@@ -57,26 +57,26 @@ def test_an_unchanged_tree_is_not_read_again(old: Path, opened: list[str]) -> No
 
 
 def test_only_what_changed_is_read(old: Path, opened: list[str], make_skill: Any) -> None:
-    Catalog.discover(roots=[old])
+    SkillCatalog.discover(roots=[old])
     opened.clear()
     make_skill(old, "skill-2", description="Different.")
     make_skill(old, "skill-9")
     (old / "skill-3/SKILL.md").unlink()
-    catalog = Catalog.discover(roots=[old])
+    catalog = SkillCatalog.discover(roots=[old])
     assert sorted(opened) == ["skill-2", "skill-9"]
     assert catalog.get("skill-2").description == "Different."
     assert len(catalog) == 5
 
 
 def test_a_file_of_the_same_size_and_time_but_another_inode_is_read(old: Path, opened: list[str]) -> None:
-    Catalog.discover(roots=[old])
+    SkillCatalog.discover(roots=[old])
     opened.clear()
     path = old / "skill-1/SKILL.md"
     new = old / "skill-1/new"
     new.write_text(path.read_text().replace("one thing", "two thing"))
     os.utime(new, ns=(10**18, 10**18))
     new.replace(path)
-    assert "two thing" in Catalog.discover(roots=[old]).get("skill-1").description
+    assert "two thing" in SkillCatalog.discover(roots=[old]).get("skill-1").description
     assert opened == ["skill-1"]
 
 
@@ -84,15 +84,15 @@ def test_a_file_changed_in_the_same_instant_it_was_read_is_read_again(
     skills_root: Path, make_skill: Any, opened: list[str]
 ) -> None:
     folder = make_skill(skills_root, "fresh", description="aaa")
-    Catalog.discover(roots=[skills_root])
+    SkillCatalog.discover(roots=[skills_root])
     status = (folder / "SKILL.md").stat()
     (folder / "SKILL.md").write_bytes((folder / "SKILL.md").read_bytes().replace(b"aaa", b"bbb"))
     os.utime(folder / "SKILL.md", ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert Catalog.discover(roots=[skills_root]).get("fresh").description == "bbb"
+    assert SkillCatalog.discover(roots=[skills_root]).get("fresh").description == "bbb"
 
 
 def test_the_cache_is_readable_by_its_owner_only_and_leaves_nothing_else(old: Path, home: Path) -> None:
-    Catalog.discover(roots=[old])
+    SkillCatalog.discover(roots=[old])
     (file,) = files(home)
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
@@ -101,8 +101,8 @@ def test_the_cache_is_readable_by_its_owner_only_and_leaves_nothing_else(old: Pa
 
 def test_each_root_and_profile_has_its_own_file(old: Path, home: Path, tmp_path: Path, make_skill: Any) -> None:
     make_skill(tmp_path / "b", "other")
-    Catalog.discover(roots=[old, tmp_path / "b"])
-    Catalog.discover(roots=[old], profile="spec")
+    SkillCatalog.discover(roots=[old, tmp_path / "b"])
+    SkillCatalog.discover(roots=[old], profile="spec")
     assert len(files(home)) == 3
 
 
@@ -119,34 +119,34 @@ def test_each_root_and_profile_has_its_own_file(old: Path, home: Path, tmp_path:
     ],
 )
 def test_a_cache_that_cannot_be_trusted_is_ignored(spoil: Any, old: Path, home: Path, opened: list[str]) -> None:
-    before = Catalog.discover(roots=[old]).to_json()
+    before = SkillCatalog.discover(roots=[old]).to_json()
     spoil(files(home)[0])
     opened.clear()
-    assert Catalog.discover(roots=[old]).to_json() == before
+    assert SkillCatalog.discover(roots=[old]).to_json() == before
     assert len(opened) == 5
 
 
 def test_a_cache_of_another_version_is_ignored(old: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    Catalog.discover(roots=[old])
-    monkeypatch.setattr(cache, "__version__", "99")
+    SkillCatalog.discover(roots=[old])
+    monkeypatch.setattr(scan, "__version__", "99")
     opened.clear()
-    Catalog.discover(roots=[old])
+    SkillCatalog.discover(roots=[old])
     assert len(opened) == 5
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(old: Path, home: Path) -> None:
     (home / "skillyard").write_text("a file where the folder should be")
     data = home / "elsewhere"
-    catalog = Catalog.discover(roots=[old], environ={"HOME": str(home), "SKILLYARD_HOME": str(data / "\0".strip("\0"))})
+    catalog = SkillCatalog.discover(roots=[old], environ={"HOME": str(home), "SKILLYARD_HOME": str(data / "\0".strip("\0"))})
     assert len(catalog) == 5
     blocked = home / "blocked"
     blocked.mkdir()
     (blocked / "cache").write_text("")
-    assert len(Catalog.discover(roots=[old], environ={"HOME": str(home), "SKILLYARD_HOME": str(blocked)})) == 5
+    assert len(SkillCatalog.discover(roots=[old], environ={"HOME": str(home), "SKILLYARD_HOME": str(blocked)})) == 5
 
 
 def test_without_cache_nothing_is_written(old: Path, home: Path) -> None:
-    Catalog.discover(roots=[old], cache=False)
+    SkillCatalog.discover(roots=[old], cache=False)
     assert not (home / "skillyard").exists()
 
 
@@ -154,10 +154,10 @@ def test_without_cache_nothing_is_written(old: Path, home: Path) -> None:
 def test_legacy_metadata_that_appears_or_changes_is_seen(skills_root: Path, make_skill: Any) -> None:
     folder = make_skill(skills_root, "old", raw=b"# Body\n")
     age(skills_root)
-    assert Catalog.discover(roots=[skills_root]).get("old").status == "broken"
+    assert SkillCatalog.discover(roots=[skills_root]).get("old").status == "broken"
     for text in ("One.", "Two."):
         (folder / "METADATA.yml").write_text(f"name: old\ndescription: {text}\n")
-        assert Catalog.discover(roots=[skills_root]).get("old").description == text
+        assert SkillCatalog.discover(roots=[skills_root]).get("old").description == text
 
 
 def test_many_processes_may_write_at_once(old: Path, home: Path) -> None:
@@ -165,11 +165,11 @@ def test_many_processes_may_write_at_once(old: Path, home: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(4)]
     assert [process.communicate()[0].strip() for process in running] == [b"5"] * 4
     assert len(files(home)) == 1
-    assert cache.load_snapshot(str(home / "skillyard/cache/catalog"), str(old), "standard") is not None
+    assert scan.load_snapshot(str(home / "skillyard/cache/catalog"), str(old), "standard") is not None
 
 
 def test_a_refresh_tells_what_is_added_changed_and_removed(old: Path, make_skill: Any) -> None:
-    catalog = Catalog.discover(roots=[old])
+    catalog = SkillCatalog.discover(roots=[old])
     assert not catalog.refresh().any
     make_skill(old, "skill-0", description="Different.")
     make_skill(old, "skill-7")
@@ -184,7 +184,7 @@ def test_a_refresh_tells_what_is_added_changed_and_removed(old: Path, make_skill
 def test_a_refresh_that_fails_keeps_the_last_good_list(tmp_path: Path, make_skill: Any) -> None:
     make_skill(tmp_path / ".claude/skills", "kept")
     (tmp_path / ".git").mkdir()
-    catalog = Catalog.discover(cwd=tmp_path)
+    catalog = SkillCatalog.discover(cwd=tmp_path)
     (tmp_path / "skillyard.toml").write_text("[skills")
     changes = catalog.refresh()
     assert "is not TOML" in (changes.problem or "")
@@ -193,7 +193,7 @@ def test_a_refresh_that_fails_keeps_the_last_good_list(tmp_path: Path, make_skil
 
 
 def test_a_root_that_cannot_be_read_any_more_keeps_its_skills(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog = Catalog.discover(roots=[old])
+    catalog = SkillCatalog.discover(roots=[old])
     walk = scan.walk
     monkeypatch.setattr(
         scan, "walk", lambda *a, **k: walk(*a, **k)._replace(found=[], status="unreadable", reason="disk on fire")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog import Catalog, Configuration
+from skillyard.catalog import Configuration, SkillCatalog
 from skillyard.errors import InvalidConfiguration
 
 
@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def configuration(project: Path) -> Configuration:
-    return Catalog.discover(cwd=project).configuration
+    return SkillCatalog.discover(cwd=project).configuration
 
 
 FULL = """
@@ -95,7 +95,7 @@ def test_the_users_own_file_adds_roots_and_its_permissions_hold_against_the_proj
         '[skills]\npaths = ["~/mine"]\nprofile = "minimal"\n[permissions.skills]\n"deploy" = "deny"\n'
     )
     (project / "skillyard.toml").write_text('[skills]\npaths = ["own"]\n[permissions.skills]\n"*" = "allow"\n')
-    catalog = Catalog.discover(cwd=project)
+    catalog = SkillCatalog.discover(cwd=project)
     found = catalog.configuration
     assert (found.paths, found.user_paths, found.profile) == (("own",), ("~/mine",), "minimal")
     assert dict(found.permissions) == {"deploy": "deny"}
@@ -141,10 +141,10 @@ def test_the_configured_profile_decides_what_is_broken(project: Path, make_skill
     folder = project / ".claude/skills/bare"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("# No front matter\n")
-    assert Catalog.discover(cwd=project).get("bare").status == "broken"
+    assert SkillCatalog.discover(cwd=project).get("bare").status == "broken"
     (project / "skillyard.toml").write_text('[skills]\nprofile = "minimal"\n')
-    assert Catalog.discover(cwd=project).get("bare").status == "ok"
-    assert Catalog.discover(cwd=project, profile="standard").get("bare").status == "broken"
+    assert SkillCatalog.discover(cwd=project).get("bare").status == "ok"
+    assert SkillCatalog.discover(cwd=project, profile="standard").get("bare").status == "broken"
 
 
 def test_a_slip_in_the_name_of_a_table_is_refused_and_never_a_rule_that_does_not_hold(project: Path) -> None:

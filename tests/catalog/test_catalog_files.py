@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.catalog import Catalog, Skill
+from skillyard.catalog import Skill, SkillCatalog
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused, SkillyardError
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -53,7 +53,7 @@ def pdf(skills_root: Path, make_skill: Any) -> Skill:
         },
     )
     make_skill(skills_root, "pdf-evil", files={"secret.txt": "secret"})
-    return Catalog.discover(roots=[skills_root], cache=False).get("config:pdf")
+    return SkillCatalog.discover(roots=[skills_root], cache=False).get("config:pdf")
 
 
 @pytest.mark.row("001-10")
@@ -101,7 +101,7 @@ def test_the_inventory_counts_and_classes_the_files(skills_root: Path, make_skil
             "assets/icon.png": PNG,
         },
     )
-    inventory = Catalog.discover(roots=[skills_root]).get("inv").inventory()
+    inventory = SkillCatalog.discover(roots=[skills_root]).get("inv").inventory()
     total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert inventory.to_dict() == {
         "hasSkillMd": True,
@@ -118,7 +118,7 @@ def test_the_inventory_counts_and_classes_the_files(skills_root: Path, make_skil
 @pytest.mark.row("003-5")
 def test_a_bare_skill_has_a_bare_inventory(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "bare")
-    inventory = Catalog.discover(roots=[skills_root]).get("bare").inventory()
+    inventory = SkillCatalog.discover(roots=[skills_root]).get("bare").inventory()
     assert (inventory.has_scripts, inventory.has_references, inventory.total_files) == (False, False, 1)
 
 
@@ -269,7 +269,7 @@ def test_a_skill_behind_a_linked_folder_is_readable(tmp_path: Path, make_skill: 
     make_skill(tmp_path / "real", "far", files={"a.md": "a"})
     (tmp_path / "root").mkdir()
     (tmp_path / "root/far").symlink_to(tmp_path / "real/far")
-    skill = Catalog.discover(roots=[tmp_path / "root"]).get("far")
+    skill = SkillCatalog.discover(roots=[tmp_path / "root"]).get("far")
     assert skill.read_file("a.md").text == "a"
     assert skill.document().usable
 
@@ -295,7 +295,7 @@ def test_no_path_whatever_reads_a_file_outside_the_skill(
             place.write_text("OUTSIDE")
         (root / "pdf/link").symlink_to(root / "pdf-evil")
         (root / "pdf/a/out").symlink_to(root / "secret.txt")
-    skill = Catalog.discover(roots=[root / "pdf"], cache=False).get("pdf")
+    skill = SkillCatalog.discover(roots=[root / "pdf"], cache=False).get("pdf")
     try:
         content = skill.read_file(lead + "/".join(parts))
     except SkillyardError:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog import Catalog
-from skillyard.catalog.folder_aliases import replace_folders
+from skillyard.catalog import SkillCatalog
+from skillyard.catalog.catalog import replace_folders
 from skillyard.errors import InvalidInput
 
 
@@ -30,7 +30,7 @@ def test_an_organisation_sees_aliases_and_the_machine_s_user_paths(home: Path, m
     make_skill(project / ".claude/skills", "shared")  # type: ignore[operator] # the fixture makes one
     make_skill(data / ".claude/skills", "shared")  # type: ignore[operator]
     make_skill(data / ".claude/skills", "own")  # type: ignore[operator]
-    own = Catalog.discover(cwd=project, home=home, environ={"HOME": str(home)})
+    own = SkillCatalog.discover(cwd=project, home=home, environ={"HOME": str(home)})
     theirs = own.for_organisation(str(data), "sqlite://")
     assert [skill.location for skill in theirs] == ["project/shared", "~/.claude/skills/own"]
     assert [skill.location for skill in own] == [str(project / ".claude/skills/shared")]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.errors import AmbiguousSkill, SkillNotFound
 
 
 @pytest.fixture
-def catalog(tmp_path: Path, make_skill: Any) -> Catalog:
+def catalog(tmp_path: Path, make_skill: Any) -> SkillCatalog:
     """Two roots with namesakes, display names and a broken skill."""
     one, two = tmp_path / "one", tmp_path / "two"
     make_skill(one, "pdf", front_matter="name: pdf\ndisplayName: PDF Tools\ndescription: First.")
@@ -21,7 +21,7 @@ def catalog(tmp_path: Path, make_skill: Any) -> Catalog:
     make_skill(one, "wreck", front_matter="name: wreck")
     make_skill(two, "pdf", description="Second.")
     make_skill(two, "report-reader")
-    return Catalog.discover(roots=[one, two])
+    return SkillCatalog.discover(roots=[one, two])
 
 
 @pytest.mark.row("C-8", "004-1", "D-36")
@@ -41,12 +41,12 @@ def catalog(tmp_path: Path, make_skill: Any) -> Catalog:
         ("wreck", "config:wreck"),
     ],
 )
-def test_a_word_finds_the_skill_in_the_stated_order(catalog: Catalog, wanted: str, found: str) -> None:
+def test_a_word_finds_the_skill_in_the_stated_order(catalog: SkillCatalog, wanted: str, found: str) -> None:
     assert catalog.get(wanted).id == found
 
 
 @pytest.mark.row("C-8", "D-30")
-def test_a_word_that_fits_two_usable_skills_lists_both(catalog: Catalog) -> None:
+def test_a_word_that_fits_two_usable_skills_lists_both(catalog: SkillCatalog) -> None:
     with pytest.raises(AmbiguousSkill) as caught:
         catalog.get("report")
     assert caught.value.details["candidates"] == ["config:report-writer", "config:report-reader"]
@@ -54,7 +54,7 @@ def test_a_word_that_fits_two_usable_skills_lists_both(catalog: Catalog) -> None
 
 
 @pytest.mark.row("C-8")
-def test_a_miss_names_what_may_have_been_meant(catalog: Catalog) -> None:
+def test_a_miss_names_what_may_have_been_meant(catalog: SkillCatalog) -> None:
     with pytest.raises(SkillNotFound) as caught:
         catalog.get("reprot-writer")
     assert caught.value.details["candidates"] == ["config:report-writer", "config:report-reader"]
@@ -65,7 +65,7 @@ def test_a_miss_names_what_may_have_been_meant(catalog: Catalog) -> None:
         catalog.get("")
 
 
-def test_a_denied_skill_is_never_suggested(catalog: Catalog) -> None:
+def test_a_denied_skill_is_never_suggested(catalog: SkillCatalog) -> None:
     view = catalog.with_statuses({"config:report-writer": ("denied", "a rule")})
     with pytest.raises(SkillNotFound) as caught:
         view.get("reprot-writer")
@@ -74,7 +74,7 @@ def test_a_denied_skill_is_never_suggested(catalog: Catalog) -> None:
 
 @pytest.mark.row("D-30", "C-11", "001-8", "004-9")
 @pytest.mark.abuse("G14")
-def test_the_first_root_wins_a_name_and_the_other_stays_visible_with_the_reason(catalog: Catalog, tmp_path: Path) -> None:
+def test_the_first_root_wins_a_name_and_the_other_stays_visible_with_the_reason(catalog: SkillCatalog, tmp_path: Path) -> None:
     assert [skill.id for skill in catalog] == [
         "config:pdf-miner", "config:pdf", "config:report-writer", "config:report-reader",
     ]  # fmt: skip
@@ -89,13 +89,13 @@ def test_the_first_root_wins_a_name_and_the_other_stays_visible_with_the_reason(
 def test_names_that_differ_only_in_spelling_are_one_name(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "a", front_matter="name: My Skill\ndescription: d")
     make_skill(skills_root, "b", front_matter="name: my-skill\ndescription: d")
-    assert [skill.status for skill in Catalog.discover(roots=[skills_root]).all()] == ["ok", "shadowed"]
+    assert [skill.status for skill in SkillCatalog.discover(roots=[skills_root]).all()] == ["ok", "shadowed"]
 
 
 def test_a_broken_skill_takes_no_name_and_no_id(tmp_path: Path, make_skill: Any) -> None:
     make_skill(tmp_path / "one", "pdf", front_matter="name: pdf")
     make_skill(tmp_path / "two", "pdf")
-    catalog = Catalog.discover(roots=[tmp_path / "one", tmp_path / "two"])
+    catalog = SkillCatalog.discover(roots=[tmp_path / "one", tmp_path / "two"])
     assert [(skill.id, skill.status) for skill in catalog.all()] == [("config:pdf#2", "broken"), ("config:pdf", "ok")]
     assert catalog.get("pdf").status == "ok"
 
@@ -103,7 +103,7 @@ def test_a_broken_skill_takes_no_name_and_no_id(tmp_path: Path, make_skill: Any)
 def test_statuses_laid_over_hide_a_skill_and_survive_a_refresh(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "open")
     make_skill(skills_root, "secret-plan")
-    catalog = Catalog.discover(roots=[skills_root])
+    catalog = SkillCatalog.discover(roots=[skills_root])
     view = catalog.with_statuses(lambda skill: ("denied", "rule secret-*") if skill.name.startswith("secret-") else None)
     assert [skill.name for skill in view] == ["open"]
     assert (view.get("secret-plan").status, view.get("secret-plan").reason) == ("denied", "rule secret-*")
@@ -118,7 +118,7 @@ def test_statuses_laid_over_hide_a_skill_and_survive_a_refresh(skills_root: Path
 def test_a_skill_with_a_very_long_name_goes_by_a_short_reference_that_is_found(tmp_path: Path, make_skill: Any) -> None:
     for number, ending in enumerate(("one", "two")):
         make_skill(tmp_path, f"s{number}", front_matter=f"name: {'obey ' * 60}{ending}\ndescription: Says much.")
-    catalog = Catalog.discover(roots=[tmp_path], cache=False)
+    catalog = SkillCatalog.discover(roots=[tmp_path], cache=False)
     references = {skill.label for skill in catalog}
     assert len(references) == 2
     for reference in references:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog, Root
-from skillyard.catalog.versions import newest
+from skillyard.catalog import Root, SkillCatalog
+from skillyard.catalog.roots import newest
 
 
 @pytest.fixture
@@ -20,11 +20,11 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def ids(catalog: Catalog) -> list[str]:
+def ids(catalog: SkillCatalog) -> list[str]:
     return [skill.id for skill in catalog]
 
 
-def root_of(catalog: Catalog, path: Path) -> Root:
+def root_of(catalog: SkillCatalog, path: Path) -> Root:
     return next(root for root in catalog.roots if root.path == str(path))
 
 
@@ -32,7 +32,7 @@ def root_of(catalog: Catalog, path: Path) -> Root:
 def test_user_skills_are_found_in_both_well_known_folders(home: Path, make_skill: Any, tmp_path: Path) -> None:
     make_skill(home / ".claude/skills", "pdf")
     make_skill(home / ".agents/skills", "xlsx")
-    catalog = Catalog.discover(cwd=tmp_path)
+    catalog = SkillCatalog.discover(cwd=tmp_path)
     assert ids(catalog) == ["user:xlsx", "user:pdf"]
     pdf = catalog.get("user:pdf")
     assert (pdf.name, pdf.source, pdf.status, pdf.reason) == ("pdf", "user", "ok", None)
@@ -48,7 +48,7 @@ def test_a_linked_skill_folder_is_followed_and_a_broken_link_is_skipped(home: Pa
     (root / "linked").symlink_to(tmp_path / "elsewhere/linked")
     (root / "gone").symlink_to(tmp_path / "nowhere")
     (root / "file").symlink_to(tmp_path / "elsewhere/linked/SKILL.md")
-    catalog = Catalog.discover(cwd=tmp_path)
+    catalog = SkillCatalog.discover(cwd=tmp_path)
     assert [skill.id for skill in catalog.all()] == ["user:linked"]
 
 
@@ -61,7 +61,7 @@ def test_project_skills_are_found_walking_up_to_the_git_root_and_the_closest_win
     make_skill(project / ".agents/skills", "deploy", description="The far one.")
     make_skill(project / ".claude/skills", "release")
     make_skill(project.parent / ".claude/skills", "beyond-the-git-root")
-    catalog = Catalog.discover(cwd=deep)
+    catalog = SkillCatalog.discover(cwd=deep)
     assert ids(catalog) == ["project:deploy", "project:release"]
     assert catalog.get("deploy").description == "The close one."
     assert catalog.project_root == str(project)
@@ -72,7 +72,7 @@ def test_without_a_git_root_the_walk_ends_at_the_home_folder_whose_skills_are_th
     make_skill(home / ".claude/skills", "mine")
     make_skill(home / "notes/.claude/skills", "note")
     (home / "notes/2026").mkdir()
-    catalog = Catalog.discover(cwd=home / "notes/2026")
+    catalog = SkillCatalog.discover(cwd=home / "notes/2026")
     assert ids(catalog) == ["project:note", "user:mine"]
     assert [root.source for root in catalog.roots if root.path == str(home / ".claude/skills")] == ["user"]
 
@@ -85,7 +85,7 @@ def test_the_environment_names_a_root_that_comes_after_the_users(
     make_skill(tmp_path / "env", "pdf")
     make_skill(tmp_path / "env", "docx")
     monkeypatch.setenv("CLAUDE_SKILLS_DIR", str(tmp_path / "env"))
-    catalog = Catalog.discover(cwd=tmp_path)
+    catalog = SkillCatalog.discover(cwd=tmp_path)
     assert ids(catalog) == ["user:pdf", "env:docx"]
     assert catalog.get("env:pdf").status == "shadowed"
 
@@ -94,7 +94,7 @@ def test_the_environment_names_a_root_that_comes_after_the_users(
 def test_a_root_that_is_a_file_or_absent_is_listed_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("CLAUDE_SKILLS_DIR", str(tmp_path / "file"))
-    catalog = Catalog.discover(cwd=tmp_path)
+    catalog = SkillCatalog.discover(cwd=tmp_path)
     assert root_of(catalog, tmp_path / "file").status == "missing"
     assert {root.status for root in catalog.roots} == {"missing"}
 
@@ -104,7 +104,7 @@ def test_only_the_newest_version_of_a_plugin_is_used_by_semantic_order(home: Pat
     plugin = home / ".claude/plugins/cache/official/tools"
     for version in ("1.9.0", "1.10.0", "1.10.0-beta.2", "0.99.0"):
         make_skill(plugin / version / "skills", "hammer", description=f"Version {version}.")
-    catalog = Catalog.discover(cwd=tmp_path)
+    catalog = SkillCatalog.discover(cwd=tmp_path)
     assert [skill.id for skill in catalog.all()] == ["plugin:hammer"]
     assert catalog.get("hammer").description == "Version 1.10.0."
 
@@ -132,7 +132,7 @@ def test_installed_skills_are_found_behind_their_current_version(home: Path, mak
     make_skill(store / "pdf", "20260101-000000", front_matter="name: pdf\ndescription: Old.")
     make_skill(store / "pdf", "20260201-000000", front_matter="name: pdf\ndescription: New.")
     (store / "pdf/current").symlink_to("20260201-000000")
-    catalog = Catalog.discover(cwd=tmp_path)
+    catalog = SkillCatalog.discover(cwd=tmp_path)
     assert [(skill.id, skill.description) for skill in catalog.all()] == [("installed:pdf", "New.")]
 
 
@@ -153,7 +153,7 @@ def test_every_source_has_its_place_in_the_order(
         make_skill(place, "same")
     monkeypatch.setenv("CLAUDE_SKILLS_DIR", str(places["env"]))
     (project / "skillyard.toml").write_text(f'[skills]\npaths = ["{outside}", "more"]\nallow-external-paths = true\n')
-    catalog = Catalog.discover(cwd=project)
+    catalog = SkillCatalog.discover(cwd=project)
     assert [(skill.id, skill.status) for skill in catalog.all()] == [
         ("project:same", "ok"),
         ("config:same", "shadowed"),
@@ -180,7 +180,7 @@ def test_configured_roots_are_relative_to_the_project_and_home_is_expanded(
     }
     (project / file).write_text(text[file])
     (project / "src").mkdir()
-    catalog = Catalog.discover(cwd=project / "src")
+    catalog = SkillCatalog.discover(cwd=project / "src")
     assert ids(catalog) == ["config:here", "config:there"]
 
 
@@ -190,7 +190,7 @@ def test_a_skills_folder_below_a_configured_root_is_used_instead(project: Path, 
     make_skill(project / "lib/skills", "two")
     make_skill(project / "lib/other", "not-a-skill-root")
     (project / "ship.json").write_text(json.dumps({"skills": {"paths": [".claude", "lib", ".claude/skills"]}}))
-    catalog = Catalog.discover(cwd=project)
+    catalog = SkillCatalog.discover(cwd=project)
     assert [skill.id for skill in catalog.all()] == ["project:one", "config:two"]
     assert [root.path for root in catalog.roots if root.status == "ok"] == [
         str(project / ".claude/skills"),
@@ -204,7 +204,7 @@ def test_a_root_outside_the_project_is_refused_and_says_so(project: Path, tmp_pa
     make_skill(outside, "stranger")
     (project / "link").symlink_to(outside)
     (project / "ship.json").write_text(json.dumps({"skills": {"paths": [str(outside), "link", "../../outside"]}}))
-    catalog = Catalog.discover(cwd=project)
+    catalog = SkillCatalog.discover(cwd=project)
     assert list(catalog.all()) == []
     for path in (outside, project / "link"):
         root = root_of(catalog, path)
@@ -216,7 +216,7 @@ def test_a_root_outside_the_project_is_refused_and_says_so(project: Path, tmp_pa
 def test_a_project_folder_whose_name_begins_with_two_dots_is_inside(project: Path, make_skill: Any) -> None:
     make_skill(project / "..x", "odd")
     (project / "ship.json").write_text(json.dumps({"skills": {"paths": ["..x"]}}))
-    assert ids(Catalog.discover(cwd=project)) == ["config:odd"]
+    assert ids(SkillCatalog.discover(cwd=project)) == ["config:odd"]
 
 
 @pytest.mark.row("004-8", "D-27")
@@ -231,18 +231,18 @@ def test_a_link_inside_a_project_root_may_not_lead_out_of_the_project(
     (project / root / "friend").symlink_to(project / "vendor/friend")
     (project / root / "folder").symlink_to(tmp_path / "outside")
     (project / "skillyard.toml").write_text('[skills]\npaths = ["more"]\n')
-    catalog = Catalog.discover(cwd=project)
+    catalog = SkillCatalog.discover(cwd=project)
     assert [(skill.slug, skill.status) for skill in catalog.all()] == [("friend", "ok"), ("stranger", "broken")]
     assert "leads out of the project" in (catalog.get("stranger").reason or "")
     (project / "skillyard.toml").write_text('[skills]\npaths = ["more"]\nallow-external-paths = true\n')
-    assert {skill.status for skill in Catalog.discover(cwd=project).all()} <= {"ok", "shadowed"}
+    assert {skill.status for skill in SkillCatalog.discover(cwd=project).all()} <= {"ok", "shadowed"}
 
 
 def test_a_project_may_link_to_the_users_own_skills(project: Path, home: Path, make_skill: Any) -> None:
     make_skill(home / ".agents/skills", "mine")
     (project / ".claude/skills").mkdir(parents=True)
     (project / ".claude/skills/mine").symlink_to(home / ".agents/skills/mine")
-    catalog = Catalog.discover(cwd=project)
+    catalog = SkillCatalog.discover(cwd=project)
     assert ids(catalog) == ["project:mine"]
     assert (catalog.get("user:mine").reason or "").startswith("the same folder as project:mine")
 
@@ -251,19 +251,19 @@ def test_named_roots_are_exactly_those(home: Path, make_skill: Any, tmp_path: Pa
     make_skill(home / ".claude/skills", "not-asked-for")
     make_skill(tmp_path / "a", "one")
     make_skill(tmp_path / ".hidden", "two")
-    catalog = Catalog.discover(roots=[tmp_path / "a", str(tmp_path / ".hidden"), tmp_path / "a"], cwd=tmp_path)
+    catalog = SkillCatalog.discover(roots=[tmp_path / "a", str(tmp_path / ".hidden"), tmp_path / "a"], cwd=tmp_path)
     assert ids(catalog) == ["config:one", "config:two"]
     assert [(root.path, root.source) for root in catalog.roots] == [
         (str(tmp_path / "a"), "config"),
         (str(tmp_path / ".hidden"), "config"),
     ]
-    assert list(Catalog.discover(roots=[]).roots) == []
+    assert list(SkillCatalog.discover(roots=[]).roots) == []
 
 
 def test_a_named_root_may_be_a_skill_folder_or_its_file(make_skill: Any, tmp_path: Path) -> None:
     folder = make_skill(tmp_path, "solo")
     for root in (folder, folder / "SKILL.md"):
-        catalog = Catalog.discover(roots=[root])
+        catalog = SkillCatalog.discover(roots=[root])
         assert ids(catalog) == ["config:solo"]
         assert catalog.get("solo").directory == str(folder)
         assert json.loads(catalog.to_json())["skills"][0]["directory"] == str(folder)
@@ -272,4 +272,4 @@ def test_a_named_root_may_be_a_skill_folder_or_its_file(make_skill: Any, tmp_pat
 @pytest.mark.parametrize("kind", [str, Path])
 def test_one_folder_may_be_named_without_a_list(kind: Any, tmp_path: Path, make_skill: Any) -> None:
     make_skill(tmp_path / "skills", "pdf")
-    assert ids(Catalog.discover(roots=kind(tmp_path / "skills"))) == ["config:pdf"]
+    assert ids(SkillCatalog.discover(roots=kind(tmp_path / "skills"))) == ["config:pdf"]

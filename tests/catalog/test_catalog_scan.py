@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog, walk
+from skillyard.catalog import SkillCatalog, walk
 from skillyard.catalog.walk import MAX_DEPTH, MAX_DEPTH_NAMED
 from skillyard.document import RULES
 
 
-def discover(root: Path, **options: Any) -> Catalog:
-    return Catalog.discover(roots=[root], cache=False, **options)
+def discover(root: Path, **options: Any) -> SkillCatalog:
+    return SkillCatalog.discover(roots=[root], cache=False, **options)
 
 
-def relative(catalog: Catalog) -> list[str]:
+def relative(catalog: SkillCatalog) -> list[str]:
     return [os.path.relpath(skill.directory, catalog.roots[0].path) for skill in catalog.all()]
 
 
@@ -44,7 +44,7 @@ def test_the_search_ends_at_the_stated_depth(named: bool, depth: int, home: Path
     root = tmp_path / "deep" if named else home / ".claude/skills"
     make_skill(root.joinpath(*["d"] * (depth - 1)), "just-in-reach")
     make_skill(root.joinpath(*["e"] * depth), "too-deep")
-    catalog = discover(root) if named else Catalog.discover(cwd=tmp_path)
+    catalog = discover(root) if named else SkillCatalog.discover(cwd=tmp_path)
     assert [skill.name for skill in catalog.all()] == ["just-in-reach"]
 
 
@@ -77,7 +77,7 @@ def test_the_same_folder_through_a_link_is_listed_as_shadowed_by_the_real_one(sk
 def test_the_same_folder_through_two_roots_is_listed_once_as_winner(tmp_path: Path, make_skill: Any) -> None:
     make_skill(tmp_path / "a", "one")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    catalog = Catalog.discover(roots=[tmp_path / "b", tmp_path / "a"])
+    catalog = SkillCatalog.discover(roots=[tmp_path / "b", tmp_path / "a"])
     assert [skill.status for skill in catalog.all()] == ["ok", "shadowed"]
     assert (catalog.all()[1].reason or "").startswith("the same folder as config:one")
 
@@ -153,7 +153,7 @@ def test_a_file_that_may_not_be_opened_is_listed_as_broken(
 
 
 def test_a_file_that_disappears_between_finding_and_reading_is_broken(skills_root: Path, make_skill: Any) -> None:
-    from skillyard.catalog.facts import read_facts
+    from skillyard.catalog.summaries import read_facts
 
     folder = make_skill(skills_root, "going")
     (found,) = walk.walk(str(skills_root)).found
@@ -180,7 +180,7 @@ def test_lower_case_skill_md_loads_with_a_warning_and_upper_case_wins(skills_roo
     (skill,) = discover(skills_root).all()
     assert (skill.status, skill.description, skill.path) == ("ok", "Lower.", str(folder / "skill.md"))
     assert [found.severity for found in skill.diagnostics] == ["warning"]
-    solo = Catalog.discover(roots=[folder])
+    solo = SkillCatalog.discover(roots=[folder])
     assert [skill.name for skill in solo] == ["low"]
 
 
@@ -321,7 +321,7 @@ def test_a_chain_of_thousands_of_links_harms_nobody(skills_root: Path, make_skil
     for number in range(3_000):
         (folder / f"link{number}").symlink_to(f"link{number + 1}")
     (skills_root / "chained/SKILL.md").symlink_to("../good/link0")
-    found = {skill.name: skill for skill in Catalog.discover(roots=[skills_root], cache=False).all()}
+    found = {skill.name: skill for skill in SkillCatalog.discover(roots=[skills_root], cache=False).all()}
     assert (found["good"].status, found["chained"].status) == ("ok", "broken")
     assert found["good"].files() == ()
     assert found["good"].inventory().total_files == 1

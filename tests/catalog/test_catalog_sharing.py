@@ -11,46 +11,47 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog, facts, sharing
+from skillyard.catalog import SkillCatalog, summaries
+from skillyard.offload import forked_map
 
 
 @pytest.fixture
 def many(skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enough skills to share, some of them broken."""
-    monkeypatch.setattr(sharing, "WORTH_SHARING", 50)
-    monkeypatch.setattr(sharing, "_may_fork", lambda: True)
+    monkeypatch.setattr(forked_map, "WORTH_FORKING", 50)
+    monkeypatch.setattr(forked_map, "_may_fork", lambda: True)
     for number in range(130):
         make_skill(skills_root, f"skill-{number:03}", **({"raw": b"---\nname: [\n---\n"} if number % 10 == 0 else {}))
     return skills_root
 
 
 def listing(root: Path) -> str:
-    return Catalog.discover(roots=[root], cache=False).to_json()
+    return SkillCatalog.discover(roots=[root], cache=False).to_json()
 
 
 def test_a_helper_reads_its_share_and_the_result_is_the_same(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = listing(many)
-    monkeypatch.setattr(sharing, "WORTH_SHARING", 10**9)
+    monkeypatch.setattr(forked_map, "WORTH_FORKING", 10**9)
     assert listing(many) == shared
     assert shared.count('"status": "broken"') == 13
 
 
 def test_a_helper_that_dies_costs_nothing_but_time(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = listing(many)
-    parent, read = os.getpid(), facts._summary
+    parent, read = os.getpid(), summaries._summary
 
     def fatal(*arguments: Any) -> Any:
         if os.getpid() != parent:
             os.kill(os.getpid(), 9)
         return read(*arguments)
 
-    monkeypatch.setattr(facts, "_summary", fatal)
+    monkeypatch.setattr(summaries, "_summary", fatal)
     assert listing(many) == expected
 
 
 def test_a_helper_that_runs_out_of_memory_leaves_the_rest_to_its_parent(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = listing(many)
-    monkeypatch.setattr(sharing, "_ROOM", 30)
+    monkeypatch.setattr(forked_map, "_ROOM", 30)
     assert listing(many) == expected
 
 
@@ -69,7 +70,7 @@ def test_a_process_with_two_threads_is_not_forked() -> None:
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
-        assert sharing._may_fork() is False
+        assert forked_map._may_fork() is False
     finally:
         stop.set()
         thread.join()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 
 
 @pytest.fixture
@@ -22,34 +22,34 @@ def projects(tmp_path: Path, make_skill: Any) -> tuple[Path, Path]:
 
 
 def _status(project: Path, name: str = "deploy") -> str:
-    return Catalog.discover(cwd=project).get(name).status
+    return SkillCatalog.discover(cwd=project).get(name).status
 
 
 def test_a_skill_of_one_project_is_switched_off_there_alone(projects: tuple[Path, Path], home: Path) -> None:
     one, two = projects
-    off = Catalog.discover(cwd=one).disable("deploy")
+    off = SkillCatalog.discover(cwd=one).disable("deploy")
     assert off.status == "disabled"
     assert f"{one}/.claude/skills" in (off.reason or "")
     assert (_status(one), _status(two)) == ("disabled", "ok")
-    Catalog.discover(cwd=two).disable("deploy")
-    Catalog.discover(cwd=one).enable("deploy")
+    SkillCatalog.discover(cwd=two).disable("deploy")
+    SkillCatalog.discover(cwd=one).enable("deploy")
     assert (_status(one), _status(two)) == ("ok", "disabled")
 
 
 def test_a_named_root_and_the_project_that_it_is_of_are_one_place(projects: tuple[Path, Path], home: Path) -> None:
     one, _ = projects
-    Catalog.discover(cwd=one).disable("deploy")
+    SkillCatalog.discover(cwd=one).disable("deploy")
     roots = [project / ".claude/skills" for project in projects]
-    assert Catalog.discover(roots=roots[:1]).get("deploy").status == "disabled"
-    assert Catalog.discover(roots=roots[1:]).get("deploy").status == "ok"
-    assert Catalog.discover(roots=roots[:1]).enable("deploy").status == "ok"
+    assert SkillCatalog.discover(roots=roots[:1]).get("deploy").status == "disabled"
+    assert SkillCatalog.discover(roots=roots[1:]).get("deploy").status == "ok"
+    assert SkillCatalog.discover(roots=roots[:1]).enable("deploy").status == "ok"
     assert _status(one) == "ok"
 
 
 def test_a_link_to_a_project_leads_to_the_same_switch(projects: tuple[Path, Path], home: Path, tmp_path: Path) -> None:
     one, _ = projects
     (tmp_path / "link").symlink_to(one)
-    Catalog.discover(cwd=tmp_path / "link").disable("deploy")
+    SkillCatalog.discover(cwd=tmp_path / "link").disable("deploy")
     assert _status(one) == "disabled"
 
 
@@ -61,10 +61,10 @@ def test_an_entry_of_an_older_version_holds_in_every_project_until_one_switches_
     file.parent.mkdir()
     file.write_text('{"skills": {"project:deploy": {"enabled": false, "note": 1}}}')
     assert (_status(one), _status(two)) == ("disabled", "disabled")
-    Catalog.discover(cwd=one).enable("deploy")
+    SkillCatalog.discover(cwd=one).enable("deploy")
     assert (_status(one), _status(two)) == ("ok", "disabled")
     assert json.loads(file.read_text())["skills"]["project:deploy"] == {"enabled": False, "note": 1}
-    Catalog.discover(cwd=one).disable("deploy")
+    SkillCatalog.discover(cwd=one).disable("deploy")
     assert _status(one) == "disabled"
 
 
@@ -73,7 +73,7 @@ def test_what_is_switched_off_can_be_listed_with_its_place(projects: tuple[Path,
 
     one, _ = projects
     make_skill(home / ".claude/skills", "pdf")
-    catalog = Catalog.discover(cwd=one)
+    catalog = SkillCatalog.discover(cwd=one)
     for name in ("deploy", "pdf"):
         catalog.disable(name)
     switches = load_settings(catalog.data_directory).switched_off()

@@ -10,7 +10,7 @@ from typing import Any
 
 import watchfiles
 
-from skillyard.catalog import Catalog, Changes
+from skillyard.catalog import Changes, SkillCatalog
 
 
 async def after(watching: AsyncIterator[Changes], change: Any) -> Changes:
@@ -23,7 +23,7 @@ async def after(watching: AsyncIterator[Changes], change: Any) -> Changes:
 
 async def test_added_changed_and_removed_skills_are_told_one_after_the_other(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "one")
-    catalog = Catalog.discover(roots=[skills_root])
+    catalog = SkillCatalog.discover(roots=[skills_root])
     watching = catalog.watch(debounce_ms=100)
     assert (await after(watching, lambda: make_skill(skills_root, "two"))).added == ("config:two",)
     assert (await after(watching, lambda: make_skill(skills_root, "one", description="New."))).changed == ("config:one",)
@@ -34,14 +34,14 @@ async def test_added_changed_and_removed_skills_are_told_one_after_the_other(ski
 
 async def test_a_change_made_while_nobody_waited_is_told_next(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "one")
-    watching = Catalog.discover(roots=[skills_root]).watch(debounce_ms=100)
+    watching = SkillCatalog.discover(roots=[skills_root]).watch(debounce_ms=100)
     make_skill(skills_root, "two")
     assert (await asyncio.wait_for(anext(watching), 20)).added == ("config:two",)
     await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
 
 
 async def test_a_root_that_appears_is_noticed(tmp_path: Path, make_skill: Any) -> None:
-    catalog = Catalog.discover(roots=[tmp_path / "later"])
+    catalog = SkillCatalog.discover(roots=[tmp_path / "later"])
     watching = catalog.watch(look_again_s=0.2)
     assert (await after(watching, lambda: make_skill(tmp_path / "later", "one"))).added == ("config:one",)
     assert (await after(watching, lambda: make_skill(tmp_path / "later", "two"))).added == ("config:two",)
@@ -55,14 +55,14 @@ async def test_without_watches_the_catalog_is_looked_at_now_and_then(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(watchfiles, "awatch", refuse)
-    watching = Catalog.discover(roots=[skills_root]).watch(look_again_s=0.1)
+    watching = SkillCatalog.discover(roots=[skills_root]).watch(look_again_s=0.1)
     assert (await after(watching, lambda: make_skill(skills_root, "one"))).added == ("config:one",)
     await watching.aclose()  # type: ignore[attr-defined] # an async generator, typed as what a caller needs
 
 
 async def test_a_file_whose_name_cannot_be_told_ends_no_watch(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "one")
-    watching = Catalog.discover(roots=[skills_root]).watch(look_again_s=0.3)
+    watching = SkillCatalog.discover(roots=[skills_root]).watch(look_again_s=0.3)
 
     def change() -> None:
         os.close(os.open(os.fsencode(skills_root) + b"/one/b\xff", os.O_CREAT | os.O_WRONLY))

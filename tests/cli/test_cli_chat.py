@@ -195,7 +195,7 @@ def test_the_trail_tells_what_became_of_skills(talk: Any, call: Any, examples: P
     assert {step["conversation"] for step in call("trail", first[-8:], "--json").data["steps"]} == {first}
     report = call("trail", "--root", examples, "--report", "--json").data
     assert report["never_used"] == []  # two conversations say nothing
-    monkeypatch.setattr("skillyard.agent.trail._ENOUGH", 2)
+    monkeypatch.setattr("skillyard.conversations.skill_usage._ENOUGH", 2)
     drawn = call("trail", "--root", examples, "--report")
     assert "config:csv-summary: offered in ten conversations or more, and never used" in drawn.err
     assert "config:text-statistics: offered" not in drawn.err

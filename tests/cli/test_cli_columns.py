@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.cli.columns import aligned, cells, cut
+from skillyard.cli.screen import align_rows, cell_width, cut_to_width
 
 _TEXT = st.text(st.sampled_from("abc 天気…é\u0301한"), max_size=30)
 
 
 @pytest.mark.parametrize(("text", "width"), [("", 0), ("abc", 3), ("天气", 4), ("e\u0301", 1), ("…", 1)])
 def test_wide_characters_take_two_cells_and_marks_none(text: str, width: int) -> None:
-    assert cells(text) == width
+    assert cell_width(text) == width
 
 
 @given(_TEXT, st.integers(1, 40))
 def test_a_cut_text_fits_and_only_what_is_too_long_is_cut(text: str, limit: int) -> None:
-    short = cut(text, limit)
-    assert cells(short) <= limit
-    assert (short == text) == (cells(text) <= limit) or short.endswith("…")
+    short = cut_to_width(text, limit)
+    assert cell_width(short) <= limit
+    assert (short == text) == (cell_width(text) <= limit) or short.endswith("…")
 
 
 @given(st.lists(st.tuples(_TEXT, _TEXT, _TEXT), min_size=1))
 def test_every_column_begins_at_the_same_cell(rows: list[tuple[str, str, str]]) -> None:
-    starts = {(cells(first), cells(second)) for first, second, _ in aligned(rows, (8, 12, 20))}
+    starts = {(cell_width(first), cell_width(second)) for first, second, _ in align_rows(rows, (8, 12, 20))}
     assert starts == {(10, 14)}

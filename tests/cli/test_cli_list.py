@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
-from skillyard.cli.columns import cells
+from skillyard.cli.screen import cell_width
 
 Call = Callable[..., Any]
 
@@ -167,7 +167,7 @@ def test_a_pipe_gets_one_line_a_skill_that_can_be_read_at_a_glance(call: Call, s
     for command, many in ((("list",), 2), (("search", "PDF form"), 1)):
         lines = call(*command, "--root", skills_root).out.splitlines()
         assert [line.endswith("…") for line in lines[1:]] == [True] * many
-        assert max(map(cells, lines)) < 160
+        assert max(map(cell_width, lines)) < 160
         whole = call(*command, "--root", skills_root, "--wide").out.splitlines()
         assert len(whole) == 1 + many
         assert any(line.endswith("The end.") for line in whole)

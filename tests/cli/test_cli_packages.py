@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.interop.script import main
+from skillyard.interop.package_checks import main
 
 Call = Callable[..., Any]
 

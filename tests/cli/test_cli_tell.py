@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from skillyard import Catalog, examination
-from skillyard.sandbox import node
+from skillyard import Catalog, doctor
+from skillyard.sandbox import runtimes
 
 Call = Callable[..., Any]
 
@@ -141,8 +141,8 @@ def test_doctor_looks_at_everything_and_finds_this_machine_fit(call: Call, examp
 def test_doctor_only_warns_of_languages_and_packages_that_are_missing(
     call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "_nodes", lambda as_other: iter(()))
-    monkeypatch.setattr(examination, "find_uv", lambda: None)
+    monkeypatch.setattr(runtimes, "_nodes", lambda as_other: iter(()))
+    monkeypatch.setattr(doctor, "find_uv", lambda: None)
     answer = call("doctor", "--root", examples, "--json")
     assert answer.code == 0
     found = {check["name"]: check for check in answer.data["checks"]}

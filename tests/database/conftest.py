@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skillyard.database import connection, migrating
+from skillyard.database import connection, schema_upgrade
 
 
 @pytest.fixture(autouse=True)
 def _all_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "upgrade", migrating.upgrade)
+    monkeypatch.setattr(connection, "upgrade", schema_upgrade.upgrade)

@@ -17,8 +17,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import delete, insert, inspect, select, text
 
 from skillyard.database import HEAD, METADATA, Database, approvals, install_logs, runs, steps
-from skillyard.database.address import database_url, shown_url
-from skillyard.database.migrating import configuration
+from skillyard.database.schema_upgrade import configuration
+from skillyard.database.urls import database_url, redacted_url
 from skillyard.errors import DatabaseUnavailable, RecordExists, ValueRefused
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
@@ -200,7 +200,7 @@ def test_what_cannot_hold_records_is_refused_with_an_example(url: str) -> None:
 
 def test_a_password_is_never_shown(tmp_path: Path) -> None:
     url = "postgresql://ada:pa55word@127.0.0.1:1/none"
-    assert "pa55word" not in shown_url(database_url("/home", url))
+    assert "pa55word" not in redacted_url(database_url("/home", url))
     with pytest.raises(DatabaseUnavailable) as refused:
         Database.open(str(tmp_path), url)
     assert "pa55word" not in f"{refused.value.message} {refused.value.hint}"

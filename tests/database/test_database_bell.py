@@ -12,16 +12,16 @@ import pytest
 from sqlalchemy import text, update
 
 from skillyard.database import (
-    NEWS,
-    Bell,
+    UPDATES_CHANNEL,
+    ChangeNotifier,
     Database,
-    announce,
-    forget_happenings,
-    forget_old_happenings,
+    delete_live_events,
+    delete_old_live_events,
     happenings,
-    happenings_of,
-    heard,
-    tell_happenings,
+    live_events_of,
+    notify,
+    publish_live_events,
+    wait_for_change,
 )
 
 
@@ -40,25 +40,25 @@ async def test_what_another_process_writes_rings_for_everyone_who_waits_for_it(
         f"with Database.open({str(tmp_path)!r}, {database_address!r}).write() as connection:\n"
         "    tell_happenings(connection, 'run_1', ['it has begun'])\n"
     )
-    async with database.bell.ring("run_1") as one, database.bell.ring("turn_1", "run_1") as other:
+    async with database.notifier.subscribe("run_1") as one, database.notifier.subscribe("turn_1", "run_1") as other:
         await _listening(one)
         await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], check=True, timeout=120)
         async with asyncio.timeout(60):
             await asyncio.gather(one.wait(), other.wait())
     with database.read() as connection:
-        assert [item.body for item in happenings_of(connection, "run_1")] == ["it has begun"]
+        assert [item.body for item in live_events_of(connection, "run_1")] == ["it has begun"]
 
 
 async def test_who_hears_nothing_goes_on_after_a_while(database: Database) -> None:
-    async with database.bell.ring("nothing") as rung:
+    async with database.notifier.subscribe("nothing") as rung:
         await _listening(rung)
-        await heard(rung, 0.01)
+        await wait_for_change(rung, 0.01)
         assert not rung.is_set()
 
 
 async def test_an_ear_whose_connection_is_cut_listens_again(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillyard.database.bell._AGAIN_S", 0.01)
-    async with database.bell.ring("run_1") as rung:
+    monkeypatch.setattr("skillyard.database.notifications._AGAIN_S", 0.01)
+    async with database.notifier.subscribe("run_1") as rung:
         await _listening(rung)
         if database.conninfo is not None:
             with database.write() as connection:
@@ -66,37 +66,37 @@ async def test_an_ear_whose_connection_is_cut_listens_again(database: Database, 
                 connection.execute(text(f"SELECT pg_terminate_backend(pid) {others}"))  # a constant
             await _listening(rung)
         with database.write() as connection:
-            announce(connection, NEWS, "run_1")
-            tell_happenings(connection, "run_1", [1])
+            notify(connection, UPDATES_CHANNEL, "run_1")
+            publish_live_events(connection, "run_1", [1])
         await _listening(rung)
 
 
 async def test_a_bell_of_a_database_that_is_not_there_is_silent(tmp_path: Path) -> None:
-    missing = Bell(conninfo="postgresql://nobody@127.0.0.1:1/nothing")
-    async with missing.ring("run_1") as rung:
-        await heard(rung, 0.05)
-    async with Bell(file=str(tmp_path / "missing.db")).ring("run_1") as rung:
-        await heard(rung, 0.05)
+    missing = ChangeNotifier(conninfo="postgresql://nobody@127.0.0.1:1/nothing")
+    async with missing.subscribe("run_1") as rung:
+        await wait_for_change(rung, 0.05)
+    async with ChangeNotifier(file=str(tmp_path / "missing.db")).subscribe("run_1") as rung:
+        await wait_for_change(rung, 0.05)
     assert not (tmp_path / "missing.db").exists()
 
 
 def test_happenings_are_numbered_kept_in_bounds_and_forgotten(database: Database) -> None:
     with database.write() as connection:
-        assert tell_happenings(connection, "a", [{"n": 1}, {"n": 2}]) == 2
-        assert tell_happenings(connection, "a", [{"n": 3}], without=[1]) == 3
-        assert tell_happenings(connection, "b", ["other"]) == 1
+        assert publish_live_events(connection, "a", [{"n": 1}, {"n": 2}]) == 2
+        assert publish_live_events(connection, "a", [{"n": 3}], without=[1]) == 3
+        assert publish_live_events(connection, "b", ["other"]) == 1
     with database.read() as connection:
-        assert [(item.number, item.body["n"]) for item in happenings_of(connection, "a")] == [(2, 2), (3, 3)]
-        assert [item.number for item in happenings_of(connection, "a", after=2)] == [3]
+        assert [(item.number, item.body["n"]) for item in live_events_of(connection, "a")] == [(2, 2), (3, 3)]
+        assert [item.number for item in live_events_of(connection, "a", after=2)] == [3]
     with database.write() as connection:
-        forget_happenings(connection, "a")
-        assert happenings_of(connection, "a") == ()
-        forget_old_happenings(connection)
-        assert len(happenings_of(connection, "b")) == 1
+        delete_live_events(connection, "a")
+        assert live_events_of(connection, "a") == ()
+        delete_old_live_events(connection)
+        assert len(live_events_of(connection, "b")) == 1
         row = connection.execute(happenings.select()).one()
         connection.execute(update(happenings).values(at=row.at - timedelta(days=2)))
-        forget_old_happenings(connection)
-        assert happenings_of(connection, "b") == ()
+        delete_old_live_events(connection)
+        assert live_events_of(connection, "b") == ()
 
 
 @pytest.mark.parametrize("steps", range(8))
@@ -106,7 +106,7 @@ async def test_who_is_cancelled_at_the_moment_it_rings_is_cancelled(steps: int) 
 
     async def waits_for_ever() -> None:
         while True:
-            await heard(rung, 60)
+            await wait_for_change(rung, 60)
 
     waiting = asyncio.create_task(waits_for_ever())
     for _ in range(8):

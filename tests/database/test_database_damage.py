@@ -26,14 +26,14 @@ from skillyard.database import (
     Database,
     api_keys,
     approvals,
+    matching_any_word,
     memories,
     repair_file,
     runs,
     skill_definitions,
     steps,
-    with_any_word,
 )
-from skillyard.database.migrating import configuration
+from skillyard.database.schema_upgrade import configuration
 from skillyard.database.sqlite_pages import PageFile
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 
@@ -191,7 +191,7 @@ def test_pages_in_the_middle_cost_their_own_rows_and_no_others(file: Path) -> No
             for name, row in there.items():
                 wanted = _run(int(name[4:]))
                 assert {key: getattr(row, key) for key in wanted} == wanted
-            words = with_any_word(connection, select(memories.c.content), ["number7"])
+            words = matching_any_word(connection, select(memories.c.content), ["number7"])
             assert connection.execute(words).scalars().all() == ["tea number7"]
 
 

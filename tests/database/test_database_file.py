@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import text
 
 from skillyard import Catalog
-from skillyard.database import Database, engine_share, sqlite_file
+from skillyard.database import Database, shared_engines, sqlite_file
 from skillyard.errors import PathRefused, SkillyardError
 from skillyard.files import read_limited
 from skillyard.packages import tree_digest
@@ -98,23 +98,23 @@ def test_everybody_in_a_process_shares_one_engine_and_the_last_one_closes_it(tmp
     ]
     engines = {id(database._lease.engine()) for database in (first, *others)}
     assert len(engines) == 1
-    assert engine_share.is_open_here(home / "skillyard.db")
+    assert shared_engines.is_open_here(home / "skillyard.db")
     for database in others:
         database.close()
         database.close()
-    assert engine_share.is_open_here(home / "skillyard.db")
+    assert shared_engines.is_open_here(home / "skillyard.db")
     _remember(first, "still")
     first.close()
-    assert not engine_share.is_open_here(home / "skillyard.db")
+    assert not shared_engines.is_open_here(home / "skillyard.db")
     assert not (home / "skillyard.db-wal").exists()
     _remember(first, "again")  # the next use opens it
-    assert engine_share.is_open_here(home / "skillyard.db")
+    assert shared_engines.is_open_here(home / "skillyard.db")
     first.close()
 
 
 def test_an_engine_is_let_go_of_with_the_last_who_has_it(tmp_path: Path) -> None:
     Database.open(str(tmp_path)).status()
-    assert not engine_share.is_open_here(tmp_path / "skillyard.db")
+    assert not shared_engines.is_open_here(tmp_path / "skillyard.db")
 
 
 def test_a_database_collected_while_another_is_opened_locks_nobody_out(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_who_reads_folders_of_others_leaves_records_in_use_alone(records_among_s
     with pytest.raises(PathRefused, match="database"):
         read_inside(folder, "skillyard.db", limit=100)
     (tmp_path / "seeded").mkdir()
-    workspace.seed(str(folder), str(tmp_path / "seeded"), None)
+    workspace.copy_files_in(str(folder), str(tmp_path / "seeded"), None)
     assert [path.name for path in (tmp_path / "seeded").iterdir()] == ["notes.txt"]
     _use_once(folder)
     assert (folder / "skillyard.db-wal").stat().st_ino == log
@@ -251,7 +251,7 @@ def test_a_second_name_of_the_records_is_not_opened(records_among_skills: Path, 
     other.mkdir()
     (other / "harmless.txt").hardlink_to(records_among_skills / "skillyard.db")
     (tmp_path / "seeded").mkdir()
-    workspace.seed(str(other), str(tmp_path / "seeded"), None)
+    workspace.copy_files_in(str(other), str(tmp_path / "seeded"), None)
     tree_digest(other)
     with pytest.raises(PathRefused, match="database"):
         read_inside(other, "harmless.txt", limit=100)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, make_url, or_, select, text, update
 
-from skillyard.database import Database, make_schema, separate_url, skill_definitions
-from skillyard.database.part_index import make_part_index
-from skillyard.registry.lookups import page_of_skills
+from skillyard.database import Database, isolated_url, make_schema, skill_definitions
+from skillyard.database.substring_index import make_substring_index
+from skillyard.registry.record_queries import page_of_skills
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 TEXTS = {
@@ -131,7 +131,7 @@ def test_a_database_that_was_compacted_finds_the_same(tmp_path: Path) -> None:
 
 def test_a_sqlite_without_trigrams_is_searched_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr("skillyard.database.part_index._SINCE", (9, 0))
+        older.setattr("skillyard.database.substring_index._SINCE", (9, 0))
         database = Database.open(str(tmp_path))
         with database.write() as connection:
             connection.execute(insert(skill_definitions), [_row(key, *texts) for key, texts in TEXTS.items()])
@@ -196,10 +196,10 @@ def test_every_organisation_has_an_index_of_its_own(address_of: Callable[[str], 
     for name in ("org_acme", "org_red"):
         with main.write() as connection:
             make_schema(connection, name)
-        own = Database.open("", separate_url(str(tmp_path), name, url))
+        own = Database.open("", isolated_url(str(tmp_path), name, url))
         with own.write() as connection:
             connection.execute(insert(skill_definitions).values(_row(name, name, "Does it.")))
-            assert make_part_index(connection)
+            assert make_substring_index(connection)
         assert (own.status().indexed_search, found(own, "org_")) == (True, [name])
         own.close()
     with main.read() as connection:

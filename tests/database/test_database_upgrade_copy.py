@@ -13,8 +13,8 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, select, text
 
-from skillyard.database import HEAD, Database, connection, migrating, runs
-from skillyard.database.migrating import configuration
+from skillyard.database import HEAD, Database, connection, runs, schema_upgrade
+from skillyard.database.schema_upgrade import configuration
 from skillyard.errors import DatabaseUnavailable
 
 OLD = "r0011"
@@ -78,7 +78,7 @@ def test_a_migration_that_fails_midway_changes_nothing_and_leaves_the_copy(
     old: Path, monkeypatch: pytest.MonkeyPatch, fails: Exception
 ) -> None:
     def half(at: Connection) -> Any:
-        migrating.upgrade(at)
+        schema_upgrade.upgrade(at)
         at.execute(text("DELETE FROM runs"))
         raise fails
 
@@ -94,12 +94,12 @@ def test_a_migration_that_fails_midway_changes_nothing_and_leaves_the_copy(
 
 
 def test_without_room_for_the_copy_nothing_is_upgraded(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skillyard.database import upgrade_copy
+    from skillyard.database import sqlite_file
 
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(upgrade_copy, "make_file", full)
+    monkeypatch.setattr(sqlite_file, "make_file", full)
     with pytest.raises(DatabaseUnavailable, match="no copy of them can be kept"):
         Database.open(str(old))
     assert _revision_and_runs(old / "skillyard.db") == (OLD, ["run_1"])

@@ -11,7 +11,7 @@ from alembic import command
 from sqlalchemy import Connection, MetaData, func, insert, inspect, select, update
 
 from skillyard.database import HEAD, Database
-from skillyard.database.migrating import configuration
+from skillyard.database.schema_upgrade import configuration
 
 FIRST = "r0006"  # from here on a release must leave room for the one before it
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillyard.document import HEADER_LIMIT, NeedMore, Summary, new_document, summarize
 from skillyard.document.document import precise_summary
-from skillyard.document.fast import quick_summary
+from skillyard.document.summarizer import fast_summary
 
 HEADER = "name: pdf\ndescription: Reads PDFs."
 
@@ -21,7 +21,7 @@ def precise(data: bytes, *, complete: bool = True) -> Summary:
 
 def agree(data: bytes) -> bool:
     """Whether the fast reader answered; when it did, it must have said what the precise one says."""
-    quick = quick_summary(data, complete=True)
+    quick = fast_summary(data, complete=True)
     assert quick is None or quick == precise(data)
     return quick is not None
 

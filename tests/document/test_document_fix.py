@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.document import PROFILES, Fixed, Profile, check_document, fix_document, parse_document
+from skillyard.document import PROFILES, FixedDocument, Profile, check_document, fix_document, parse_document
 
 BODY = "\n# Steps\r\ntext  \n\n---\n"
 
 
-def fix(text: str, *, folder: str = "pdf", profile: Profile = "spec") -> Fixed:
+def fix(text: str, *, folder: str = "pdf", profile: Profile = "spec") -> FixedDocument:
     return fix_document(text.encode(), directory_name=folder, profile=profile)
 
 
@@ -68,12 +68,12 @@ def test_a_newline_is_put_behind_the_closing_fence() -> None:
     ],
 )
 def test_what_needs_a_person_is_left_alone(text: str) -> None:
-    assert fix(text) == Fixed(text.encode(), ())
+    assert fix(text) == FixedDocument(text.encode(), ())
 
 
 def test_a_file_that_is_not_text_is_left_alone() -> None:
     data = "---\nname: Caf\xe9\n---".encode("latin-1")
-    assert fix_document(data, profile="spec") == Fixed(data, ())
+    assert fix_document(data, profile="spec") == FixedDocument(data, ())
 
 
 def test_a_name_is_only_changed_when_the_profile_minds_it() -> None:
@@ -106,7 +106,7 @@ def test_fixing_is_final_and_never_leaves_a_file_worse(pieces: list[str], profil
     assert len(after) <= len(before) - len(fixed.applied)
     assert {one.rule for one in after if one.severity == "error"} <= {one.rule for one in before if one.severity == "error"}
     assert (fixed.data == data) == (fixed.applied == ())
-    assert fix_document(fixed.data, directory_name=folder, profile=profile) == Fixed(fixed.data, ())
+    assert fix_document(fixed.data, directory_name=folder, profile=profile) == FixedDocument(fixed.data, ())
     old, new = parse_document(data, directory_name=folder), parse_document(fixed.data, directory_name=folder)
     assert new.metadata.description == old.metadata.description
     assert new.metadata.allowed_tools == old.metadata.allowed_tools

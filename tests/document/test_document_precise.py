@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.document.nodes import Mapping, as_data, as_text
-from skillyard.document.precise import YamlProblem, read_yaml
-from skillyard.document.recovery import read_with_recovery
+from skillyard.document.yaml_reader import Mapping, YamlProblem, as_data, as_text, read_with_recovery, read_yaml
 
 
 def test_every_value_keeps_its_text_and_every_key_its_line() -> None:

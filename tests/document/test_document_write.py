@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.document import new_document, parse_document, set_front_matter
-from skillyard.document.nodes import as_data
-from skillyard.document.precise import read_yaml
+from skillyard.document.yaml_reader import as_data, read_yaml
 from skillyard.errors import InvalidSkill
 
 TEXT = """---

@@ -15,7 +15,7 @@ import pytest
 
 from skillyard import Catalog, Executor, Skill
 from skillyard.catalog import Configuration
-from skillyard.engine import LocalEngine, PoolEngine, Records, Roster, Worker
+from skillyard.engine import LocalEngine, PoolEngine, Records, Worker, WorkerRoster
 
 Write = Callable[..., Skill]
 HERE = [(base, kind) for kind in ("local", "pools") for base in ("sqlite", "postgresql")]
@@ -102,7 +102,7 @@ def working(worker: Worker, records: Records) -> Iterator[None]:
     thread.start()
     loop = loops.get(timeout=30)
     try:
-        roster = Roster(records.database)
+        roster = WorkerRoster(records.database)
         while not any(known.id == worker.id for known in roster.workers()):
             assert thread.is_alive()
             time.sleep(0.02)

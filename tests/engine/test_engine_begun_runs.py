@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from skillyard import Skill
-from skillyard.engine import LocalEngine, Owner, Records
+from skillyard.engine import LocalEngine, ProcessIdentity, Records
 from skillyard.engine.journal import Journal
 from skillyard.errors import ApprovalRejected, RecordExists
 from skillyard.execution import RunError
-from skillyard.sandbox import listening
+from skillyard.sandbox import listen_to_output
 
 Write = Callable[..., Skill]
 
@@ -74,7 +74,7 @@ async def test_who_ends_the_record_in_another_process_ends_the_run(engine: Local
     begun = await engine.begin(write("import time; time.sleep(60)"), {})
     while records.journal.state(begun.run_id) != "running":
         await asyncio.sleep(0.01)
-    assert Journal(records.journal.database, owner=str(Owner.current())).stop(
+    assert Journal(records.journal.database, owner=str(ProcessIdentity.current())).stop(
         begun.run_id, "cancelled", RunError("CANCELLED", "from elsewhere")
     )
     assert (await begun.ended).status == "killed"
@@ -91,7 +91,7 @@ async def test_a_run_is_heard_line_by_line_while_it_works(engine: LocalEngine, w
         first.set()
 
     script = "import sys, time\nprint('one\\ntwo', flush=True)\nprint('bad', file=sys.stderr)\nprint('rest', end='')\n"
-    with listening(listener):
+    with listen_to_output(listener):
         begun = await engine.begin(write(script), {})
     await first.wait()
     await begun.ended

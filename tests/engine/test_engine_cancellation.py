@@ -14,10 +14,10 @@ from sqlalchemy import text
 
 from skillyard import Catalog, Run, Skill
 from skillyard.database import Database
-from skillyard.engine import LocalEngine, Owner, PoolEngine, Records
+from skillyard.engine import LocalEngine, PoolEngine, ProcessIdentity, Records
 from skillyard.engine.journal import Journal
-from skillyard.engine.queue import RunQueue
-from skillyard.engine.roster import Roster
+from skillyard.engine.run_queue import RunQueue
+from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import MemoryWrite, RunError
 
@@ -309,7 +309,7 @@ async def test_a_run_that_no_worker_has_taken_is_ended_here_when_another_process
     """It was taken back, and works in this process from then on."""
     records = Records(str(tmp_path), address_of("postgresql", bare=False))
     work, served = Waits(records), [True]
-    monkeypatch.setattr(Roster, "is_served", lambda *_: served.pop() if served else False)
+    monkeypatch.setattr(WorkerRoster, "is_served", lambda *_: served.pop() if served else False)
     RunQueue(records.database).prepare()
     engine = PoolEngine(LocalEngine(Scripted(work), records), records)
     running = asyncio.create_task(engine.run(write("pass", header="type: distributed\nconfig:\n  serverId: gpu\n"), {}))
@@ -338,14 +338,13 @@ def pooled(address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch, skil
 
 async def _waiting(catalog: Catalog) -> tuple[str, RunQueue]:
     """A run in the queue, and the queue."""
-    from skillyard.engine.call import RunCall
-    from skillyard.engine.request import write_request
+    from skillyard.engine.run_call import RunCall, write_request
 
     skill, queue = catalog.get("slow"), RunQueue(catalog.records().database)
     queue.prepare()
     call = RunCall("run_waits", skill, {}, {}, digest=skill.digest())
     request = write_request(call, timeout_ms=60_000)
-    queue.hand_over(call.record(), pool="default", request=request, cache_key=None, lasting=True)
+    queue.enqueue(call.record(), pool="default", request=request, cache_key=None, lasting=True)
     return call.run_id, queue
 
 
@@ -427,12 +426,14 @@ async def test_who_cancels_a_run_and_who_takes_it_do_not_wait_for_each_other(
 ) -> None:
     """One holds the row of the run, the other its place in the queue: PostgreSQL would end one of them."""
     from skillyard.engine import journal as module
-    from skillyard.engine.picking import Limits, pick
+    from skillyard.engine.run_queue import QueueLimits, claim_next
 
     run_id, _ = await _waiting(pooled)
-    database, forget = pooled.records().database, module.forget_happenings
+    database, forget = pooled.records().database, module.delete_live_events
     taken: list[object] = []
-    taking = threading.Thread(target=lambda: taken.append(pick(database, ["default"], str(Owner.current()), Limits(None, {}))))
+    taking = threading.Thread(
+        target=lambda: taken.append(claim_next(database, ["default"], str(ProcessIdentity.current()), QueueLimits(None, {})))
+    )
 
     def between(*arguments: Any) -> None:
         """The run is noted as cancelled, its place in the queue is still there; now somebody takes it."""
@@ -441,7 +442,7 @@ async def test_who_cancels_a_run_and_who_takes_it_do_not_wait_for_each_other(
         while taking.is_alive() and not _somebody_waits(database):
             taking.join(0.05)
 
-    monkeypatch.setattr(module, "forget_happenings", between)
+    monkeypatch.setattr(module, "delete_live_events", between)
     assert await asyncio.to_thread(pooled.records().journal.stop, run_id, "cancelled", CANCELLED)
     await asyncio.to_thread(taking.join)
     assert taken == [None]
@@ -450,15 +451,17 @@ async def test_who_cancels_a_run_and_who_takes_it_do_not_wait_for_each_other(
 
 
 async def test_who_takes_a_run_back_and_who_takes_it_do_not_wait_for_each_other(pooled: Catalog) -> None:
-    from skillyard.engine.picking import Limits, pick
+    from skillyard.engine.run_queue import QueueLimits, claim_next
 
     run_id, queue = await _waiting(pooled)
     database = pooled.records().database
     taken: list[object] = []
-    taking = threading.Thread(target=lambda: taken.append(pick(database, ["default"], str(Owner.current()), Limits(None, {}))))
+    taking = threading.Thread(
+        target=lambda: taken.append(claim_next(database, ["default"], str(ProcessIdentity.current()), QueueLimits(None, {})))
+    )
     with database.write() as connection:
         connection.execute(text("SELECT 1 FROM handovers WHERE run_id = :id FOR UPDATE"), {"id": run_id})
-        back = asyncio.create_task(asyncio.to_thread(queue.take_back, run_id))
+        back = asyncio.create_task(asyncio.to_thread(queue.reclaim, run_id))
         await _until(lambda: _somebody_waits(database))
         state = "SELECT 1 FROM runs WHERE id = :id FOR UPDATE NOWAIT"  # who waits for the queue holds nothing of the run
         connection.execute(text(state), {"id": run_id})

@@ -13,17 +13,16 @@ from sqlalchemy import select, text, update
 
 from skillyard import Catalog
 from skillyard.database import Database, attempts, handovers, runs, workers
-from skillyard.engine import Owner, Roster
-from skillyard.engine.call import RunCall
-from skillyard.engine.picking import Limits, abandoned, pick
-from skillyard.engine.queue import RunQueue
-from skillyard.engine.silence import Silence
+from skillyard.engine import ProcessIdentity, WorkerRoster
+from skillyard.engine.liveness import HeartbeatMonitor
+from skillyard.engine.run_call import RunCall
+from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next, recover_abandoned
 from skillyard.execution import RunError
 
 HOUR = 3600
 JUMPS = pytest.mark.parametrize("jump", [HOUR + 60, -HOUR], ids=["ahead", "back"])
-ELSEWHERE = str(replace(Owner.current(), host="another"))
-NONE = Limits(None, {})
+ELSEWHERE = str(replace(ProcessIdentity.current(), host="another"))
+NONE = QueueLimits(None, {})
 SCRIPT = """
 import json, sys, time
 time.sleep(json.load(sys.stdin)["input"].get("s", 0))
@@ -56,11 +55,11 @@ def hand_over(catalog: Catalog, run_id: str, *, attempts: int = 1) -> RunQueue:
     queue = RunQueue(catalog.records().database)
     queue.prepare()
     record = RunCall(run_id, catalog.get("plain"), {}, {}).record()
-    queue.hand_over(record, pool="default", request="{}", cache_key=None, attempts=attempts, lasting=True)
+    queue.enqueue(record, pool="default", request="{}", cache_key=None, attempts=attempts, lasting=True)
     return queue
 
 
-def join_from_elsewhere(roster: Roster, database: Database, name: str) -> None:
+def join_from_elsewhere(roster: WorkerRoster, database: Database, name: str) -> None:
     """A worker on another machine: nobody here can look whether its process is there."""
     roster.join(name, ["default"], 2)
     with database.write() as connection:
@@ -71,20 +70,20 @@ def join_from_elsewhere(roster: Roster, database: Database, name: str) -> None:
 def test_a_run_that_waits_is_taken_at_once(catalog: Catalog, database: Database, set_clock: SetClock, jump: int) -> None:
     queue = hand_over(catalog, "run_a", attempts=2)
     set_clock(jump)
-    first = pick(database, ["default"], ELSEWHERE, NONE)
+    first = claim_next(database, ["default"], ELSEWHERE, NONE)
     assert first is not None
     set_clock(0)
-    assert catalog.records().journal.set_back("run_a", 1, RunError("X", "once more"), wait_s=30)
-    assert pick(database, ["default"], ELSEWHERE, NONE) is None
+    assert catalog.records().journal.requeue("run_a", 1, RunError("X", "once more"), wait_s=30)
+    assert claim_next(database, ["default"], ELSEWHERE, NONE) is None
     with database.write() as connection:
         connection.execute(text("DELETE FROM procrastinate_jobs"))  # as if a worker had taken the one for the first attempt
-    queue.call_again("run_a", 30)
+    queue.enqueue_again("run_a", 30)
     set_clock(jump)
     queue.wake(["default"], 4)
     with database.read() as connection:
         jobs = connection.execute(text("SELECT count(*) FROM procrastinate_jobs WHERE scheduled_at IS NULL")).scalar()
     assert jobs == (1 if jump < 0 else 0)  # another one where the one for the second is hours away
-    again = pick(database, ["default"], ELSEWHERE, NONE)
+    again = claim_next(database, ["default"], ELSEWHERE, NONE)
     assert again is not None
     assert again.attempt == 2
 
@@ -93,29 +92,29 @@ def test_those_who_were_asked_for_first_start_first(catalog: Catalog, database: 
     for number, jump in enumerate((0, -HOUR, HOUR, -HOUR)):
         set_clock(jump)
         hand_over(catalog, f"run_{number}")
-    taken = [pick(database, ["default"], ELSEWHERE, NONE) for _ in range(4)]
+    taken = [claim_next(database, ["default"], ELSEWHERE, NONE) for _ in range(4)]
     assert [one.run_id if one else None for one in taken] == ["run_0", "run_1", "run_2", "run_3"]
 
 
 @JUMPS
 def test_a_worker_on_another_machine_stays_alive(catalog: Catalog, database: Database, set_clock: SetClock, jump: int) -> None:
     queue, seconds = hand_over(catalog, "run_a"), [0.0]
-    silence, roster = Silence(lambda: seconds[0]), Roster(database, silence=Silence(lambda: seconds[0]))
+    silence, roster = HeartbeatMonitor(lambda: seconds[0]), WorkerRoster(database, silence=HeartbeatMonitor(lambda: seconds[0]))
     join_from_elsewhere(roster, database, "w1")
-    assert pick(database, ["default"], ELSEWHERE, NONE) is not None
+    assert claim_next(database, ["default"], ELSEWHERE, NONE) is not None
     assert (roster.is_served("default"), roster.owner_lives(ELSEWHERE)) == (True, True)
-    assert abandoned(database, queue, silence, silent=True) == ()
+    assert recover_abandoned(database, queue, silence, silent=True) == ()
     set_clock(jump)
     seconds[0] = 4  # less than a beat
     assert (roster.is_served("default"), roster.owner_lives(ELSEWHERE)) == (True, True)
-    assert abandoned(database, queue, silence, silent=True) == ()
+    assert recover_abandoned(database, queue, silence, silent=True) == ()
     assert catalog.records().journal.recover() == ()
     roster.join("w2", ["other"], 1)
     for beat in range(20):
         seconds[0] += 5
-        assert roster.beat("w1"), beat
+        assert roster.heartbeat("w1"), beat
         assert (roster.is_served("default"), roster.owner_lives(ELSEWHERE)) == (True, True)
-        assert abandoned(database, queue, silence, silent=True) == ()
+        assert recover_abandoned(database, queue, silence, silent=True) == ()
     with database.read() as connection:
         assert connection.execute(select(runs.c.state)).scalar() == "running"
 
@@ -123,11 +122,11 @@ def test_a_worker_on_another_machine_stays_alive(catalog: Catalog, database: Dat
 @JUMPS
 def test_one_that_died_is_noticed_all_the_same(catalog: Catalog, database: Database, set_clock: SetClock, jump: int) -> None:
     queue, seconds = hand_over(catalog, "run_a", attempts=2), [0.0]
-    silence, roster = Silence(lambda: seconds[0]), Roster(database, silence=Silence(lambda: seconds[0]))
+    silence, roster = HeartbeatMonitor(lambda: seconds[0]), WorkerRoster(database, silence=HeartbeatMonitor(lambda: seconds[0]))
     join_from_elsewhere(roster, database, "w1")
-    assert pick(database, ["default"], ELSEWHERE, NONE) is not None
+    assert claim_next(database, ["default"], ELSEWHERE, NONE) is not None
     assert roster.owner_lives(ELSEWHERE)
-    assert abandoned(database, queue, silence, silent=True) == ()
+    assert recover_abandoned(database, queue, silence, silent=True) == ()
     set_clock(jump)
     assert roster.is_served("default")
     seconds[0] = 8
@@ -135,8 +134,8 @@ def test_one_that_died_is_noticed_all_the_same(catalog: Catalog, database: Datab
     seconds[0] = 61
     assert not roster.owner_lives(ELSEWHERE)
     assert [worker.state for worker in roster.workers() if worker.id == "w1"] in ([], ["gone"])
-    assert abandoned(database, queue, silence, silent=True) == ("run_a",)
-    again = pick(database, ["default"], str(Owner.current()), NONE)
+    assert recover_abandoned(database, queue, silence, silent=True) == ("run_a",)
+    again = claim_next(database, ["default"], str(ProcessIdentity.current()), NONE)
     assert again is not None
     assert (again.run_id, again.attempt) == ("run_a", 2)
 

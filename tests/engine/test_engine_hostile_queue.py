@@ -15,10 +15,9 @@ from sqlalchemy import text, update
 
 from skillyard import Catalog
 from skillyard.database import runs
-from skillyard.engine import Roster
-from skillyard.engine.call import RunCall
-from skillyard.engine.queue import RunQueue
-from skillyard.engine.request import read_request, write_request
+from skillyard.engine import WorkerRoster
+from skillyard.engine.run_call import RunCall, read_request, write_request
+from skillyard.engine.run_queue import RunQueue
 from skillyard.errors import InvalidInput
 
 ECHO = "def execute(parameters):\n    return {'output': parameters}\n"
@@ -51,7 +50,7 @@ def catalog(
 async def _working(catalog: Catalog) -> AsyncIterator[None]:
     stop = asyncio.Event()
     serving = asyncio.create_task(catalog.worker().serve(stop, grace_s=5))
-    await _until(lambda: Roster(catalog.records().database).is_served("default") or serving.done())
+    await _until(lambda: WorkerRoster(catalog.records().database).is_served("default") or serving.done())
     try:
         yield
     finally:
@@ -92,7 +91,7 @@ async def test_what_others_put_into_the_queue_runs_nothing_and_holds_nothing_up(
     wrong = _requests(catalog)
     for run_id, request in (wrong | {"run_over": "{}"}).items():
         call = RunCall(run_id, catalog.get("echo"), {}, {})
-        queue.hand_over(call.record(), pool="default", request=request, cache_key=None, lasting=True)
+        queue.enqueue(call.record(), pool="default", request=request, cache_key=None, lasting=True)
     with database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == "run_over").values(state="succeeded", output="mine"))
         for args in (*ARGUMENTS, json.dumps({"run_id": "x" * 1_000_000})):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from skillyard import Executor, Skill
 from skillyard.engine import LocalEngine, Records
-from skillyard.engine.live import LiveLog, as_recorded, told_in
+from skillyard.engine.live_output import LiveOutputWriter, collect_output, recorded_output
 from skillyard.execution import StepTrace
-from skillyard.sandbox.listening import ears, notes_of
+from skillyard.sandbox.run_output import note_reader, stream_listeners
 
 Write = Callable[..., Skill]
 WAITS = """
@@ -47,7 +47,7 @@ async def test_a_run_is_seen_from_elsewhere_while_it_goes_on_and_keeps_that_when
     journal = records.journal
 
     def all_told() -> Any:
-        told = told_in((item.body for item in journal.news(begun.run_id)[1]), 1)
+        told = collect_output((item.body for item in journal.events_since(begun.run_id)[1]), 1)
         return told if len(told.steps) == 2 and told.texts["stderr"] else None
 
     told = await _until(all_told)
@@ -61,7 +61,7 @@ async def test_a_run_is_seen_from_elsewhere_while_it_goes_on_and_keeps_that_when
     assert [step.step_name for step in record.steps] == ["inner", "outer"]
     assert record.printed is not None
     assert record.printed["stdout"] == 70_001
-    assert journal.news(begun.run_id)[1] == ()
+    assert journal.events_since(begun.run_id)[1] == ()
     assert "printed" not in record.to_dict()
 
 
@@ -72,7 +72,7 @@ async def test_a_flood_leaves_its_end_and_no_more_rows_than_that_needs(records: 
     begun = await LocalEngine(Executor(), records).begin(write(script), {})
 
     def over() -> Any:
-        news = journal.news(begun.run_id)[1]
+        news = journal.events_since(begun.run_id)[1]
         return news if news and news[-1].body["end"] == 300 * 901 else None
 
     journal = records.journal
@@ -88,16 +88,18 @@ async def test_another_attempt_goes_on_where_the_one_before_ended(records: Recor
     journal = records.journal
     await _until(lambda: journal.state(begun.run_id) == "running")
     for attempt, text in ((1, "first\n"), (2, "again\n")):
-        log = LiveLog(records.database, begun.run_id, attempt)
+        log = LiveOutputWriter(records.database, begun.run_id, attempt)
         with log.hearing():
-            ear, _ = ears(())
+            ear, _ = stream_listeners(())
             assert ear is not None
             ear.hear(text.encode())
-            notes_of(()).sift(b'\x1e{"stepId": "1", "stepName": "one", "timestamp": %d}\n\x1e[]\n\x1enothing\n' % attempt)
+            note_reader(()).split_notes(
+                b'\x1e{"stepId": "1", "stepName": "one", "timestamp": %d}\n\x1e[]\n\x1enothing\n' % attempt
+            )
         await log.close(write=True)
-    told = told_in((item.body for item in journal.news(begun.run_id)[1]), 2)
+    told = collect_output((item.body for item in journal.events_since(begun.run_id)[1]), 2)
     assert (told.texts["stdout"], told.ends["stdout"], told.before["stdout"]) == ("first\nagain\n", 12, 6)
-    kept = as_recorded(told, (StepTrace("1", "one", timestamp=2),), ("again\nand more\n", ""))
+    kept = recorded_output(told, (StepTrace("1", "one", timestamp=2),), ("again\nand more\n", ""))
     assert kept == {"printed": {"stdout": 21, "stderr": 0, "steps": [-1, 0]}}
     begun.ended.cancel()
     await asyncio.wait([begun.ended])
@@ -105,4 +107,4 @@ async def test_another_attempt_goes_on_where_the_one_before_ended(records: Recor
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_a_run_that_told_nothing_needs_no_more_than_its_record(stdout: str, stderr: str) -> None:
-    assert as_recorded(told_in((), 1), (), (stdout, stderr)) == {}
+    assert recorded_output(collect_output((), 1), (), (stdout, stderr)) == {}

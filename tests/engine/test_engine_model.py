@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from skillyard import Catalog
 from skillyard.engine import LocalEngine, PoolEngine, Records
-from skillyard.engine.plain import recordable
 from skillyard.errors import SkillNotFound, VersionUnusable
 from skillyard.execution import RunError
+from skillyard.plain_json import to_redacted_json
 from skillyard.registry import Registry
 
 SCRIPT = """
@@ -161,4 +161,6 @@ def seen(tmp_path: Path) -> Catalog:
 
 
 def test_half_a_pair_of_surrogates_is_recorded_as_what_any_answer_can_carry() -> None:
-    assert recordable({"a\ud800": ["b\udfff", {"c": "\ud83d\ude00 \U0001f600"}]}) == {"a?": ["b?", {"c": "?? \U0001f600"}]}
+    assert to_redacted_json({"a\ud800": ["b\udfff", {"c": "\ud83d\ude00 \U0001f600"}]}) == {
+        "a?": ["b?", {"c": "?? \U0001f600"}]
+    }

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import text
 
 from skillyard import Catalog, Executor
-from skillyard.engine import LocalEngine, Owner, Records
-from skillyard.engine.queue import RunQueue
-from skillyard.engine.roster import Roster
+from skillyard.engine import LocalEngine, ProcessIdentity, Records
+from skillyard.engine.run_queue import RunQueue
+from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.errors import DatabaseUnavailable
 
 HEADER = "name: pooled\ndescription: Works in a pool. Use when a test runs.\ntype: distributed\nconfig:\n  serverId: gpu\n"
@@ -96,7 +96,7 @@ async def test_a_worker_that_could_not_let_go_of_a_run_does_so_later(pooled: Cat
     away = Away(monkeypatch, RunQueue, "let_go")
     worker, stop = pooled.worker("gpu"), asyncio.Event()
     serving = asyncio.create_task(worker.serve(stop, grace_s=5))
-    await until(lambda: Roster(pooled.records().database).workers())
+    await until(lambda: WorkerRoster(pooled.records().database).workers())
     asked = asyncio.create_task(pooled.run("pooled", context={"userId": "ada"}))
     await until(lambda: away.refused)
     away.back = True
@@ -107,12 +107,12 @@ async def test_a_worker_that_could_not_let_go_of_a_run_does_so_later(pooled: Cat
 
 
 async def test_nobody_waits_for_a_worker_that_was_killed_after_its_run_had_ended(pooled: Catalog) -> None:
-    roster, database = Roster(pooled.records().database), pooled.records().database
+    roster, database = WorkerRoster(pooled.records().database), pooled.records().database
     RunQueue(database).prepare()
     roster.join("w1", ["gpu"], 1)
     asked = asyncio.create_task(pooled.run("pooled"))
     await until(lambda: [record.state for record in pooled.records().journal.list()] == ["queued"])
-    gone = str(Owner.current()).rpartition("|")[0] + "|0"  # this process number, and another process
+    gone = str(ProcessIdentity.current()).rpartition("|")[0] + "|0"  # this process number, and another process
     with database.write() as connection:
         ended = "UPDATE runs SET state = 'succeeded', status = 'ok', output = '7', owner = :gone, finished_at = now()"
         connection.execute(text(ended), {"gone": gone})
@@ -121,21 +121,21 @@ async def test_nobody_waits_for_a_worker_that_was_killed_after_its_run_had_ended
 
 
 def test_a_queue_that_fails_while_a_run_is_handed_over_is_told_as_the_database(pooled: Catalog) -> None:
-    from skillyard.engine.call import RunCall
+    from skillyard.engine.run_call import RunCall
 
     queue = RunQueue(pooled.records().database)  # its tables are not there
     with pytest.raises(DatabaseUnavailable):
-        queue.hand_over(RunCall("run_1", pooled.get("pooled"), {}, {}).record(), pool="gpu", request="{}", cache_key=None)
+        queue.enqueue(RunCall("run_1", pooled.get("pooled"), {}, {}).record(), pool="gpu", request="{}", cache_key=None)
     assert pooled.records().journal.list() == ()
 
 
 def test_what_ended_long_ago_and_nobody_let_go_of_is_forgotten(pooled: Catalog) -> None:
-    from skillyard.engine.call import RunCall
+    from skillyard.engine.run_call import RunCall
 
     queue = RunQueue(pooled.records().database)
     queue.prepare()
     for name, when in (("run_1", "1 minute"), ("run_2", "1 second"), ("run_3", "")):
-        queue.hand_over(RunCall(name, pooled.get("pooled"), {}, {}).record(), pool="gpu", request="{}", cache_key=None)
+        queue.enqueue(RunCall(name, pooled.get("pooled"), {}, {}).record(), pool="gpu", request="{}", cache_key=None)
         if when:
             with pooled.records().database.write() as connection:
                 ended = "UPDATE runs SET state = 'failed', finished_at = now() - CAST(:since AS interval) WHERE id = :name"

@@ -21,10 +21,9 @@ from sqlalchemy import text, update
 from skillyard import Catalog
 from skillyard.access import Organisations
 from skillyard.database import Database, workers
-from skillyard.engine import FINAL, Roster
-from skillyard.engine.picking import Limits, pick
-from skillyard.engine.queue import RunQueue
-from skillyard.engine.silence import Silence
+from skillyard.engine import FINAL_STATES, WorkerRoster
+from skillyard.engine.liveness import HeartbeatMonitor
+from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, InvalidInput, SkillNotFound
 
 HEADER = "name: {name}\ndescription: Works in a pool. Use when a test runs.\ntype: {kind}\nconfig:\n  serverId: {pool}\n"
@@ -67,7 +66,9 @@ async def working(catalog: Catalog, *pools: str, concurrency: int = 1, grace_s: 
     """A worker of those pools in this process, ready to take runs."""
     worker, stop = catalog.worker(*(pools or ("gpu",)), concurrency=concurrency), asyncio.Event()
     serving = asyncio.create_task(worker.serve(stop, grace_s=grace_s))
-    await until(lambda: any(known.id == worker.id for known in Roster(catalog.records().database).workers()) or serving.done())
+    await until(
+        lambda: any(known.id == worker.id for known in WorkerRoster(catalog.records().database).workers()) or serving.done()
+    )
     try:
         yield worker
     finally:
@@ -142,7 +143,7 @@ async def test_a_run_is_taken_back_when_its_only_worker_leaves_before_it_began(m
         await until(lambda: states(catalog) == ["running"])
         second = asyncio.create_task(catalog.run("pooled", {"s": 0}))
         await until(lambda: sorted(states(catalog)) == ["queued", "running"])
-        Roster(catalog.records().database).drain(worker.id)
+        WorkerRoster(catalog.records().database).drain(worker.id)
         run = await asyncio.wait_for(second, 20)
         assert (run.kind, run.output) == ("direct", 1)
         assert any("no worker serves" in warning for warning in run.warnings)
@@ -225,10 +226,10 @@ async def test_a_request_that_a_worker_cannot_read_ends_its_run(make: Make, requ
     catalog = make()
     queue = RunQueue(catalog.records().database)
     queue.prepare()
-    from skillyard.engine.call import RunCall
+    from skillyard.engine.run_call import RunCall
 
     call = RunCall("run_1", catalog.get("pooled"), {}, {})
-    queue.hand_over(call.record(), pool="gpu", request=request_text, cache_key=None)
+    queue.enqueue(call.record(), pool="gpu", request=request_text, cache_key=None)
     async with working(catalog):
         await until(lambda: states(catalog) == ["failed"])
         assert catalog.records().journal.get("run_1").error_code == "invalid_input"
@@ -273,7 +274,7 @@ async def process(skills_root: Path, *more: str) -> Any:
         assert child.stdout is not None
         started = json.loads(await asyncio.wait_for(child.stdout.readline(), 60))
         database = Database.open("", os.environ["SKILLYARD_DATABASE_URL"])
-        await until(lambda: any(known.id == started["worker"] for known in Roster(database).workers()))
+        await until(lambda: any(known.id == started["worker"] for known in WorkerRoster(database).workers()))
         yield child
     finally:
         if child.returncode is None:
@@ -303,7 +304,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_and_leaves(make: Make, ski
         child.send_signal(signal.SIGTERM)
         assert (await asyncio.wait_for(asked, 30)).output == 1
         assert await asyncio.wait_for(child.wait(), 30) == 0
-    assert Roster(catalog.records().database).workers() == ()
+    assert WorkerRoster(catalog.records().database).workers() == ()
 
 
 async def test_a_worker_that_slept_and_was_taken_for_dead_changes_nothing_and_remembers_nothing(
@@ -352,7 +353,7 @@ async def test_connections_that_are_cut_are_made_again(make: Make) -> None:
             )
         run = await asyncio.wait_for(asked, 40)
         assert run.status in ("ok", "killed")
-        assert states(catalog)[0] in FINAL
+        assert states(catalog)[0] in FINAL_STATES
         assert (await asyncio.wait_for(catalog.run("pooled"), 40)).output == 1
 
 
@@ -361,16 +362,16 @@ def test_many_workers_take_each_run_once(make: Make) -> None:
     database = catalog.records().database
     queue = RunQueue(database)
     queue.prepare()
-    from skillyard.engine.call import RunCall
+    from skillyard.engine.run_call import RunCall
 
     ids = [f"run_{number}" for number in range(30)]
     for run_id in ids:
         call = RunCall(run_id, catalog.get("pooled"), {}, {})
-        queue.hand_over(call.record(), pool="gpu", request="{}", cache_key=None)
+        queue.enqueue(call.record(), pool="gpu", request="{}", cache_key=None)
     taken: list[str] = []
 
     def take() -> None:
-        while (one := pick(database, ["gpu"], "me", Limits(None, {}))) is not None:
+        while (one := claim_next(database, ["gpu"], "me", QueueLimits(None, {}))) is not None:
             taken.append(one.run_id)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
@@ -383,7 +384,7 @@ def test_many_workers_take_each_run_once(make: Make) -> None:
 
 def test_a_worker_that_is_silent_serves_nothing(make: Make) -> None:
     database, seconds = make().records().database, [0.0]
-    roster = Roster(database, silence=Silence(lambda: seconds[0]))
+    roster = WorkerRoster(database, silence=HeartbeatMonitor(lambda: seconds[0]))
     roster.join("w1", ["gpu"], 2)
     assert roster.is_served("gpu")
     with database.write() as connection:
@@ -392,22 +393,22 @@ def test_a_worker_that_is_silent_serves_nothing(make: Make) -> None:
     seconds[0] = 8
     assert not roster.is_served("gpu")
     assert [worker.state for worker in roster.workers()] == ["gone"]
-    assert roster.beat("w1")
+    assert roster.heartbeat("w1")
     assert roster.is_served("gpu")
     roster.leave("w1")
-    assert not roster.beat("w1")
+    assert not roster.heartbeat("w1")
 
 
 def test_what_the_list_of_workers_tells(make: Make) -> None:
     catalog = make()
-    roster = Roster(catalog.records().database)
+    roster = WorkerRoster(catalog.records().database)
     roster.join("w1", ["gpu", "cpu"], 2)
     queue = RunQueue(catalog.records().database)
     queue.prepare()
-    from skillyard.engine.call import RunCall
+    from skillyard.engine.run_call import RunCall
 
     call = RunCall("run_1", catalog.get("pooled"), {}, {})
-    queue.hand_over(call.record(), pool="gpu", request="{}", cache_key=None)
+    queue.enqueue(call.record(), pool="gpu", request="{}", cache_key=None)
     assert [pool.to_dict() for pool in roster.pools()] == [
         {"name": "cpu", "workers": 1, "waiting": 0, "running": 0},
         {"name": "gpu", "workers": 1, "waiting": 1, "running": 0},
@@ -476,7 +477,7 @@ async def test_what_a_worker_runs_is_seen_while_it_works(make: Make) -> None:
     journal = catalog.records().journal
     async with working(catalog, grace_s=0.1):
         begun = await catalog.engine().begin(catalog.get("pooled"), {})
-        await until(lambda: [item.body["text"] for item in journal.news(begun.run_id)[1]] == ["begun\n"])
+        await until(lambda: [item.body["text"] for item in journal.events_since(begun.run_id)[1]] == ["begun\n"])
         begun.ended.cancel()
         await asyncio.wait([begun.ended])
     assert journal.get(begun.run_id).stderr == "begun\n"

@@ -154,13 +154,13 @@ async def test_a_run_that_waits_for_its_next_attempt_can_be_cancelled(
 
 def test_an_older_attempt_changes_nothing_any_more(records: Records, write: Write) -> None:
     from skillyard import Run
-    from skillyard.engine.call import RunCall
+    from skillyard.engine.run_call import RunCall
 
     journal = records.journal
     journal.queue(RunCall("run_a", write("pass"), {}, {}).record())
     journal.start("run_a")
-    assert journal.set_back("run_a", 1, CANCELLED)
-    assert not journal.set_back("run_a", 1, CANCELLED)
+    assert journal.requeue("run_a", 1, CANCELLED)
+    assert not journal.requeue("run_a", 1, CANCELLED)
     journal.start("run_a")
     assert not journal.finish(Run("run_a", "x", "ok", output="old"), attempt=1)
     assert not journal.stop("run_a", "failed", CANCELLED, attempt=1)

@@ -19,11 +19,10 @@ from sqlalchemy import text, update
 from skillyard import Catalog
 from skillyard.access import Organisations
 from skillyard.database import runs, workers
-from skillyard.engine import Crew, Owner, Roster, Slots
-from skillyard.engine.call import RunCall
-from skillyard.engine.picking import Limits, abandoned, pick
-from skillyard.engine.queue import RunQueue
-from skillyard.engine.silence import Silence
+from skillyard.engine import ProcessIdentity, Slots, WorkerGroup, WorkerRoster
+from skillyard.engine.liveness import HeartbeatMonitor
+from skillyard.engine.run_call import RunCall
+from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next, recover_abandoned
 from skillyard.errors import DatabaseUnavailable, RecordExists
 from skillyard.execution import RunError
 
@@ -41,7 +40,7 @@ def execute(parameters):
         finding.output = "found before"
     time.sleep(60)
 """
-NONE = Limits(None, {})
+NONE = QueueLimits(None, {})
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ async def working(serves: Any, catalog: Catalog) -> Any:
     """Workers in this process, ready."""
     stop = asyncio.Event()
     serving = asyncio.create_task(serves.serve(stop, grace_s=5))
-    await until(lambda: Roster(catalog.records().database).is_served("default") or serving.done())
+    await until(lambda: WorkerRoster(catalog.records().database).is_served("default") or serving.done())
     try:
         yield
     finally:
@@ -81,7 +80,7 @@ async def process(skills_root: Path, database: Any) -> Any:
         assert child.stdout is not None
         started = json.loads(await asyncio.wait_for(child.stdout.readline(), 60))
         assert started["pools"] == ["default"]
-        await until(lambda: any(known.id == started["worker"] for known in Roster(database).workers()))
+        await until(lambda: any(known.id == started["worker"] for known in WorkerRoster(database).workers()))
         yield child
     finally:
         if child.returncode is None:
@@ -105,7 +104,7 @@ def hand_over(catalog: Catalog, run_id: str, skill: str = "plain", **more: Any) 
     queue = RunQueue(catalog.records().database)
     queue.prepare()
     call = RunCall(run_id, catalog.get(skill), {}, {}, priority=more.pop("priority", 0))
-    queue.hand_over(call.record(), pool="default", request="{}", cache_key=None, lasting=True, **more)
+    queue.enqueue(call.record(), pool="default", request="{}", cache_key=None, lasting=True, **more)
 
 
 async def test_a_run_waits_for_a_worker_and_outlives_who_asked_for_it(catalog: Catalog, skills_root: Path) -> None:
@@ -156,7 +155,7 @@ async def test_a_step_that_a_killed_worker_had_finished_is_not_done_again(
     begun = await catalog.engine().begin(catalog.get("stepping"), {})
     journal = catalog.records().journal
     async with process(skills_root, catalog.records().database) as child:
-        await until(lambda: any("step" in item.body for item in journal.news(begun.run_id)[1]))
+        await until(lambda: any("step" in item.body for item in journal.events_since(begun.run_id)[1]))
         child.kill()
         await child.wait()
     async with process(skills_root, catalog.records().database):
@@ -177,16 +176,16 @@ def test_limits_hold_for_all_workers_together_and_let_others_pass(catalog: Catal
     database = catalog.records().database
     for run_id, skill in (("run_a", "plain"), ("run_b", "plain"), ("run_c", "safe")):
         hand_over(catalog, run_id, skill)
-    limits = Limits(None, {"plain": 1})
-    taken = [pick(database, ["default"], f"worker {number}", limits) for number in range(3)]
+    limits = QueueLimits(None, {"plain": 1})
+    taken = [claim_next(database, ["default"], f"worker {number}", limits) for number in range(3)]
     assert [one.run_id if one else None for one in taken] == ["run_a", "run_c", None]
     catalog.records().journal.stop("run_a", "failed", RunError("X", ""))
-    found = pick(database, ["default"], "worker", limits)
+    found = claim_next(database, ["default"], "worker", limits)
     assert found is not None
     assert found.run_id == "run_b"
     hand_over(catalog, "run_d", "safe")
-    assert pick(database, ["default"], "worker", Limits(2, {})) is None
-    assert pick(database, ["other"], "worker", NONE) is None
+    assert claim_next(database, ["default"], "worker", QueueLimits(2, {})) is None
+    assert claim_next(database, ["other"], "worker", NONE) is None
 
 
 def test_the_most_important_comes_first_and_one_that_ended_is_passed_over(catalog: Catalog) -> None:
@@ -195,30 +194,30 @@ def test_the_most_important_comes_first_and_one_that_ended_is_passed_over(catalo
     database = catalog.records().database
     with database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == "run_b").values(state="cancelled"))
-    found = [pick(database, ["default"], "worker", NONE) for _ in range(3)]
+    found = [claim_next(database, ["default"], "worker", NONE) for _ in range(3)]
     assert [one.run_id if one else None for one in found] == ["run_c", "run_a", None]
 
 
 def test_a_worker_that_says_nothing_loses_its_runs(catalog: Catalog) -> None:
     database = catalog.records().database
-    queue, roster, seconds = RunQueue(database), Roster(database), [0.0]
-    silence = Silence(lambda: seconds[0])
+    queue, roster, seconds = RunQueue(database), WorkerRoster(database), [0.0]
+    silence = HeartbeatMonitor(lambda: seconds[0])
     hand_over(catalog, "run_a", attempts=2)
     hand_over(catalog, "run_b")
     roster.join("w1", ["default"], 2)
     for _ in range(2):
-        assert pick(database, ["default"], str(Owner.current()), NONE) is not None
+        assert claim_next(database, ["default"], str(ProcessIdentity.current()), NONE) is not None
     with database.write() as connection:
         connection.execute(update(workers).values(seen_at=text("now() - interval '2 minutes'")))
-    assert abandoned(database, queue, silence, silent=False) == ()  # its process is there
+    assert recover_abandoned(database, queue, silence, silent=False) == ()  # its process is there
     seconds[0] = 61
-    assert abandoned(database, queue, silence, silent=False) == ()
-    assert sorted(abandoned(database, queue, silence, silent=True)) == ["run_a", "run_b"]
+    assert recover_abandoned(database, queue, silence, silent=False) == ()
+    assert sorted(recover_abandoned(database, queue, silence, silent=True)) == ["run_a", "run_b"]
     journal = catalog.records().journal
     assert (journal.get("run_a").state, journal.get("run_a").attempt) == ("queued", 2)
     assert (journal.get("run_b").state, journal.get("run_b").error_code) == ("interrupted", "INTERRUPTED")
     assert not journal.stop("run_a", "failed", RunError("X", "too late"), attempt=1)
-    again = pick(database, ["default"], "another", NONE)
+    again = claim_next(database, ["default"], "another", NONE)
     assert again is not None
     assert (again.run_id, again.attempt) == ("run_a", 2)
 
@@ -230,7 +229,7 @@ async def test_a_crew_gives_every_organisation_its_turn(catalog: Catalog) -> Non
     many = [await catalog.engine().begin(catalog.get("plain"), {"s": 0.1}) for _ in range(6)]
     few = await acme.engine().begin(acme.get("plain"), {"s": 0})
     slots = Slots(1)
-    crew = Crew(
+    crew = WorkerGroup(
         lambda: [known.name for known in organisations.all()],
         lambda name: organisations.catalog(name, catalog).worker(concurrency=1, slots=slots),
     )

@@ -18,11 +18,11 @@ from sqlalchemy import update
 from skillyard import Catalog, Executor, Run, Skill, SkillTools
 from skillyard.catalog import Configuration
 from skillyard.database import runs
-from skillyard.engine import FINAL, LocalEngine, Owner, Records, RunRecord
+from skillyard.engine import FINAL_STATES, LocalEngine, ProcessIdentity, Records, RunRecord
 from skillyard.engine.journal import Journal
 from skillyard.errors import DatabaseUnavailable, FileMissing, PermissionDenied, RecordNotFound
 from skillyard.execution import RunError, StepTrace
-from skillyard.sandbox import preparing
+from skillyard.sandbox import preparation
 
 Write = Callable[..., Skill]
 STEPS = """
@@ -145,14 +145,14 @@ async def test_a_run_that_is_cancelled_while_its_copy_is_made_leaves_none(
 ) -> None:
     skill = write("print(1)")
     await engine.run(skill, {})  # the sandboxes were tried with copies of their own
-    stage, go, copies = preparing._stage, threading.Event(), []
+    stage, go, copies = preparation._stage, threading.Event(), []
 
     def slow(*arguments: Any) -> Any:
         copies.append(Path((made := stage(*arguments)).tree))
         go.wait(30)
         return made
 
-    monkeypatch.setattr(preparing, "_stage", slow)
+    monkeypatch.setattr(preparation, "_stage", slow)
     task = asyncio.create_task(engine.run(skill, {}))
     while not copies:
         await asyncio.sleep(0.01)
@@ -321,17 +321,17 @@ async def test_a_run_whose_process_was_killed_ends_as_interrupted_at_the_next_st
     ],
 )
 def test_an_owner_is_one_process_of_one_boot(change: dict[str, Any], alive: bool | None) -> None:
-    owner = replace(Owner.current(), **change)
-    assert Owner.read(str(owner)) == owner
+    owner = replace(ProcessIdentity.current(), **change)
+    assert ProcessIdentity.read(str(owner)) == owner
     assert owner.alive() is alive
-    assert Owner.read("nobody") is None
+    assert ProcessIdentity.read("nobody") is None
 
 
 def test_what_another_host_carries_counts_as_gone_after_a_day(records: Records) -> None:
     for run_id, age in (("run_new", timedelta(hours=1)), ("run_old", timedelta(days=2))):
         records.journal.queue(replace(RECORD, id=run_id, created_at=datetime.now(UTC) - age))
     with records.database.write() as connection:
-        connection.execute(update(runs).values(owner=str(replace(Owner.current(), host="another"))))
+        connection.execute(update(runs).values(owner=str(replace(ProcessIdentity.current(), host="another"))))
     assert records.journal.recover() == ("run_old",)
     assert records.journal.recover() == ()
 
@@ -350,7 +350,7 @@ def test_runs_are_found_by_skill_state_and_id(records: Records) -> None:
     assert [record.id[-1] for record in journal.list(skill="pdf")] == ["2", "0"]
     assert [record.id[-1] for record in journal.list(skill="user:pdf", states=["cancelled"])] == ["0"]
     assert [record.id[-1] for record in journal.list(limit=1)] == ["2"]
-    assert [record.state in FINAL for record in journal.list()] == [False, False, True]
+    assert [record.state in FINAL_STATES for record in journal.list()] == [False, False, True]
     assert journal.get("abcdefg1").id.endswith("1")
     for unclear in ("run_0000", "defg1", "run_%_abcdefg1", ""):
         with pytest.raises(RecordNotFound):

@@ -15,7 +15,7 @@ from sqlalchemy import update
 from skillyard import Catalog
 from skillyard.database import schedules as table
 from skillyard.engine import LocalEngine, Records, Schedule, Scheduler, Schedules
-from skillyard.engine.cron import check_cron, next_moment, zone_of
+from skillyard.engine.schedules import check_cron, next_occurrence, zone_of
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 
 SCRIPT = "import json, sys\nprint(json.dumps({'output': json.load(sys.stdin)['input']}))\n"
@@ -29,7 +29,7 @@ def at(text: str) -> datetime:
 def moments(cron: str, after: str, number: int) -> list[str]:
     found, moment = [], at(after)
     for _ in range(number):
-        moment = next_moment(cron, BERLIN, moment)
+        moment = next_occurrence(cron, BERLIN, moment)
         found.append(f"{moment:%m-%d %H:%M}")
     return found
 
@@ -57,8 +57,8 @@ _ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolk
 @given(_CRONS, _ZONES, st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1)))
 def test_the_next_moment_is_always_later(cron: str, zone: str, after: datetime) -> None:
     start = after.replace(tzinfo=UTC)
-    first = next_moment(cron, zone_of(zone), start)
-    assert start < first < next_moment(cron, zone_of(zone), first)
+    first = next_occurrence(cron, zone_of(zone), start)
+    assert start < first < next_occurrence(cron, zone_of(zone), first)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from skillyard import Executor, Skill
 from skillyard.engine import LocalEngine
-from skillyard.engine.tracing import Names
+from skillyard.engine.tracing import BoundedLabels
 
 Write = Callable[..., Skill]
 SCRIPT = """
@@ -61,11 +61,11 @@ async def test_a_failure_is_an_error_of_its_span(write: Write, spans: InMemorySp
 
 
 def test_a_model_cannot_flood_labels_with_names() -> None:
-    names = Names(3)
+    names = BoundedLabels(3)
     shown = {names.bounded(f"skill-{number}") for number in range(100)}
     assert shown == {"skill-0", "skill-1", "skill-2", "other"}
     assert names.bounded("skill-1") == "skill-1"
-    assert len(Names().bounded("x" * 1000)) <= 64
+    assert len(BoundedLabels().bounded("x" * 1000)) <= 64
 
 
 def test_without_it_nothing_of_opentelemetry_is_loaded(write: Write) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.execution import Executor, McpServer, Run
-from skillyard.execution.servers import read_servers
+from skillyard.execution.distributed import read_servers
 from skillyard.sandbox import Policy
 
 SERVER = '''

@@ -23,7 +23,7 @@ from pattern_growth import growth_of
 from skillyard.catalog import Configuration
 from skillyard.errors import DependenciesUnavailable, InvalidPolicy, NotExecutable, PermissionDenied, SkillyardError
 from skillyard.execution import Executor, environments
-from skillyard.execution.package_index import PackageIndex, uv_environment
+from skillyard.execution.environments import PackageIndex, uv_environment
 from skillyard.execution.script_block import SOURCE_LIMIT, ScriptBlock, read_script_block
 
 BLOCK = '# /// script\n# requires-python = ">=3.9"\n# dependencies = [\n#   "iniconfig>=2",\n# ]\n# ///\n'

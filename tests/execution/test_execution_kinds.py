@@ -10,7 +10,7 @@ import pytest
 
 from skillyard.errors import NotExecutable, PermissionDenied
 from skillyard.execution import Executor, Run, RunError, execution_response
-from skillyard.execution.kinds import chain
+from skillyard.execution.kinds import fallback_kinds
 from skillyard.packages import tree_digest
 from skillyard.sandbox import Policy
 
@@ -31,7 +31,7 @@ SCRIPT = {"scripts/execute.py": "def execute(p):\n    return {'ran': p}\n"}
     ],
 )
 def test_each_kind_has_its_order_and_none_comes_twice(kind: str, order: tuple[str, ...]) -> None:
-    assert chain(kind) == order
+    assert fallback_kinds(kind) == order
 
 
 @pytest.mark.row("D-17")

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.execution import infer_format, read_outcome
-from skillyard.execution.memory_writes import read_memory_writes
-from skillyard.execution.run import new_run_id
-from skillyard.execution.steps import read_steps
+from skillyard.execution.run import new_run_id, read_memory_writes, read_steps
 
 GOOD = {"ownerType": "user", "ownerId": "u1", "type": "preference", "importance": 3, "content": "tea", "metadata": {"k": 1}}
 anything = st.recursive(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog import Catalog, Configuration, Skill
+from skillyard.catalog import Configuration, Skill, SkillCatalog
 from skillyard.document import Document
 from skillyard.errors import (
     FileMissing,
@@ -332,7 +332,7 @@ async def test_a_skill_whose_policy_is_read_from_another_moment_does_not_run(
 ) -> None:
     header = "name: swapped\ndescription: Swapped.\nsecurity: {timeout_ms: 1000}"
     folder = make_skill(skills_root, "swapped", front_matter=header, files={"scripts/execute.py": "print('good')"})
-    skill = Catalog.discover(roots=[skills_root], cache=False).get("swapped")
+    skill = SkillCatalog.discover(roots=[skills_root], cache=False).get("swapped")
     approved, good = skill.digest(), (folder / "SKILL.md").read_bytes()
     (folder / "SKILL.md").write_bytes(good.replace(b"1000", b"9000"))
     read = Skill.document

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from skillyard.execution import Executor, outcome, sdk
-from skillyard.execution.library import sdk_files
+from skillyard.execution.executor import sdk_files
 
 PYTHON = """
 from skillyard_sdk import context, fail, remember, step

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skillyard.execution import Executor, TrialReport, try_skill
-from skillyard.execution.examples import differences
+from skillyard.execution.trial import differences
 
 ECHO = """
 def execute(p, context):

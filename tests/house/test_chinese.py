@@ -55,7 +55,7 @@ def codes_of_runs() -> set[str]:
 
 def names_of_checks() -> set[str]:
     """What the doctor looks at; of names that end in a value, such as `root {source}`, the word before it."""
-    names = _CHECKS.findall(ROOT.joinpath("src/skillyard/examination.py").read_text("utf-8"))
+    names = _CHECKS.findall(ROOT.joinpath("src/skillyard/doctor.py").read_text("utf-8"))
     languages = {f"{name} skills" for name in names if name in ("python", "shell", "javascript", "typescript")}
     cut = {name.partition(" {")[0] for name in names if " {" in name}
     plain = {name for name in names if "{" not in name and name.partition(" ")[0] not in cut}

@@ -22,7 +22,7 @@ from pattern_growth import Subject, super_linear
 
 import skillyard
 from skillyard.permissions.patterns import glob
-from skillyard.scanner import downloads, exfiltration
+from skillyard.scanner import network
 
 _SOURCE = Path(skillyard.__file__).parent
 _CALLS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "split", "sub", "subn"}
@@ -31,8 +31,8 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 }  # fmt: skip
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
-    "catalog/folder_aliases.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/patterns.py": 2,
-    "sandbox/sweeping.py": 1, "scanner/downloads.py": 1, "scanner/exfiltration.py": 1, "scanner/matching.py": 3,
+    "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/patterns.py": 2,
+    "sandbox/orphan_cleanup.py": 1, "scanner/network.py": 1, "scanner/network.py": 1, "scanner/matching.py": 3,
 }  # fmt: skip
 _OLD = (  # patterns that froze the process that serves, and others of their kind
     (r'"(?:[^"\\]|\\.)*"', re.DOTALL),
@@ -153,10 +153,10 @@ def samples() -> Iterator[tuple[str, re.Pattern[str], str]]:
         yield "permissions/patterns.py", glob(text), "fullmatch"
     for name in ("a", "a" * 60, "$" * 20):
         for prefix in (r"\$\{?", r"(?<![\w$.'\"])"):
-            yield "scanner/exfiltration.py", exfiltration._uses({name, "b"}, prefix), "search"
-        yield "scanner/downloads.py", downloads._runs(name), "search"
-    yield "catalog/folder_aliases.py", re.compile(r"(?:/a/a/a|/a/a|/a)(?![\w-])"), "search"
-    yield "sandbox/sweeping.py", re.compile(r"run-(\d+)-.+"), "match"
+            yield "scanner/network.py", network._uses({name, "b"}, prefix), "search"
+        yield "scanner/network.py", network._runs(name), "search"
+    yield "catalog/catalog.py", re.compile(r"(?:/a/a/a|/a/a|/a)(?![\w-])"), "search"
+    yield "sandbox/orphan_cleanup.py", re.compile(r"run-(\d+)-.+"), "match"
     yield "execution/abp/declaration.py", re.compile(rf"\b{'a ' * 20}a(?:s|es)?\b"), "search"
     yield "cli/screen.py", re.compile(re.escape("a" * 20), re.IGNORECASE), "search"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skillyard import Catalog
 from skillyard.document import read_front_matter
 from skillyard.errors import InvalidInput
-from skillyard.interop import FORMS, Form, MigrationResult, adopt_skills
+from skillyard.interop import FOREIGN_FORMATS, ForeignFormat, MigrationResult, adopt_skills
 
 
 def _write(root: Path, files: dict[str, str]) -> Path:
@@ -104,7 +104,7 @@ def test_one_bad_file_keeps_nothing_back(tmp_path: Path, data: bytes, why: str) 
 
 
 def test_nothing_of_that_form_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    for form in FORMS:
+    for form in FOREIGN_FORMATS:
         with pytest.raises(InvalidInput) as refused:
             adopt_skills(form, tmp_path, tmp_path / "out")
         assert refused.value.hint
@@ -112,7 +112,7 @@ def test_nothing_of_that_form_says_where_it_was_looked_for(tmp_path: Path) -> No
         adopt_skills("agents", tmp_path / "nowhere", tmp_path / "out")
 
 
-def _one(tmp_path: Path, form: Form, name: str, text: str) -> tuple[MigrationResult, dict[str, object], str]:
+def _one(tmp_path: Path, form: ForeignFormat, name: str, text: str) -> tuple[MigrationResult, dict[str, object], str]:
     """Adopt one file: the result, the fields written for it, and the whole text."""
     root = _write(tmp_path / "p", {name: text})
     (result,) = adopt_skills(form, root, tmp_path / "out").results

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import InvalidInput
-from skillyard.interop import CLIENTS, Loading, check_clients
+from skillyard.interop import CLIENTS, ClientCompatibility, check_clients
 
 
-def _check(tmp_path: Path, header: str, *, folder: str = "pdf", body: str = "Do it.\n") -> dict[str, Loading]:
+def _check(tmp_path: Path, header: str, *, folder: str = "pdf", body: str = "Do it.\n") -> dict[str, ClientCompatibility]:
     place = tmp_path / folder
     place.mkdir()
     (place / "SKILL.md").write_text(f"---\n{header}---\n{body}", "utf-8")

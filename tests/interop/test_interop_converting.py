@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skillyard.document import new_document, parse_document, read_front_matter
 from skillyard.errors import InvalidInput, InvalidManifest, LinkNotAllowed, NoSkillInside, SkillExists
 from skillyard.interop import FORMATS, ORIGINALS_FILE, convert, validate_manifest
-from skillyard.interop.reshaping import SKILL_FORMATS
+from skillyard.interop.skill_formats import SKILL_FORMATS
 from skillyard.packages import pack, tree_digest
 
 SKILL = """---

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from skillyard.document import new_document, read_front_matter, set_front_matter
 from skillyard.errors import InvalidSkill
 from skillyard.interop import FORMATS, ORIGINALS_FILE, PackageFormatName, convert
-from skillyard.interop.reshaping import SKILL_FORMATS, format_of_skill
-from skillyard.interop.wrapping import DESCRIBED_IN
+from skillyard.interop.plugin_packages import PLUGIN_FILES
+from skillyard.interop.skill_formats import SKILL_FORMATS, format_of_skill
 from skillyard.packages import find_skills
 
 _WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=12)
@@ -99,7 +99,7 @@ def test_whoever_goes_back_after_any_way_finds_the_same_bytes(
         shutil.copytree(done.path, skill.directory, dirs_exist_ok=True)
     found = find_skills(source)
     first = cast("PackageFormatName", format_of_skill(found[0].directory))
-    wrapped = [name for name, path in DESCRIBED_IN.items() if (source / path).is_file()]
+    wrapped = [name for name, path in PLUGIN_FILES.items() if (source / path).is_file()]
     here = source
     for number, to in enumerate([*way, wrapped[0] if wrapped else first]):
         here = _go(here, root / str(number), to)

@@ -12,7 +12,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.server.lowlevel import Server
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.mcp.server import create_server
 from skillyard.tools import SkillTools
 
@@ -49,7 +49,7 @@ def server(shop: Path) -> Callable[..., Server[Any]]:
     """A server in this process; takes the options of `SkillTools`."""
 
     def make(*, watch: bool = False, **options: Any) -> Server[Any]:
-        catalog = Catalog.discover(roots=[shop], cache=False)
+        catalog = SkillCatalog.discover(roots=[shop], cache=False)
         return create_server(SkillTools(catalog, repeat="text", **options), watch=watch)
 
     return make

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import FileProblem
-from skillyard.mcp.addresses import address, segments
+from skillyard.mcp.published_skills import skill_uri, uri_segments
 
 part = st.text(st.characters(exclude_characters="/\\", exclude_categories=("Cc", "Cs")), min_size=1).filter(
     lambda text: text.strip() and text not in (".", "..") and not text.startswith("~")
@@ -16,13 +16,13 @@ part = st.text(st.characters(exclude_characters="/\\", exclude_categories=("Cc",
 
 @given(st.lists(part, min_size=1, max_size=4))
 def test_an_address_reads_back_as_the_path_it_was_made_of(parts: list[str]) -> None:
-    assert segments(address(parts[:1], "/".join(parts[1:]))) == tuple(parts)
+    assert uri_segments(skill_uri(parts[:1], "/".join(parts[1:]))) == tuple(parts)
 
 
 def test_an_address_names_the_skill_first() -> None:
-    assert address(["pdf"], "scripts/fill form.py") == "skill://pdf/scripts/fill%20form.py"
-    assert address(["user", "pdf"], "SKILL.md") == "skill://user/pdf/SKILL.md"
-    assert address(["pdf"]) == "skill://pdf"
+    assert skill_uri(["pdf"], "scripts/fill form.py") == "skill://pdf/scripts/fill%20form.py"
+    assert skill_uri(["user", "pdf"], "SKILL.md") == "skill://user/pdf/SKILL.md"
+    assert skill_uri(["pdf"]) == "skill://pdf"
 
 
 @pytest.mark.row("D-2")
@@ -43,13 +43,13 @@ def test_an_address_names_the_skill_first() -> None:
 )
 def test_an_address_that_climbs_or_hides_something_is_refused(uri: str) -> None:
     with pytest.raises(FileProblem):
-        segments(uri)
+        uri_segments(uri)
 
 
 @given(st.text())
 def test_no_text_makes_it_stumble(uri: str) -> None:
     try:
-        parts = segments(uri)
+        parts = uri_segments(uri)
     except FileProblem:
         return
     assert parts

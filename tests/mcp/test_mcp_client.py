@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.server.lowlevel import Server
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.engine import Records
 
 Make = Callable[..., Server[Any]]
@@ -220,6 +220,6 @@ async def test_a_run_over_standard_input_is_that_of_this_machine_s_user(
     make_skill(shop, "runner", front_matter=header, files={"scripts/main.py": "print(1)\n"})
     async with Client(command("--no-watch")) as client:
         assert not (await client.call_tool("run_skill", {"name": "runner"})).is_error
-    with contextlib.closing(Records.of(Catalog.discover(roots=[shop], cache=False))) as records:
+    with contextlib.closing(Records.of(SkillCatalog.discover(roots=[shop], cache=False))) as records:
         (run,) = records.journal.list()
     assert (run.skill_name, run.state, run.context["userId"]) == ("runner", "succeeded", "default/local user")

@@ -20,7 +20,7 @@ from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.server.lowlevel import Server
 from pydantic import ConfigDict
 
-from skillyard.mcp.manifest import fitted, front_matter
+from skillyard.mcp.skills_extension import conforming_front_matter, json_front_matter
 
 Make = Callable[..., Server[Any]]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
@@ -162,12 +162,12 @@ async def test_a_skill_with_too_many_files_is_left_to_plain_resources(shop: Path
     ],
 )
 def test_front_matter_is_read_as_yaml_1_2_and_texts_stay_texts(header: str, shown: dict[str, object]) -> None:
-    assert front_matter(f"---\n{header}\n---\nbody".encode()) == (shown, True)
+    assert json_front_matter(f"---\n{header}\n---\nbody".encode()) == (shown, True)
 
 
 @pytest.mark.parametrize("data", [b"no front matter", b"---\na: 1\na: 2\n---\n", b"---\nname: a\ndescription: b: c\n---\n"])
 def test_front_matter_that_no_reader_agrees_on_is_marked(data: bytes) -> None:
-    assert front_matter(data)[1] is False
+    assert json_front_matter(data)[1] is False
 
 
 GOOD = {"name": "pdf", "description": "d", "license": "MIT", "metadata": {"a": "b"}, "else": [1, {"x": None}]}
@@ -191,7 +191,7 @@ GOOD = {"name": "pdf", "description": "d", "license": "MIT", "metadata": {"a": "
 def test_a_field_that_breaks_the_specification_is_brought_to_it_and_named(
     changes: dict[str, object], field: str, becomes: object
 ) -> None:
-    shown, adjusted = fitted(GOOD | changes, name="pdf", description="from the catalog")
+    shown, adjusted = conforming_front_matter(GOOD | changes, name="pdf", description="from the catalog")
     assert shown == GOOD | {field: becomes}
     assert adjusted == [field]
     SkillFrontmatter.model_validate(shown)
@@ -199,7 +199,7 @@ def test_a_field_that_breaks_the_specification_is_brought_to_it_and_named(
 
 def test_front_matter_that_keeps_to_the_specification_is_shown_as_it_is() -> None:
     written = GOOD | {"description": " d \n", "allowed-tools": "Read", "compatibility": "any"}
-    assert fitted(written, name="pdf", description="") == (written, [])
+    assert conforming_front_matter(written, name="pdf", description="") == (written, [])
 
 
 json_values = st.recursive(
@@ -212,5 +212,5 @@ fields = st.sampled_from(["name", "description", "license", "compatibility", "me
 
 @given(st.dictionaries(fields, json_values))
 def test_whatever_is_written_a_strict_client_accepts_what_is_shown(written: dict[str, object]) -> None:
-    shown, _ = fitted(written, name="pdf", description="d")
+    shown, _ = conforming_front_matter(written, name="pdf", description="d")
     SkillFrontmatter.model_validate(shown)

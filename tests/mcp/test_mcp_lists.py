@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.catalog import Catalog, media_type
+from skillyard.catalog import SkillCatalog, media_type
 from skillyard.errors import InvalidInput
-from skillyard.mcp.paging import page
-from skillyard.mcp.published import PublishedSkills
+from skillyard.mcp.published_skills import PublishedSkills, cut_page
 
 
 @given(st.sets(st.text(min_size=1)), st.integers(1, 5))
@@ -21,7 +20,7 @@ def test_pages_together_hold_every_item_once_and_in_order(items: set[str], size:
     seen: list[str] = []
     cursor: str | None = None
     while True:
-        found, cursor = page(ordered, cursor, size=size, key=lambda item: item)
+        found, cursor = cut_page(ordered, cursor, size=size, key=lambda item: item)
         assert len(found) <= size
         seen += found
         if cursor is None:
@@ -30,14 +29,14 @@ def test_pages_together_hold_every_item_once_and_in_order(items: set[str], size:
 
 
 def test_a_page_does_not_shift_when_items_come_before_it() -> None:
-    _, cursor = page(["b", "c", "d"], None, size=2, key=str)
-    assert page(["a", "b", "c", "d"], cursor, size=2, key=str) == (["d"], None)
+    _, cursor = cut_page(["b", "c", "d"], None, size=2, key=str)
+    assert cut_page(["a", "b", "c", "d"], cursor, size=2, key=str) == (["d"], None)
 
 
 @given(st.text())
 def test_a_cursor_of_anyone_else_is_refused_or_read(cursor: str) -> None:
     try:
-        found, following = page(["a"], cursor, size=1, key=str)
+        found, following = cut_page(["a"], cursor, size=1, key=str)
     except InvalidInput:
         return
     assert found in ([], ["a"])
@@ -66,7 +65,7 @@ def test_skills_of_one_name_get_their_source_in_front_and_never_one_address(tmp_
     for root in ("one", "two"):
         make_skill(tmp_path / root, "pdf", body=root)
         make_skill(tmp_path / root, "weather-" + root)
-    skills = [skill for root in ("one", "two") for skill in Catalog.discover(roots=[tmp_path / root], cache=False)]
+    skills = [skill for root in ("one", "two") for skill in SkillCatalog.discover(roots=[tmp_path / root], cache=False)]
     published = PublishedSkills(tuple(skills))
     assert [each.uri for each in published] == [
         "skill://config/pdf-2/SKILL.md",
@@ -81,6 +80,6 @@ def test_skills_of_one_name_get_their_source_in_front_and_never_one_address(tmp_
 def test_long_names_are_cut_to_what_the_specification_allows(skills_root: Path, make_skill: Any) -> None:
     for ending in ("one", "two"):
         make_skill(skills_root, "x" * 64 + ending)
-    skills = list(PublishedSkills(tuple(Catalog.discover(roots=[skills_root], cache=False))))
+    skills = list(PublishedSkills(tuple(SkillCatalog.discover(roots=[skills_root], cache=False))))
     assert len({each.uri for each in skills}) == 2
     assert all(len(each.path[-1]) <= 64 for each in skills)

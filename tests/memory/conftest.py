@@ -11,7 +11,7 @@ import pytest
 
 from skillyard.database import Database
 from skillyard.errors import InvalidInput
-from skillyard.memory import Memory, MemoryService, Recalled, SqlMemoryService
+from skillyard.memory import Memory, MemoryMatch, MemoryService, SqlMemoryService
 
 
 class HostMemory:
@@ -38,7 +38,7 @@ class HostMemory:
         threshold: float = 0.5,
         tags: Collection[str] = (),
         knowledge_base: str | None = None,
-    ) -> tuple[Recalled, ...]:
+    ) -> tuple[MemoryMatch, ...]:
         fitting = [
             memory
             for memory in self.memories
@@ -47,7 +47,7 @@ class HostMemory:
             and set(tags) <= set(memory.tags)
             and knowledge_base in (None, memory.knowledge_base)
         ]
-        return tuple(Recalled(memory, 1.0) for memory in fitting[:limit])
+        return tuple(MemoryMatch(memory, 1.0) for memory in fitting[:limit])
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import ArchiveRefused
-from skillyard.packages import Limits, extract
+from skillyard.packages import PackageLimits, extract
 
-_USUAL = Limits()
+_USUAL = PackageLimits()
 Refused = Callable[..., ArchiveRefused]
 
 
@@ -27,7 +27,7 @@ def staging(tmp_path: Path) -> Path:
 def refused(tmp_path: Path, staging: Path) -> Refused:
     """Give a function that unpacks bytes and returns the refusal, having seen that nothing is left or was touched."""
 
-    def run(data: bytes, name: str = "package", limits: Limits = _USUAL) -> ArchiveRefused:
+    def run(data: bytes, name: str = "package", limits: PackageLimits = _USUAL) -> ArchiveRefused:
         archive = tmp_path / name
         archive.write_bytes(data)
         with pytest.raises(ArchiveRefused) as caught:

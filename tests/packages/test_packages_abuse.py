@@ -18,7 +18,7 @@ import pytest
 from archives import HIDDEN, OUTSIDE, SKILL, WINDOWS, member, overlapping, raw_zip, tar_of, zip_of
 
 from skillyard.errors import ArchiveRefused
-from skillyard.packages import Limits, extract
+from skillyard.packages import PackageLimits, extract
 
 MIB = 1024 * 1024
 
@@ -173,9 +173,9 @@ def test_modes_owners_and_set_bits_are_dropped(tmp_path: Path, staging: Path) ->
 @pytest.mark.abuse("F8", "F9")
 def test_a_bomb_is_refused(refused, form) -> None:
     assert refused(form(bytes(8 * MIB))).code == "archive_too_large"
-    assert refused(form(os.urandom(1000)), limits=Limits(file=999)).code == "archive_too_large"
-    assert refused(form(os.urandom(1000)), limits=Limits(total=999)).code == "archive_too_large"
-    assert refused(form(os.urandom(1000)), limits=Limits(archive=999)).code == "archive_too_large"
+    assert refused(form(os.urandom(1000)), limits=PackageLimits(file=999)).code == "archive_too_large"
+    assert refused(form(os.urandom(1000)), limits=PackageLimits(total=999)).code == "archive_too_large"
+    assert refused(form(os.urandom(1000)), limits=PackageLimits(archive=999)).code == "archive_too_large"
 
 
 @pytest.mark.abuse("F8")

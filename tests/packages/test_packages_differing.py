@@ -53,7 +53,7 @@ def test_a_large_change_is_compared_in_a_helper_and_the_same(both: tuple[Path, P
         for number in range(5):
             (folder / f"{number}.txt").write_text(f"a line\n{ending}\n" * 2_000)
     there = compare_trees(*both)
-    monkeypatch.setattr("skillyard.packages.differing._AT_ONCE", 1 << 30)
+    monkeypatch.setattr("skillyard.packages.tree_diff._INLINE_LIMIT", 1 << 30)
     assert compare_trees(*both) == there
     assert sum(len(file.lines) for file in there.files) > 100_000
 
@@ -65,7 +65,7 @@ def test_a_comparison_that_takes_too_long_says_so_of_each_file(
     for folder, ending in zip(both, ("old", "new"), strict=True):
         (folder / "a.txt").write_text(ending * 30_000)
         (folder / "same.txt").write_text("x")
-    monkeypatch.setattr("skillyard.packages.differing._SECONDS", 0.0)
+    monkeypatch.setattr("skillyard.packages.tree_diff._SECONDS", 0.0)
     told = compare_trees(*both)
     assert told.unchanged == 1
     assert [(file.path, file.change, file.lines) for file in told.files] == [("a.txt", "changed", "")]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.packages import compare_trees, line_matching
-from skillyard.packages.line_matching import unified
+from skillyard.packages import compare_trees, tree_diff
+from skillyard.packages.tree_diff import unified_diff
 
 _LINES = st.lists(st.sampled_from(["", "a", "b", "c", "d", "one", "two", "three"]), max_size=40)
 
@@ -36,8 +36,8 @@ def applied(old: list[str], marked: list[str]) -> list[str]:
 @given(old=_LINES, new=_LINES, steps=st.sampled_from([0, 20, 400_000]))
 def test_a_diff_makes_one_text_of_the_other(old: list[str], new: list[str], steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_matching, "_STEPS", steps)
-        marked = list(unified(old, new, "a/f", "b/f"))
+        patch.setattr(tree_diff, "_STEPS", steps)
+        marked = list(unified_diff(old, new, "a/f", "b/f"))
     assert marked[:2] == ["--- a/f", "+++ b/f"]
     assert applied(old, marked) == new
 
@@ -46,7 +46,7 @@ def test_patch_takes_a_diff(tmp_path: Path) -> None:
     old = [f"line {number % 7}" for number in range(200)]
     new = [*old[:20], "more", *old[25:150], *old[160:], "end"]
     (tmp_path / "f").write_text("\n".join(old) + "\n")
-    marked = "\n".join(unified(old, new, "a/f", "b/f")) + "\n"
+    marked = "\n".join(unified_diff(old, new, "a/f", "b/f")) + "\n"
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=marked, text=True, check=True)
     assert (tmp_path / "f").read_text() == "\n".join(new) + "\n"
 
@@ -54,7 +54,7 @@ def test_patch_takes_a_diff(tmp_path: Path) -> None:
 def test_a_small_change_is_told_small() -> None:
     old = [f"line {number}" for number in range(1_000)]
     new = [*old[:500], "another", *old[501:]]
-    marked = list(unified(old, new, "a", "b"))
+    marked = list(unified_diff(old, new, "a", "b"))
     assert [line for line in marked[2:] if line[0] in "+-"] == ["-line 500", "+another"]
     assert len(marked) == 2 + 1 + 6 + 2
 
@@ -72,7 +72,7 @@ def test_the_steps_for_a_hostile_file_are_bounded(tmp_path: Path, kind: str, mon
         "shifted": (["a", "b"] * (count // 2), ["b", "a", "a"] * (count // 3)),
     }
     old, new = texts[kind]
-    matching = line_matching._Matching(old, new)
+    matching = tree_diff._LineMatcher(old, new)
     pairs = matching.pairs()
     assert all(old[a] == new[b] for a, b in pairs)
     assert pairs == sorted(pairs)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import ArchiveRefused, InvalidInput, NoSkillInside
-from skillyard.packages import Limits, choose_skills, extract, find_skills, pack, tree_digest
+from skillyard.packages import PackageLimits, choose_skills, extract, find_skills, pack, tree_digest
 
 FORMATS = ("zip", "tar.gz", "skill")
 _NAMES = st.text("ab.é日-_ ", min_size=1, max_size=6)
@@ -76,7 +76,7 @@ def test_what_no_package_may_have_is_not_packed(skill: Path, tmp_path: Path) -> 
     ):
         make(skill / "bad")
         with pytest.raises(ArchiveRefused) as caught:
-            pack(skill, target, limits=Limits(file=1000))
+            pack(skill, target, limits=PackageLimits(file=1000))
         assert caught.value.code == code
         (skill / "bad").unlink()
     for name in ("aux.md", "skill.md", "e\u0301.md", "a:b"):

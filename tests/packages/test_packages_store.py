@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, InvalidInput, PackageMissing, StoreFailed
-from skillyard.packages import Limits, LocalStore, S3Store, Store, digest_of, open_store
+from skillyard.packages import LocalStore, PackageLimits, S3Store, Store, digest_of, open_store
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -68,7 +68,7 @@ def test_what_is_larger_than_any_package_is_not_read_into_memory(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = store.put(b"one")
-    monkeypatch.setattr("skillyard.packages.store.Limits", lambda: Limits(archive=2))
+    monkeypatch.setattr("skillyard.packages.entry_rules.PackageLimits", lambda: PackageLimits(archive=2))
     with pytest.raises(DigestMismatch, match="more than any package"):
         store.get(digest)
 

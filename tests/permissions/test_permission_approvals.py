@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.errors import ApprovalRejected, InvalidInput
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Approvals, MemoryApprovalStore, PolicyApprover
 
@@ -292,7 +292,7 @@ def test_only_known_words_answer_a_question():
 
 async def test_a_real_skill_is_approved_by_its_content(store, skills_root, make_skill):
     make_skill(skills_root, "deploy", files={"run.sh": "true"})
-    skill = Catalog.discover(roots=[skills_root], cache=False).get("deploy")
+    skill = SkillCatalog.discover(roots=[skills_root], cache=False).get("deploy")
     person = Person(["session", "reject"])
     approvals = Approvals(person, store=store)
     await approvals.require(skill, session="s1")

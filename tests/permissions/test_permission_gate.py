@@ -12,7 +12,15 @@ import pytest
 from skillyard import Catalog, SkillTools
 from skillyard.cli import main
 from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable
-from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Approvals, Consent, Gate, PolicyApprover, Rules
+from skillyard.permissions import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Approvals,
+    PermissionGate,
+    PolicyApprover,
+    Rules,
+    SkillConsent,
+)
 
 RULES = '[permissions.skills]\ndeploy = "ask"\n"secret-*" = "deny"\n'
 
@@ -90,9 +98,9 @@ async def test_a_digest_that_the_caller_named_still_holds_when_an_approver_agree
 
 async def test_consent_is_confirmed_for_the_content_it_was_given_for(catalog: Catalog) -> None:
     skill = catalog.get("deploy")
-    gate = Gate(Rules({"deploy": "ask"}), Approvals(PolicyApprover("once")))
+    gate = PermissionGate(Rules({"deploy": "ask"}), Approvals(PolicyApprover("once")))
     consent = await gate.consent(skill, session="s")
-    assert consent == Consent("ask", skill.digest())
+    assert consent == SkillConsent("ask", skill.digest())
     gate.confirm(skill, consent)
     Path(skill.directory, "notes.md").write_text("new")
     with pytest.raises(ApprovalRejected):
@@ -103,6 +111,6 @@ def test_only_a_gate_for_models_keeps_skills_for_people(tmp_path: Path, make_ski
     header = "name: mine\ndescription: Does one thing. Use when a test runs.\ndisable-model-invocation: true"
     make_skill(tmp_path / "skills", "mine", front_matter=header)
     skill = Catalog.discover(roots=[tmp_path / "skills"], cache=False).get("mine")
-    Gate(Rules(), Approvals()).check(skill)
+    PermissionGate(Rules(), Approvals()).check(skill)
     with pytest.raises(SkillUnusable, match="kept for people"):
-        Gate(Rules(), Approvals(), for_models=True).check(skill)
+        PermissionGate(Rules(), Approvals(), for_models=True).check(skill)

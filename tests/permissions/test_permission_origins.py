@@ -13,7 +13,7 @@ from skillyard.errors import InvalidInput, PermissionDenied, UnreachableRule
 from skillyard.packages import Origin, SigningKey, Source, sign_tree
 from skillyard.permissions import InstalledOrigins, Rules
 from skillyard.permissions.origins import source_parts
-from skillyard.registry import Fetched, Registry, SourceFetcher
+from skillyard.registry import FetchedTree, Registry, SourceFetcher
 from skillyard.tools import SkillTools
 
 ACME = "deploy source=github:acme/skills"
@@ -26,11 +26,11 @@ def registry(home: Path, make_skill: Any, tmp_path: Path) -> Iterator[Registry]:
     class Published:
         key: SigningKey | None = None
 
-        def fetch(self, source: Source, into: Path) -> Fetched:
+        def fetch(self, source: Source, into: Path) -> FetchedTree:
             folder = make_skill(tmp_path / source.address.rpartition("//")[2], "deploy", body=f"{source.address}\n")
             if self.key:
                 sign_tree(folder, self.key)
-            return Fetched(folder, Origin(source.kind, source.address), owned=False)
+            return FetchedTree(folder, Origin(source.kind, source.address), owned=False)
 
     made = Registry(str(home / "skillyard"), fetcher=SourceFetcher(others={"git": Published(), "mirror": Published()}))
     made.published = Published  # type: ignore[attr-defined] # for the tests that sign

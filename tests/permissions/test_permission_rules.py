@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pattern_growth import growth_of
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.errors import InvalidInput, UnreachableRule
-from skillyard.permissions import Rules, Ruling, patterns, visible
+from skillyard.permissions import PermissionRuling, Rules, patterns, without_denied
 from skillyard.permissions.patterns import covers, matches
 
 
@@ -87,8 +87,8 @@ def test_a_rule_holds_for_the_name_the_slug_and_the_id():
     skill = Named("PDF Miner", "pdf-miner", "project:pdf-miner")
     assert Rules({"pdf-miner": "deny"}).decide(skill) == "deny"
     assert Rules({"pdf miner": "deny"}).decide(skill) == "deny"
-    assert Rules({"project:*": "ask"}).rule(skill) == Ruling("ask", "project:*")
-    assert Rules({"user:*": "deny"}).rule(skill) == Ruling("allow", None)
+    assert Rules({"project:*": "ask"}).rule(skill) == PermissionRuling("ask", "project:*")
+    assert Rules({"user:*": "deny"}).rule(skill) == PermissionRuling("allow", None)
 
 
 @pytest.mark.row("C-10")
@@ -177,8 +177,8 @@ def test_denied_skills_vanish_from_iteration_and_stay_in_all_with_the_reason(ski
     for name in ("internal-pay", "pdf"):
         make_skill(skills_root, name)
     make_skill(skills_root, "internal-broken", raw=b"no front matter")
-    catalog = Catalog.discover(roots=[skills_root], cache=False)
-    seen = visible(catalog, Rules({"internal-*": "deny", "pdf": "ask"}))
+    catalog = SkillCatalog.discover(roots=[skills_root], cache=False)
+    seen = without_denied(catalog, Rules({"internal-*": "deny", "pdf": "ask"}))
     assert [skill.name for skill in seen] == ["pdf"]
     states = {skill.name: (skill.status, skill.reason) for skill in seen.all()}
     assert states["internal-pay"] == ("denied", "the permission rule 'internal-*' denies it")
@@ -189,7 +189,7 @@ def test_denied_skills_vanish_from_iteration_and_stay_in_all_with_the_reason(ski
 @pytest.mark.row("001-19", "D-28")
 def test_rules_also_hold_for_skills_that_appear_later(skills_root, make_skill):
     make_skill(skills_root, "pdf")
-    seen = visible(Catalog.discover(roots=[skills_root], cache=False), Rules({"internal-*": "deny"}))
+    seen = without_denied(SkillCatalog.discover(roots=[skills_root], cache=False), Rules({"internal-*": "deny"}))
     make_skill(skills_root, "internal-new")
     seen.refresh()
     assert [skill.name for skill in seen] == ["pdf"]
@@ -197,8 +197,8 @@ def test_rules_also_hold_for_skills_that_appear_later(skills_root, make_skill):
 
 
 def test_without_a_deny_rule_the_catalog_is_the_same(skills_root):
-    catalog = Catalog.discover(roots=[skills_root], cache=False)
-    assert visible(catalog, Rules({"x": "ask"})) is catalog
+    catalog = SkillCatalog.discover(roots=[skills_root], cache=False)
+    assert without_denied(catalog, Rules({"x": "ask"})) is catalog
 
 
 @pytest.mark.parametrize("text", [lambda size: "*a" * size, lambda size: "a?" * size, lambda size: "*" + "?a" * size])
@@ -220,7 +220,7 @@ def test_a_set_of_many_rules_is_compared_within_one_budget(monkeypatch: pytest.M
     rules = Rules({"*a" * 300 + f"b{number}": ("allow", "deny")[number % 2] for number in range(12)})
     assert len(rules.patterns) == 12
     assert 0 < visited < 10 * patterns._MOST_OF_ALL
-    budget = patterns.CoverBudget()
+    budget = patterns.ComparisonBudget()
     assert covers("a*", "ab", budget)
     assert not budget.takes(patterns._MOST_OF_ALL)
     assert budget.spent

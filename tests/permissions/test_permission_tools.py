@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
 from skillyard.permissions import ALWAYS_PERMITTED, AllowedTools, ToolRule, parse_tool_rule
-from skillyard.permissions.commands import simple_command
+from skillyard.permissions.allowed_tools import simple_command
 
 
 @pytest.mark.row("C-12")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.prompt import append_index, build_index, write_index
 
 AWARENESS = """\
@@ -173,7 +173,7 @@ def test_section_is_exactly_its_document(skill):
 def test_section_names_only_roots_that_were_scanned(tmp_path):
     (tmp_path / "here/notes").mkdir(parents=True)
     (tmp_path / "here/notes/SKILL.md").write_text("---\nname: notes\ndescription: Takes notes.\n---\n")
-    catalog = Catalog.discover(roots=[tmp_path / "here", tmp_path / "elsewhere"], cwd=tmp_path, cache=False)
+    catalog = SkillCatalog.discover(roots=[tmp_path / "here", tmp_path / "elsewhere"], cwd=tmp_path, cache=False)
     assert "- Skill roots: here (relative" in write_index(catalog, style="section").text
 
 

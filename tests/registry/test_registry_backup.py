@@ -24,23 +24,23 @@ from skillyard.database import METADATA, Database
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput, MalformedArchive, SkillyardError
 from skillyard.packages import Source, tree_digest
 from skillyard.registry import Registry
-from skillyard.registry.backup import Place, check_backup, restore_backup, write_backup
+from skillyard.registry.backup import BackupHome, check_backup, restore_backup, write_backup
 
 KINDS = ("sqlite", "postgresql")
 TRANSIENT = {"workers", "worker_pools", "handovers"}
 
 
 @pytest.fixture
-def place(tmp_path: Path, database_address: str) -> Place:
+def place(tmp_path: Path, database_address: str) -> BackupHome:
     """A home with records of either kind."""
-    return Place("default", tmp_path / "home", database_address)
+    return BackupHome("default", tmp_path / "home", database_address)
 
 
 @pytest.fixture
 def install(tmp_path: Path, make_skill: Any) -> Callable[..., None]:
     """Give a function that installs a version of a skill in a home."""
 
-    def do(place: Place, name: str, body: str = "Do it.") -> None:
+    def do(place: BackupHome, name: str, body: str = "Do it.") -> None:
         folder = make_skill(tmp_path / "sources", name, body=body, files={"deep/notes.md": body, "run.sh": "echo\n"})
         with contextlib.closing(registry(place)) as opened:
             opened.install(Source("folder", str(folder)))
@@ -48,11 +48,11 @@ def install(tmp_path: Path, make_skill: Any) -> Callable[..., None]:
     return do
 
 
-def registry(place: Place) -> Registry:
+def registry(place: BackupHome) -> Registry:
     return Registry.open(str(place.home), place.database_url)
 
 
-def rows(place: Place) -> dict[str, list[dict[str, Any]]]:
+def rows(place: BackupHome) -> dict[str, list[dict[str, Any]]]:
     """Everything in the records."""
     with contextlib.closing(place.database()) as database, database.read() as connection:
         return {
@@ -62,7 +62,7 @@ def rows(place: Place) -> dict[str, list[dict[str, Any]]]:
         }
 
 
-def trees(place: Place) -> dict[str, str]:
+def trees(place: BackupHome) -> dict[str, str]:
     """The digest of each version, and what serves."""
     versions = place.versions
     found = {
@@ -82,7 +82,7 @@ def without_places(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dic
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_comes_back_into_either_kind_of_database(
-    place: Place, install: Callable[..., None], tmp_path: Path, address_of: Callable[[str], str], kind: str
+    place: BackupHome, install: Callable[..., None], tmp_path: Path, address_of: Callable[[str], str], kind: str
 ) -> None:
     install(place, "pdf")
     install(place, "pdf", "Do it better.")
@@ -99,7 +99,7 @@ def test_everything_comes_back_into_either_kind_of_database(
     assert report.records == sum(len(found) for found in before[0].values())
     assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
     url = address_of(kind) if kind == "postgresql" else f"sqlite:///{tmp_path}/other/skillyard.db"
-    other = Place("default", tmp_path / "other", url)
+    other = BackupHome("default", tmp_path / "other", url)
     (tmp_path / "project").mkdir()
     done = restore_backup(tmp_path / "backup", lambda name: other, project=tmp_path / "project")
     assert (done.versions, done.records) == (3, report.records)
@@ -115,7 +115,7 @@ def test_everything_comes_back_into_either_kind_of_database(
 
 
 def test_a_backup_that_is_made_while_skills_are_installed_fits_together(
-    place: Place, install: Callable[..., None], tmp_path: Path, address_of: Callable[[str], str]
+    place: BackupHome, install: Callable[..., None], tmp_path: Path, address_of: Callable[[str], str]
 ) -> None:
     install(place, "pdf")
     stop = threading.Event()
@@ -136,7 +136,7 @@ def test_a_backup_that_is_made_while_skills_are_installed_fits_together(
         stop.set()
         working.join()
     for number in range(4):
-        other = Place("default", tmp_path / f"other-{number}", f"sqlite:///{tmp_path}/other-{number}/skillyard.db")
+        other = BackupHome("default", tmp_path / f"other-{number}", f"sqlite:///{tmp_path}/other-{number}/skillyard.db")
         restore_backup(tmp_path / f"backup-{number}", lambda name, other=other: other)  # type: ignore[misc]
         with contextlib.closing(registry(other)) as opened:
             for skill in opened.skills():
@@ -146,7 +146,9 @@ def test_a_backup_that_is_made_while_skills_are_installed_fits_together(
                 assert tree_digest(other.versions.path(skill.skill_id, skill.current_version)) == digest
 
 
-def test_what_is_there_is_only_replaced_when_it_is_said(place: Place, install: Callable[..., None], tmp_path: Path) -> None:
+def test_what_is_there_is_only_replaced_when_it_is_said(
+    place: BackupHome, install: Callable[..., None], tmp_path: Path
+) -> None:
     install(place, "pdf")
     write_backup([place], tmp_path / "backup")
     with pytest.raises(InvalidInput):
@@ -166,7 +168,7 @@ def test_what_is_there_is_only_replaced_when_it_is_said(place: Place, install: C
 @pytest.fixture
 def backup(tmp_path: Path, install: Callable[..., None]) -> Path:
     """A backup of one skill."""
-    place = Place("default", tmp_path / "small", f"sqlite:///{tmp_path}/small/skillyard.db")
+    place = BackupHome("default", tmp_path / "small", f"sqlite:///{tmp_path}/small/skillyard.db")
     install(place, "pdf")
     write_backup([place], tmp_path / "backup")
     return tmp_path / "backup"
@@ -188,7 +190,7 @@ def unpacked(path: Path) -> list[tuple[tarfile.TarInfo, bytes]]:
 
 def test_a_backup_that_was_cut_off_anywhere_is_refused(backup: Path, tmp_path: Path) -> None:
     data = backup.read_bytes()
-    target = Place("default", tmp_path / "target", f"sqlite:///{tmp_path}/target/skillyard.db")
+    target = BackupHome("default", tmp_path / "target", f"sqlite:///{tmp_path}/target/skillyard.db")
     for length in sorted({0, 1, 10, *random.Random(1).sample(range(len(data) - 200), 20)}):
         backup.write_bytes(data[:length])
         with pytest.raises((MalformedArchive, DigestMismatch)):
@@ -268,7 +270,7 @@ def killed_after(seconds: float, *arguments: str) -> Iterator[None]:
     yield
 
 
-def test_a_killed_backup_leaves_the_one_before(place: Place, install: Callable[..., None], tmp_path: Path) -> None:
+def test_a_killed_backup_leaves_the_one_before(place: BackupHome, install: Callable[..., None], tmp_path: Path) -> None:
     for number in range(6):
         install(place, f"skill-{number}")
     target = tmp_path / "backup"
@@ -278,7 +280,9 @@ def test_a_killed_backup_leaves_the_one_before(place: Place, install: Callable[.
             check_backup(target)
 
 
-def test_a_killed_restore_is_repeated_and_loses_nothing(place: Place, install: Callable[..., None], tmp_path: Path) -> None:
+def test_a_killed_restore_is_repeated_and_loses_nothing(
+    place: BackupHome, install: Callable[..., None], tmp_path: Path
+) -> None:
     for number in range(6):
         install(place, f"skill-{number}")
     target = tmp_path / "backup"
@@ -292,7 +296,7 @@ def test_a_killed_restore_is_repeated_and_loses_nothing(place: Place, install: C
         assert not (place.home / ".restore").exists()
 
 
-def test_a_version_that_is_gone_is_told_and_marked(place: Place, install: Callable[..., None], tmp_path: Path) -> None:
+def test_a_version_that_is_gone_is_told_and_marked(place: BackupHome, install: Callable[..., None], tmp_path: Path) -> None:
     install(place, "pdf")
     install(place, "pdf", "Another one.")
     first = place.versions.names("pdf")[0]
@@ -307,7 +311,7 @@ def test_a_version_that_is_gone_is_told_and_marked(place: Place, install: Callab
 
 def test_an_open_database_sees_the_restored_records(backup: Path, tmp_path: Path) -> None:
     """A connection that was open all the time: the records changed under it in one step."""
-    place = Place("default", tmp_path / "small", f"sqlite:///{tmp_path}/small/skillyard.db")
+    place = BackupHome("default", tmp_path / "small", f"sqlite:///{tmp_path}/small/skillyard.db")
     with contextlib.closing(Database.open(str(place.home), place.database_url)) as database:
         restore_backup(backup, lambda name: place, force=True)
         with database.read() as connection:
@@ -317,12 +321,12 @@ def test_an_open_database_sees_the_restored_records(backup: Path, tmp_path: Path
 def test_records_under_another_name_are_neither_copied_as_a_file_nor_replaced_by_one(tmp_path: Path) -> None:
     """Only their rows go into a backup, whatever the file is called; nobody but SQLite opens or replaces it."""
     home = tmp_path / "home"
-    own = Place("default", home, f"sqlite:///{home}/records.sqlite")
+    own = BackupHome("default", home, f"sqlite:///{home}/records.sqlite")
     with contextlib.closing(own.database()) as kept:
         kept.status()
         assert "records.sqlite" not in dict(own.files())
         assert not any(name.startswith("records.sqlite-") for name, _ in own.files())
-    elsewhere = Place("default", tmp_path / "elsewhere")
+    elsewhere = BackupHome("default", tmp_path / "elsewhere")
     with contextlib.closing(elsewhere.database()):
         (elsewhere.home / "records.sqlite").write_text("an ordinary file")
     write_backup([elsewhere], tmp_path / "backup")

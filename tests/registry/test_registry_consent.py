@@ -15,7 +15,7 @@ from skillyard.errors import ConsentRequired
 from skillyard.execution.script_block import SOURCE_LIMIT
 from skillyard.registry import PowerChange, Registry
 from skillyard.registry.powers import Powers, read_powers
-from skillyard.registry.publisher import publisher
+from skillyard.registry.upgrade_checks import publisher_of_address
 
 NETWORK = "security:\n  network: allowlist\n  network_allowlist: [{hosts}]\n"
 
@@ -69,7 +69,7 @@ def test_each_widening_is_told_and_refused_without_consent(
     ],
 )
 def test_who_publishes_is_told_by_the_host_and_on_shared_sites_by_the_owner(one: str, other: str, same: bool) -> None:
-    assert (publisher(one) == publisher(other)) is same
+    assert (publisher_of_address(one) == publisher_of_address(other)) is same
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_less_power_or_a_host_that_was_covered_needs_no_consent(registry: Regist
 
 def test_a_skill_that_no_longer_limits_its_tools_is_wider(tmp_path: Path) -> None:
     limited, free = Powers(tools=("Read",)), Powers(tools=None)
-    assert free.beyond(limited) == ("no longer limits itself to tools",)
-    assert limited.beyond(free) == ("uses the tool Read",)
-    assert limited.beyond(limited) == ()
+    assert free.added_since(limited) == ("no longer limits itself to tools",)
+    assert limited.added_since(free) == ("uses the tool Read",)
+    assert limited.added_since(limited) == ()
 
 
 def test_a_first_install_tells_what_the_skill_may_do(registry: Registry, write: Any) -> None:

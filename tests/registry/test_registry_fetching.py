@@ -14,8 +14,8 @@ import pytest
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed
 from skillyard.packages import Source, pack
-from skillyard.registry import Fetched, GitFetcher, Registry, SourceFetcher
-from skillyard.registry.download import download
+from skillyard.registry import FetchedTree, GitFetcher, Registry, SourceFetcher
+from skillyard.registry.source_host_policy import download
 
 _SETTINGS = ("-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "init.defaultBranch=main", "-c", "tag.gpgSign=false")
 
@@ -136,7 +136,7 @@ def test_a_repository_that_fills_the_disk_is_stopped(repository: Path, tmp_path:
     (repository / "noise").write_bytes(os.urandom(2 * 1024 * 1024))
     _git(repository, "add", "-A")
     _git(repository, "commit", "-qm", "noise")
-    monkeypatch.setattr("skillyard.registry.git._BOUNDED", ("/bin/sh", "-c", 'ulimit -f 1024 && exec "$@"', "sh"))
+    monkeypatch.setattr("skillyard.registry.git_fetcher._BOUNDED", ("/bin/sh", "-c", 'ulimit -f 1024 && exec "$@"', "sh"))
     with pytest.raises(ArchiveTooLarge):
         GitFetcher(local=True).fetch(Source("git", str(repository)), tmp_path)
 
@@ -171,7 +171,7 @@ def test_faults_of_the_network_are_tried_again_and_refusals_are_not(data: Path, 
         def __init__(self, error: Exception, times: int) -> None:
             self.error, self.times = error, times
 
-        def fetch(self, source: Source, into: Path) -> Fetched:
+        def fetch(self, source: Source, into: Path) -> FetchedTree:
             calls.append(source)
             if len(calls) <= self.times:
                 raise self.error

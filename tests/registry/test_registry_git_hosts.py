@@ -108,7 +108,7 @@ def test_git_asks_the_address_that_was_judged(
     async def lookup(name: str) -> Sequence[str]:
         return ["169.254.169.254", "127.0.0.1"]
 
-    monkeypatch.setattr("skillyard.sandbox.network.dialling.system_lookup", lookup)
+    monkeypatch.setattr("skillyard.network.connections.system_lookup", lookup)
     port, hosts = backend
     found = GitFetcher(allow_private=True).fetch(Source("git", f"http://skills.invalid:{port}/tidy"), fetched)
     assert (found.tree / "SKILL.md").is_file()

@@ -31,13 +31,13 @@ from skillyard.registry import Registry, SourceFetcher
 from skillyard.registry.mirror import (
     INDEX_FILE,
     MirrorIndex,
-    RegistryPlace,
+    RegistryMirror,
     StoredMirror,
     compare_mirrors,
     copy_mirror,
     import_mirror,
-    open_place,
-    open_target,
+    open_mirror,
+    open_mirror_target,
     plan_import,
 )
 
@@ -51,9 +51,9 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def place(registry: Registry, data: Path) -> RegistryPlace:
+def place(registry: Registry, data: Path) -> RegistryMirror:
     """The registry as a mirror."""
-    return RegistryPlace(registry, str(data))
+    return RegistryMirror(registry, str(data))
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def _digests(registry: Registry, skill_id: str = "tidy") -> list[str]:
 
 
 def test_what_is_installed_goes_through_a_mirror_to_another_registry(
-    address: str, registry: Registry, place: RegistryPlace, other: Registry, write: Any
+    address: str, registry: Registry, place: RegistryMirror, other: Registry, write: Any
 ) -> None:
     installed = registry.install(str(write())).results[0]
-    mirror = open_target(address)
+    mirror = open_mirror_target(address)
     outcome = copy_mirror(place, mirror)
     assert (outcome.added, outcome.packages) == (("tidy",), 1)
     (result,) = import_mirror(other, mirror, address).results
@@ -81,9 +81,9 @@ def test_what_is_installed_goes_through_a_mirror_to_another_registry(
     assert other.current("tidy").origin == {"kind": "mirror", "address": address, "path": "tidy"}
 
 
-def test_what_is_there_is_not_carried_again(address: str, registry: Registry, place: RegistryPlace, write: Any) -> None:
+def test_what_is_there_is_not_carried_again(address: str, registry: Registry, place: RegistryMirror, write: Any) -> None:
     registry.install(str(write()))
-    mirror = open_target(address)
+    mirror = open_mirror_target(address)
     copy_mirror(place, mirror)
     assert compare_mirrors(place, mirror).same
     assert (copy_mirror(place, mirror).packages, copy_mirror(place, mirror).same) == (0, True)
@@ -93,10 +93,10 @@ def test_what_is_there_is_not_carried_again(address: str, registry: Registry, pl
 
 
 def test_an_import_brings_what_is_lacking_and_nothing_twice(
-    address: str, registry: Registry, place: RegistryPlace, other: Registry, write: Any
+    address: str, registry: Registry, place: RegistryMirror, other: Registry, write: Any
 ) -> None:
     registry.install(str(write()))
-    mirror = open_target(address)
+    mirror = open_mirror_target(address)
     copy_mirror(place, mirror)
     assert plan_import(other, mirror).serve == ("tidy",)
     import_mirror(other, mirror, address)
@@ -109,12 +109,12 @@ def test_an_import_brings_what_is_lacking_and_nothing_twice(
 
 
 def test_the_history_comes_along_when_it_is_wanted_and_can_serve_again(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     for number in range(3):
         registry.install(str(write(body=str(number))))
     address = str(tmp_path / "mirror")
-    mirror = open_target(address)
+    mirror = open_mirror_target(address)
     copy_mirror(place, mirror)
     outcome = import_mirror(other, mirror, address, history=True)
     assert [result.status for result in outcome.results] == ["installed", "kept", "kept"]
@@ -124,23 +124,23 @@ def test_the_history_comes_along_when_it_is_wanted_and_can_serve_again(
 
 
 def test_no_more_of_the_history_comes_than_would_be_kept(
-    registry: Registry, place: RegistryPlace, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, write: Any, tmp_path: Path
 ) -> None:
     for number in range(4):
         registry.install(str(write(body=str(number))))
     address = str(tmp_path / "mirror")
-    copy_mirror(place, open_target(address))
+    copy_mirror(place, open_mirror_target(address))
     small = Registry(str(tmp_path / "small"), keep=2)
-    assert len(import_mirror(small, open_place(address), address, history=True).results) == 2
-    assert plan_import(small, open_place(address), history=True).same
+    assert len(import_mirror(small, open_mirror(address), address, history=True).results) == 2
+    assert plan_import(small, open_mirror(address), history=True).same
     small.close()
 
 
 def test_a_version_that_was_yanked_there_is_yanked_here(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     address = str(tmp_path / "mirror")
-    mirror = open_target(address)
+    mirror = open_mirror_target(address)
     registry.install(str(write()))
     copy_mirror(place, mirror)
     import_mirror(other, mirror, address)
@@ -154,10 +154,10 @@ def test_a_version_that_was_yanked_there_is_yanked_here(
 
 
 def test_more_power_needs_consent_here_too(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     address = str(tmp_path / "mirror")
-    mirror = open_target(address)
+    mirror = open_mirror_target(address)
     registry.install(str(write()))
     copy_mirror(place, mirror)
     import_mirror(other, mirror, address)
@@ -171,10 +171,10 @@ def test_more_power_needs_consent_here_too(
 
 
 def test_another_signer_is_refused_from_a_mirror_too(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     address = str(tmp_path / "mirror")
-    mirror = open_target(address)
+    mirror = open_mirror_target(address)
     source = write()
     sign_tree(source, SigningKey.new())
     registry.install(str(source))
@@ -188,11 +188,11 @@ def test_another_signer_is_refused_from_a_mirror_too(
 
 
 def test_a_damaged_package_is_refused_and_nothing_of_it_serves(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     address = tmp_path / "mirror"
     registry.install(str(write()))
-    copy_mirror(place, open_target(str(address)))
+    copy_mirror(place, open_mirror_target(str(address)))
     (package,) = (path for path in (address / "packages").rglob("*") if path.is_file())
     package.chmod(0o600)
     package.write_bytes(package.read_bytes()[:-1])
@@ -205,36 +205,36 @@ def test_a_damaged_package_is_refused_and_nothing_of_it_serves(
     assert compare_mirrors(place, mirror).same
     package.unlink()
     with pytest.raises(PackageMissing):
-        copy_mirror(mirror, open_target(str(tmp_path / "copy")))
+        copy_mirror(mirror, open_mirror_target(str(tmp_path / "copy")))
     assert not (tmp_path / "copy" / INDEX_FILE).exists()
     assert copy_mirror(place, mirror).packages == 1
     assert compare_mirrors(place, mirror).same
 
 
 def test_a_list_that_names_another_content_is_refused(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     address = tmp_path / "mirror"
     registry.install(str(write()))
-    copy_mirror(place, open_target(str(address)))
+    copy_mirror(place, open_mirror_target(str(address)))
     text = (address / INDEX_FILE).read_text()
     (address / INDEX_FILE).write_text(text.replace(registry.current("tidy").digest, "sha256:" + "0" * 64))
     with pytest.raises(DigestMismatch):
-        import_mirror(other, open_place(str(address)), str(address))
+        import_mirror(other, open_mirror(str(address)), str(address))
     assert other.skills() == ()
 
 
 def test_a_folder_behind_a_web_server_is_a_mirror(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     registry.install(str(write()))
-    copy_mirror(place, open_target(str(tmp_path / "mirror")))
+    copy_mirror(place, open_mirror_target(str(tmp_path / "mirror")))
     with _web(tmp_path) as site:
-        mirror = open_place(f"{site}/mirror", allow_private=True)
+        mirror = open_mirror(f"{site}/mirror", allow_private=True)
         assert import_mirror(other, mirror, f"{site}/mirror").results[0].status == "installed"
-        assert copy_mirror(mirror, open_target(str(tmp_path / "copy"))).packages == 1
+        assert copy_mirror(mirror, open_mirror_target(str(tmp_path / "copy"))).packages == 1
         with pytest.raises(SkillyardError):
-            open_place(f"{site}/mirror").index()  # this machine's own addresses are closed unless that is allowed
+            open_mirror(f"{site}/mirror").index()  # this machine's own addresses are closed unless that is allowed
     first, second = (sorted(path.name for path in (tmp_path / name).rglob("*")) for name in ("mirror", "copy"))
     assert first == second
 
@@ -255,11 +255,11 @@ class _web:  # noqa: N801 # reads as a block
 
 
 def test_only_the_chosen_skills_are_carried_and_the_others_stay(
-    registry: Registry, place: RegistryPlace, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, write: Any, tmp_path: Path
 ) -> None:
     registry.install(str(write()))
     registry.install(str(write("other-skill")))
-    mirror = open_target(str(tmp_path / "mirror"))
+    mirror = open_mirror_target(str(tmp_path / "mirror"))
     copy_mirror(place, mirror, names=("tidy",))
     assert [skill.skill_id for skill in mirror.index().skills] == ["tidy"]
     copy_mirror(place, mirror, names=("other-skill",))
@@ -268,7 +268,7 @@ def test_only_the_chosen_skills_are_carried_and_the_others_stay(
         copy_mirror(place, mirror, names=("nothing",))
 
 
-def test_what_was_changed_by_hand_is_not_carried(registry: Registry, place: RegistryPlace, write: Any, tmp_path: Path) -> None:
+def test_what_was_changed_by_hand_is_not_carried(registry: Registry, place: RegistryMirror, write: Any, tmp_path: Path) -> None:
     registry.install(str(write()))
     folder = registry.versions_folder.path("tidy", registry.current("tidy").version)
     shutil.copytree(folder, tmp_path / "copy")
@@ -288,29 +288,29 @@ def test_what_was_changed_by_hand_is_not_carried(registry: Registry, place: Regi
 def test_what_is_no_mirror_is_told(text: str, tmp_path: Path, other: Registry) -> None:
     (tmp_path / INDEX_FILE).write_text(text)
     with pytest.raises(InvalidSource):
-        open_place(str(tmp_path)).index()
+        open_mirror(str(tmp_path)).index()
     with pytest.raises(InvalidSource):
-        copy_mirror(open_place(str(tmp_path)), open_target(str(tmp_path / "new")))
+        copy_mirror(open_mirror(str(tmp_path)), open_mirror_target(str(tmp_path / "new")))
 
 
 def test_a_place_that_cannot_be_a_mirror_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match="has no"):
-        open_place(str(tmp_path / "nowhere")).index()
+        open_mirror(str(tmp_path / "nowhere")).index()
     with pytest.raises(InvalidConfiguration):
-        open_place("ftp://example.com/mirror")
+        open_mirror("ftp://example.com/mirror")
     with pytest.raises(InvalidSource):
-        open_target("https://example.com/mirror")
+        open_mirror_target("https://example.com/mirror")
     (tmp_path / "file").write_text("")
     with pytest.raises((InvalidSource, StoreFailed)):
-        open_target(str(tmp_path / "file")).write_index(MirrorIndex())
+        open_mirror_target(str(tmp_path / "file")).write_index(MirrorIndex())
 
 
 def test_a_mirror_is_a_source_like_any_other(
-    registry: Registry, place: RegistryPlace, other: Registry, write: Any, tmp_path: Path
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
 ) -> None:
     registry.install(str(write()))
     registry.install(str(write("other-skill")))
-    copy_mirror(place, open_target(str(tmp_path / "mirror")))
+    copy_mirror(place, open_mirror_target(str(tmp_path / "mirror")))
     report = other.install(Source("mirror", str(tmp_path / "mirror")))
     assert [result.skill_id for result in report.results] == ["other-skill", "tidy"]
 

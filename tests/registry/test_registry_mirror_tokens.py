@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from skillyard.errors import InvalidConfiguration, SkillyardError
-from skillyard.registry.download import download
-from skillyard.registry.mirror import MirrorIndex, open_place
+from skillyard.registry.mirror import MirrorIndex, open_mirror
+from skillyard.registry.source_host_policy import download
 
 TOKEN = "SKILLYARD_MIRROR_TOKEN"
 EMPTY = MirrorIndex().to_bytes()
@@ -60,7 +60,7 @@ def test_a_token_is_sent_to_its_own_host_alone(sites: tuple[_Site, _Site], monke
     ours, stranger = sites
     monkeypatch.setenv(TOKEN, f"mirror.example.org=other {ours.address}=secret==")
     for site in sites:
-        open_place(f"{site.address}/m", allow_private=True).index()
+        open_mirror(f"{site.address}/m", allow_private=True).index()
     assert ours.asked == [("/m/skillyard-mirror.json", "Bearer secret==")]
     assert stranger.asked == [("/m/skillyard-mirror.json", None)]
 
@@ -70,7 +70,7 @@ def test_a_token_for_a_host_is_not_sent_to_it_without_encryption(
 ) -> None:
     ours, _ = sites
     monkeypatch.setenv(TOKEN, f"{ours.address.removeprefix('http://')}=secret")
-    open_place(ours.address, allow_private=True).index()
+    open_mirror(ours.address, allow_private=True).index()
     assert ours.asked == [("/skillyard-mirror.json", None)]
 
 
@@ -88,7 +88,7 @@ def test_no_credentials_follow_a_redirect_to_another_port_and_none_come_back_fro
 def test_a_token_without_a_host_is_refused_and_not_shown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN, text)
     with pytest.raises(InvalidConfiguration, match=TOKEN) as refused:
-        open_place("https://mirror.example.org/skills")
+        open_mirror("https://mirror.example.org/skills")
     assert "secret" not in refused.value.message
     assert "HOST=TOKEN" in (refused.value.hint or "")
 
@@ -96,4 +96,4 @@ def test_a_token_without_a_host_is_refused_and_not_shown(text: str, monkeypatch:
 def test_a_mirror_on_this_machine_needs_no_token(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN, "sk_secret")
     with pytest.raises(SkillyardError, match="is no mirror"):
-        open_place(str(tmp_path)).index()
+        open_mirror(str(tmp_path)).index()

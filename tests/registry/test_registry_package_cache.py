@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog.pinning import pinned
-from skillyard.catalog.single import read_installed
+from skillyard.catalog.installed import pinned, read_skill_folder
 from skillyard.errors import DigestMismatch, PackageMissing
 from skillyard.packages import LocalStore, pack, tree_digest
 from skillyard.registry.package_cache import PackageCache
@@ -83,7 +82,7 @@ def test_what_was_damaged_is_fetched_again(store: LocalStore, put: Put, tmp_path
 def test_what_was_used_longest_ago_goes_first_and_what_is_in_use_stays(store: LocalStore, put: Put, tmp_path: Path) -> None:
     cache = PackageCache(tmp_path / "cache", store, limit=1_000_000)
     packages = {body: put(body, 200_000) for body in "abcd"}
-    held = read_installed(cache.folder(*packages["a"], "one"), "installed:one")
+    held = read_skill_folder(cache.folder(*packages["a"], "one"), "installed:one")
     with pinned(held) as skill:
         for body in "bc":
             _age(cache)

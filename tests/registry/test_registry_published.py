@@ -14,9 +14,9 @@ import pytest
 
 from skillyard import Catalog
 from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NetworkRefused, NoSkillInside
-from skillyard.packages import Limits, digest_of, pack
+from skillyard.packages import PackageLimits, digest_of, pack
 from skillyard.registry import ProjectLock, Registry, SourceFetcher
-from skillyard.registry.published import index_address
+from skillyard.registry.skill_indexes import index_address
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 Publish = Callable[[str, object], str]
@@ -81,7 +81,7 @@ def test_a_list_whose_skills_are_together_too_large_is_refused(site: str, publis
     """Each of them is far below the limit of one."""
 
     def fetched(address: str, most: int) -> Any:
-        fetcher = SourceFetcher(limits=Limits(listed=most), allow_private=True, sleep=lambda _: None)
+        fetcher = SourceFetcher(limits=PackageLimits(listed=most), allow_private=True, sleep=lambda _: None)
         with contextlib.closing(Registry(str(data), fetcher=fetcher)) as registry:
             return registry.install(address).results
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from skillyard.document import parse_document
 from skillyard.registry import Registry, Requirements
-from skillyard.registry.ranges import read_wanted
-from skillyard.registry.requirements import Surroundings, cycles, read_requirements, unmet
+from skillyard.registry.requirements import RequirementContext, cycles, read_requirements, unmet_requirements
+from skillyard.registry.version_ranges import parse_requirement
 
 
 def _read(header: str) -> Requirements:
@@ -56,10 +56,13 @@ def test_nonsense_requires_nothing(header: str) -> None:
 
 
 def test_everything_that_is_missing_is_told_with_its_way_out() -> None:
-    around = Surroundings({"pdf": "1.4.0"}, frozenset({"tickets"}), {"PATH": "/usr/bin:/bin", "HAVE": "1", "EMPTY": ""})
-    assert unmet(Requirements(bins=("sh",), env=("HAVE",), mcp_servers=("tickets",), skills=("pdf@^1.2",)), around) == ()
-    assert unmet(Requirements(any_bins=("nosuch", "sh"), any_skills=("other", "pdf")), around) == ()
-    missing = unmet(
+    around = RequirementContext({"pdf": "1.4.0"}, frozenset({"tickets"}), {"PATH": "/usr/bin:/bin", "HAVE": "1", "EMPTY": ""})
+    assert (
+        unmet_requirements(Requirements(bins=("sh",), env=("HAVE",), mcp_servers=("tickets",), skills=("pdf@^1.2",)), around)
+        == ()
+    )
+    assert unmet_requirements(Requirements(any_bins=("nosuch", "sh"), any_skills=("other", "pdf")), around) == ()
+    missing = unmet_requirements(
         Requirements(
             bins=("nosuch",), any_bins=("no1", "no2"), env=("EMPTY",), mcp_servers=("crm",), skills=("pdf>=2",),
             python=("<3",), packages=("nosuchpackage", "sqlalchemy<1", "sqlalchemy>=2"),
@@ -106,21 +109,21 @@ def test_everything_that_is_missing_is_told_with_its_way_out() -> None:
 )
 @pytest.mark.row("002-16")
 def test_ranges(wanted: str, version: str, holds: bool) -> None:
-    assert read_wanted(wanted).name == "a"
-    assert read_wanted(wanted).holds(version) is holds
+    assert parse_requirement(wanted).name == "a"
+    assert parse_requirement(wanted).holds(version) is holds
 
 
 @given(st.text(max_size=60), st.text(max_size=30))
 def test_no_text_breaks_a_range(wanted: str, version: str) -> None:
-    assert read_wanted(wanted).holds(version) in (True, False)
+    assert parse_requirement(wanted).holds(version) in (True, False)
 
 
 @given(st.tuples(*[st.integers(0, 50)] * 3), st.tuples(*[st.integers(0, 50)] * 3))
 def test_bounds_agree_with_the_order_of_numbers(one: tuple[int, int, int], other: tuple[int, int, int]) -> None:
     left, right = ".".join(map(str, one)), ".".join(map(str, other))
-    assert read_wanted(f"a>={right}").holds(left) is (one >= other)
-    assert read_wanted(f"a<{right}").holds(left) is (one < other)
-    assert read_wanted(f"a@^{left}").holds(left)
+    assert parse_requirement(f"a>={right}").holds(left) is (one >= other)
+    assert parse_requirement(f"a<{right}").holds(left) is (one < other)
+    assert parse_requirement(f"a@^{left}").holds(left)
 
 
 def test_circles_are_named_with_their_path() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from skillyard.errors import SignerChanged, SkillyardError, SourceChanged
 from skillyard.packages import SIGNATURE_FILE, Origin, SigningKey, Source, pack, sign_tree
-from skillyard.registry import Fetched, ProjectLock, Registry, Replacement, SourceFetcher
-from skillyard.registry.mirror import RegistryPlace, copy_mirror, import_mirror, open_place, open_target
-from skillyard.registry.publisher import source_identity
+from skillyard.registry import FetchedTree, ProjectLock, Registry, SourceFetcher, SourceReplacement
+from skillyard.registry.mirror import RegistryMirror, copy_mirror, import_mirror, open_mirror, open_mirror_target
+from skillyard.registry.upgrade_checks import source_identity
 
 GOOD, EVIL = Source("git", "https://example.com/good/skills"), Source("git", "https://example.com/evil/skills")
 
@@ -23,19 +23,19 @@ def published(data: Path, write: Any) -> Iterator[Registry]:
     """A registry that fetches from git; each repository has its own skill `tidy`."""
 
     class Published:
-        def fetch(self, source: Source, into: Path) -> Fetched:
-            return Fetched(write(body=source.address), Origin("git", source.address), owned=False)
+        def fetch(self, source: Source, into: Path) -> FetchedTree:
+            return FetchedTree(write(body=source.address), Origin("git", source.address), owned=False)
 
     registry = Registry(str(data), fetcher=SourceFetcher(others={"git": Published()}))
     yield registry
     registry.close()
 
 
-def _asked(answers: bool) -> tuple[list[Replacement], Callable[[Sequence[Replacement]], bool]]:
+def _asked(answers: bool) -> tuple[list[SourceReplacement], Callable[[Sequence[SourceReplacement]], bool]]:
     """What was asked, and who answers."""
-    seen: list[Replacement] = []
+    seen: list[SourceReplacement] = []
 
-    def answer(changes: Sequence[Replacement]) -> bool:
+    def answer(changes: Sequence[SourceReplacement]) -> bool:
         seen.extend(changes)
         return answers
 
@@ -72,7 +72,7 @@ def test_a_skill_of_a_folder_is_replaced_by_no_other_source_unasked(
     mine = write(body="a stranger's")
     other = mine.rename(tmp_path / "stranger-tidy")
     stranger.install(str(other))
-    copy_mirror(RegistryPlace(stranger, str(tmp_path / "stranger")), open_target(str(tmp_path / "mirror")))
+    copy_mirror(RegistryMirror(stranger, str(tmp_path / "stranger")), open_mirror_target(str(tmp_path / "mirror")))
     archive = pack(other, tmp_path / "tidy-2.0.zip").path
     sources = {
         "folder": Source("folder", str(other)), "archive": Source("archive", str(archive)),
@@ -91,10 +91,10 @@ def test_an_import_of_a_mirror_asks_too(registry: Registry, write: Any, tmp_path
     stranger = Registry(str(tmp_path / "stranger"))
     stranger.install(str(write(body="a stranger's")))
     mirror = str(tmp_path / "mirror")
-    copy_mirror(RegistryPlace(stranger, str(tmp_path / "stranger")), open_target(mirror))
+    copy_mirror(RegistryMirror(stranger, str(tmp_path / "stranger")), open_mirror_target(mirror))
     with pytest.raises(SourceChanged):
-        import_mirror(registry, open_place(mirror), mirror)
-    assert import_mirror(registry, open_place(mirror), mirror, accept_source=True).results[0].status == "updated"
+        import_mirror(registry, open_mirror(mirror), mirror)
+    assert import_mirror(registry, open_mirror(mirror), mirror, accept_source=True).results[0].status == "updated"
     stranger.close()
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from skillyard.database import Database
 from skillyard.registry import ProgressEvent, Registry
-from skillyard.registry import ledger as ledger_module
-from skillyard.registry import versions as versions_module
+from skillyard.registry import records as ledger_module
+from skillyard.registry import version_store as versions_module
 
 WATCHED = {
     "Versions": ("place", "activate", "deactivate", "remove"),
@@ -53,11 +53,11 @@ class DeadlyRegistry(Registry):
     def __init__(self, *args: Any, deadly_at: str = "", **options: Any) -> None:
         super().__init__(*args, **options)
         self.deadly_at = deadly_at
-        folder = _deadly(versions_module.Versions, deadly_at)
+        folder = _deadly(versions_module.VersionStore, deadly_at)
         self.versions_folder = folder(self.versions_folder.root)
 
     def _ledger_over(self, database: Database) -> Any:
-        return _deadly(ledger_module.Ledger, self.deadly_at)(database)
+        return _deadly(ledger_module.RegistryRecords, self.deadly_at)(database)
 
 
 def carry_out(order: dict[str, Any]) -> None:

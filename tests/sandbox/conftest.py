@@ -13,8 +13,8 @@ from typing import Protocol
 
 import pytest
 
-from skillyard.sandbox import Job, Policy, Result, SandboxBackend, backends, preparing
-from skillyard.sandbox.syscalls import this_machine
+from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, backends, preparation
+from skillyard.sandbox.seccomp import this_machine
 
 PRELUDE = (
     f"""
@@ -66,7 +66,7 @@ class RunScript(Protocol):
         stdin: bytes = ...,
         arguments: tuple[str, ...] = ...,
         entry: str = ...,
-    ) -> Result: ...
+    ) -> SandboxResult: ...
 
 
 @pytest.fixture(params=["bwrap", "landlock"])
@@ -82,7 +82,7 @@ def backend(request: pytest.FixtureRequest) -> SandboxBackend:
 def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With cgroups where there are some, and as on a machine where none can be made."""
     if request.param == "uncounted":
-        monkeypatch.setattr(preparing, "make_cgroup", lambda **_: None)
+        monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
     return str(request.param)
 
 
@@ -121,7 +121,7 @@ def run_script(backend: SandboxBackend, skill_tree: Path) -> RunScript:
         stdin: bytes = b"{}",
         arguments: tuple[str, ...] = (),
         entry: str = "scripts/main.py",
-    ) -> Result:
+    ) -> SandboxResult:
         text = textwrap.dedent(source)
         for relative, content in {entry: PRELUDE + text if entry.endswith(".py") else text, **(files or {})}.items():
             target = skill_tree / relative

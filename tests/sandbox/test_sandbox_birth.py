@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.sandbox import birth, cgroup
-from skillyard.sandbox.birth import born_inside
-from skillyard.sandbox.cgroup import Cgroup, make_cgroup, remove_empty
+from skillyard.sandbox import cgroups
+from skillyard.sandbox.cgroups import Cgroup, make_cgroup, remove_empty, started_in_cgroup
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cgroup:
         folder.mkdir(parents=True)
         for place in (folder, folder.parent):
             (place / "tasks").write_text("", encoding="ascii")
-    monkeypatch.setattr(birth, "own_groups", lambda: {"memory": "/own", "pids": "/own"})
+    monkeypatch.setattr(cgroups, "own_groups", lambda: {"memory": "/own", "pids": "/own"})
     return Cgroup(1, tuple(map(str, folders)), at_home=True)
 
 
@@ -41,18 +40,18 @@ def entered(group: Cgroup) -> list[str]:
 
 
 def test_what_is_started_begins_in_the_group_and_its_parent_is_where_it_was(group: Cgroup | None) -> None:
-    before = cgroup.own_groups()
-    with born_inside(group) as inside, subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+    before = cgroups.own_groups()
+    with started_in_cgroup(group) as inside, subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
         if group is not None:
             there = Path(f"/proc/{child.pid}/cgroup").read_text("utf-8")
             assert inside == (os.path.basename(group.folders[0]) in there)
     assert inside == (group is not None and group.at_home)
-    assert cgroup.own_groups() == before
+    assert cgroups.own_groups() == before
 
 
 def test_a_thread_goes_in_and_comes_back_also_after_an_error(drawn: Cgroup) -> None:
     def fail() -> None:
-        with born_inside(drawn) as inside:
+        with started_in_cgroup(drawn) as inside:
             assert inside
             assert entered(drawn) == ["0", "", "0", ""]
             raise KeyError
@@ -64,17 +63,17 @@ def test_a_thread_goes_in_and_comes_back_also_after_an_error(drawn: Cgroup) -> N
 
 def test_nobody_goes_in_who_could_not_come_back(drawn: Cgroup, monkeypatch: pytest.MonkeyPatch) -> None:
     for group in (None, Cgroup(1, drawn.folders), Cgroup(2, drawn.folders[:1])):
-        with born_inside(group) as inside:
+        with started_in_cgroup(group) as inside:
             assert not inside
-    monkeypatch.setattr(birth, "own_groups", lambda: {"memory": "/own", "pids": "/moved/since"})
-    with born_inside(drawn) as inside:
+    monkeypatch.setattr(cgroups, "own_groups", lambda: {"memory": "/own", "pids": "/moved/since"})
+    with started_in_cgroup(drawn) as inside:
         assert not inside
     assert entered(drawn) == ["", "", "", ""]
 
 
 def test_a_group_that_takes_no_thread_is_entered_in_no_part(drawn: Cgroup) -> None:
     Path(drawn.folders[1], "tasks").unlink()
-    with born_inside(drawn) as inside:
+    with started_in_cgroup(drawn) as inside:
         assert not inside
     assert entered(Cgroup(1, drawn.folders[:1])) == ["0", "0"]
 
@@ -88,5 +87,5 @@ def test_a_group_made_below_ones_own_is_at_home(tmp_path: Path) -> None:
     for controller in ("memory", "pids"):
         (tmp_path / controller / "mine").mkdir(parents=True)
     mounts = {name: str(tmp_path / name) for name in ("memory", "pids")}
-    found = cgroup._version_one(mounts, {"memory": "/mine", "pids": "/mine"})
-    assert found == cgroup.CgroupParents(1, str(tmp_path / "memory/mine"), str(tmp_path / "pids/mine"), at_home=True)
+    found = cgroups._version_one(mounts, {"memory": "/mine", "pids": "/mine"})
+    assert found == cgroups.CgroupParents(1, str(tmp_path / "memory/mine"), str(tmp_path / "pids/mine"), at_home=True)

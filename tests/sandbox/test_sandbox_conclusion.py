@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.sandbox import Job, Policy, SandboxBackend, landlock
-from skillyard.sandbox.preparing import Prepared
+from skillyard.sandbox.preparation import PreparedRun
 
 _PREFIXES = (
     "bwrap: No permissions to create a new namespace",
@@ -73,7 +73,7 @@ async def test_a_launcher_that_fails_is_told_from_a_script_that_does(
     if backend.name == "landlock":
         monkeypatch.setattr(landlock, "_rules", lambda _: [("/nowhere/at/all", 1)])
     else:
-        monkeypatch.setattr(Prepared, "has_workspace", property(lambda _: True))
+        monkeypatch.setattr(PreparedRun, "has_workspace", property(lambda _: True))
         monkeypatch.setattr("skillyard.sandbox.bubblewrap._workspace", lambda _: ("--ro-bind", "/nowhere/at/all", "/workspace"))
     (skill_tree / "main.py").write_text("print('let go')")
     result = await backend.run(Job(str(skill_tree), "main.py"))

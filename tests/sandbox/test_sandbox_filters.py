@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.sandbox import bpf
-from skillyard.sandbox.filters import FilterOptions, build_filter
-from skillyard.sandbox.syscalls import AARCH64, X86_64, Machine, this_machine
+from skillyard.sandbox.seccomp import AARCH64, X86_64, FilterOptions, Machine, build_filter, this_machine
 
 _ERRORS = (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT, errno.ENOMEM)
 EVERYTHING = FilterOptions(

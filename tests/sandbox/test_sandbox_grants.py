@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import InvalidPolicy
-from skillyard.sandbox import Policy, effective, lowered, narrowed
+from skillyard.sandbox import Policy, effective_policy, lowered_ceiling, narrowing_warnings
 
 HOST = {"WEATHER_KEY": "wk-5d1f0a99", "OTHER_KEY": "other-value", "AWS_SECRET": "aws-value", "EMPTY": ""}
 
 
 def granted(environment: dict[str, str], /, **settings: object) -> Policy:
     named = {name.replace("_", "-"): value for name, value in settings.items()}
-    return effective(Policy.from_security({"environment": environment}), Policy.ceiling(named, environ=HOST))
+    return effective_policy(Policy.from_security({"environment": environment}), Policy.ceiling(named, environ=HOST))
 
 
 @pytest.mark.row("000-20", "D-13")
@@ -38,9 +38,9 @@ def test_the_operators_value_wins_over_the_skills_own() -> None:
 def test_what_is_not_granted_or_not_set_is_absent_and_said(name: str) -> None:
     names = ["UNSET", "EMPTY", "OTHER_KEY"]
     asked = Policy.from_security({"environment": {name: ""}})
-    policy = effective(asked, Policy.ceiling({"pass-environment": names}, environ=HOST))
+    policy = effective_policy(asked, Policy.ceiling({"pass-environment": names}, environ=HOST))
     assert dict(policy.environment) == {}
-    assert any(name in sentence for sentence in narrowed(asked, policy))
+    assert any(name in sentence for sentence in narrowing_warnings(asked, policy))
 
 
 def test_a_granted_name_without_a_value_does_not_fall_back_to_the_skills_word() -> None:
@@ -74,19 +74,19 @@ def test_patterns_and_names_that_steer_programs_cannot_be_granted(settings: dict
 @pytest.mark.abuse("D21")
 def test_a_project_cannot_give_itself_its_users_secrets_or_network(settings: dict[str, object]) -> None:
     with pytest.raises(InvalidPolicy, match="a project cannot decide"):
-        lowered(Policy.ceiling(environ=HOST), settings)
+        lowered_ceiling(Policy.ceiling(environ=HOST), settings)
 
 
 def test_a_project_lowers_a_ceiling_and_leaves_what_its_user_granted() -> None:
     own = {"pass-environment": ["WEATHER_KEY", "UNSET"], "private-networks": True, "network-allowlist": ["wiki.corp", "a.test"]}
     ceiling = Policy.ceiling(own, environ=HOST)
-    low = lowered(ceiling, {"memory-mb": 32})
+    low = lowered_ceiling(ceiling, {"memory-mb": 32})
     assert (low.memory_mb, low.private_networks, low.network_allowlist) == (32, True, ("wiki.corp", "a.test"))
     assert low.environment == ceiling.environment
     assert low.secrets == {"WEATHER_KEY", "UNSET"}
-    assert lowered(ceiling, {"network-allowlist": ["a.test", "10.0.0.1"]}).network_allowlist == ("a.test",)
-    assert lowered(Policy.ceiling(), {"network-allowlist": ["a.test"]}).network_allowlist == ("a.test",)
-    assert lowered(ceiling, {"network": "none"}).network == "none"
+    assert lowered_ceiling(ceiling, {"network-allowlist": ["a.test", "10.0.0.1"]}).network_allowlist == ("a.test",)
+    assert lowered_ceiling(Policy.ceiling(), {"network-allowlist": ["a.test"]}).network_allowlist == ("a.test",)
+    assert lowered_ceiling(ceiling, {"network": "none"}).network == "none"
 
 
 def test_no_message_and_no_picture_of_a_policy_shows_a_value() -> None:

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from skillyard.sandbox import Policy, preparing
-from skillyard.sandbox.kernel_memory import held_by_kernel
+from skillyard.sandbox import Policy, preparation
+from skillyard.sandbox.processes import kernel_memory_bytes
 
 SMALL = Policy(timeout_ms=20_000, memory_mb=64)
 _CROWD = """
@@ -78,7 +78,7 @@ async def test_page_tables_are_counted_for_the_children_of_node_too(run_script, 
 async def test_tables_of_the_kernel_cannot_be_ordered_where_nobody_counts_them(
     run_script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "make_cgroup", lambda **_: None)
+    monkeypatch.setattr(preparation, "make_cgroup", lambda **_: None)
     result = await run_script(
         """
         found = {"table of futexes": "done" if libc.prctl(78, 1, ctypes.c_ulong(1 << 14), 0, 0) == 0 else "EPERM"}
@@ -121,18 +121,18 @@ async def test_the_report_says_what_nobody_counts(run_script, counting: str) -> 
 
 def test_what_queues_could_hold_is_estimated_once_for_each_of_them() -> None:
     me = [os.getpid()]
-    before = held_by_kernel(me)
+    before = kernel_memory_bytes(me)
     pairs = [socket.socketpair() for _ in range(60)]
     doubled = [os.dup(pair[0].fileno()) for pair in pairs]
     try:
-        assert held_by_kernel(me) - before > 60 * 212_992
-        single = held_by_kernel(me)
+        assert kernel_memory_bytes(me) - before > 60 * 212_992
+        single = kernel_memory_bytes(me)
         doubled += [os.dup(pair[1].fileno()) for pair in pairs]
-        assert held_by_kernel(me) - single < 60 * 4096
+        assert kernel_memory_bytes(me) - single < 60 * 4096
     finally:
         for pair in pairs:
             pair[0].close()
             pair[1].close()
         for number in doubled:
             os.close(number)
-    assert held_by_kernel([2**22 - 1]) == 0
+    assert kernel_memory_bytes([2**22 - 1]) == 0

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import RuntimeUnavailable
-from skillyard.sandbox import Policy, can_start, node, programs
-from skillyard.sandbox.node import find_tools, node_command, strips_types
-from skillyard.sandbox.runtimes import Runtime, runtime_for
+from skillyard.sandbox import Policy, can_start, programs, runtimes
+from skillyard.sandbox.runtimes import Runtime, find_tools, node_command, runtime_for, strips_types
 
 REQUEST = json.dumps({"input": {"x": 21}, "context": {"userId": "u1"}, "config": {"unit": "C"}}).encode()
 SHARED = "const execute = (p, context, config) => [p.x * 2, context.userId, config.unit];\n"
@@ -225,7 +224,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without any node."""
     monkeypatch.setattr(programs, "_SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(node, "_from_package", lambda: iter(()))
+    monkeypatch.setattr(runtimes, "_from_package", lambda: iter(()))
 
 
 @pytest.mark.row("C-28")
@@ -245,7 +244,7 @@ def tools(bare: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     system = next(path for path in ("/usr/bin/node", "/usr/local/bin/node", shutil.which("node") or "") if Path(path).exists())
     (tmp_path / "node").symlink_to(system)
     monkeypatch.setenv("PATH", f"relative:{tmp_path}")
-    monkeypatch.setattr(node, "strips_types", lambda version: False)
+    monkeypatch.setattr(runtimes, "strips_types", lambda version: False)
     return tmp_path
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 import skillyard
-from skillyard.sandbox.node import find_tools
-from skillyard.sandbox.runtimes import runtime_for
+from skillyard.sandbox.runtimes import find_tools, runtime_for
 
 USER = 61_235
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.sandbox.notes import Notes
+from skillyard.sandbox.run_output import NoteReader
 
 _NOTE = st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=3)
 
@@ -17,23 +17,23 @@ def test_notes_are_taken_out_however_the_pieces_fall(notes: list[object], result
     outcome = b"" if result is None else json.dumps(result).encode()
     data = b"".join(b"\x1e" + json.dumps(note).encode() + b"\n" for note in notes) + outcome
     told: list[str] = []
-    taking, rest, at = Notes(told.append, ()), b"", 0
+    taking, rest, at = NoteReader(told.append, ()), b"", 0
     for size in [*cuts, len(data)]:
-        rest += taking.sift(data[at : at + size])
+        rest += taking.split_notes(data[at : at + size])
         at += size
     assert (rest, [json.loads(one) for one in told]) == (outcome, notes)
 
 
 @given(st.binary(max_size=200))
 def test_a_result_that_begins_with_no_note_is_left_as_it_is(data: bytes) -> None:
-    taking = Notes(None, ())
+    taking = NoteReader(None, ())
     if not data.startswith(b"\x1e"):
-        assert taking.sift(data) + taking.sift(b"\x1e{}\n") == data + (b"\x1e{}\n" if data else b"")
+        assert taking.split_notes(data) + taking.split_notes(b"\x1e{}\n") == data + (b"\x1e{}\n" if data else b"")
 
 
 def test_secrets_are_not_told_and_a_flood_is_no_note() -> None:
     told: list[str] = []
-    taking = Notes(told.append, ("hunter2",))
-    assert taking.sift(b'\x1e{"password": "hunter2"}\n') == b""
+    taking = NoteReader(told.append, ("hunter2",))
+    assert taking.split_notes(b'\x1e{"password": "hunter2"}\n') == b""
     assert "hunter2" not in told[0]
-    assert len(taking.sift(b"\x1e" + b"x" * 10_000)) > 8192
+    assert len(taking.split_notes(b"\x1e" + b"x" * 10_000)) > 8192

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidPolicy
-from skillyard.sandbox import Policy, effective, narrowed
+from skillyard.sandbox import Policy, effective_policy, narrowing_warnings
 from skillyard.sandbox.policy import RANGES
 
 
@@ -148,34 +148,34 @@ def policies() -> st.SearchStrategy[Policy]:
 @given(policies(), policies())
 @pytest.mark.abuse("D21")
 def test_what_a_run_gets_is_never_more_than_either_side_allows(declared: Policy, ceiling: Policy) -> None:
-    granted = effective(declared, ceiling)
+    granted = effective_policy(declared, ceiling)
     for name in RANGES:
         assert getattr(granted, name) == min(getattr(declared, name), getattr(ceiling, name))
     order = ["none", "read-only", "read-write"]
     assert order.index(granted.filesystem) == min(order.index(declared.filesystem), order.index(ceiling.filesystem))
     assert set(granted.network_allowlist) <= set(declared.network_allowlist)
     assert (granted.network == "allowlist") == bool(granted.network_allowlist)
-    assert effective(granted, ceiling) == granted
+    assert effective_policy(granted, ceiling) == granted
 
 
 @pytest.mark.abuse("D11", "D21")
 def test_the_ceiling_keeps_only_hosts_it_covers() -> None:
     declared = Policy(network="allowlist", network_allowlist=("api.example.com", "evil.test", "notexample.com"))
-    granted = effective(declared, Policy.ceiling({"network-allowlist": ["*.example.com"]}))
+    granted = effective_policy(declared, Policy.ceiling({"network-allowlist": ["*.example.com"]}))
     assert granted.network_allowlist == ("api.example.com",)
-    assert effective(declared, Policy.ceiling({"network": "none"})).network == "none"
+    assert effective_policy(declared, Policy.ceiling({"network": "none"})).network == "none"
 
 
 def test_an_operator_may_raise_the_ceiling_and_a_skill_may_only_lower() -> None:
     declared = Policy.from_security({"timeout_ms": 60_000, "memory_mb": 64})
-    assert effective(declared, Policy.ceiling()).timeout_ms == 30_000
-    granted = effective(declared, Policy.ceiling({"timeout-ms": 90_000, "memory-mb": 1024}))
+    assert effective_policy(declared, Policy.ceiling()).timeout_ms == 30_000
+    granted = effective_policy(declared, Policy.ceiling({"timeout-ms": 90_000, "memory-mb": 1024}))
     assert (granted.timeout_ms, granted.memory_mb) == (60_000, 64)
 
 
 def test_what_was_asked_for_and_not_given_is_said() -> None:
     declared = replace(Policy(), timeout_ms=60_000)
-    (sentence,) = narrowed(declared, effective(declared, Policy.ceiling()))
+    (sentence,) = narrowing_warnings(declared, effective_policy(declared, Policy.ceiling()))
     assert "60000" in sentence
     assert "30000" in sentence
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.sandbox import Policy, cgroup, staging
+from skillyard.sandbox import Policy, cgroups, staging
 
 Survivors = Callable[[str], list[int]]
 
@@ -274,11 +274,11 @@ asyncio.run(choose_backend(Policy(), {backend.name!r}).run(job))
 def _left_after_the_next_run(supervisor: int) -> list[str]:
     """The folders and groups of a dead supervisor that another one, which lives on, could not clean."""
     staging.SWEEPER.forget()
-    cgroup.SWEEPER.forget()
+    cgroups.SWEEPER.forget()
     staging.SWEEPER.sweep(tempfile.gettempdir(), staging._delete_own)
-    if group := cgroup.make_cgroup(memory_bytes=1 << 26, pids=4):
+    if group := cgroups.make_cgroup(memory_bytes=1 << 26, pids=4):
         group.remove()
-    parents = cgroup.find_parents()
+    parents = cgroups.find_parents()
     groups = [name for folder in (parents.memory, parents.pids) for name in os.listdir(folder)] if parents else []
     return [name for name in groups + os.listdir(tempfile.gettempdir()) if f"-{supervisor}-" in name]
 

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import InvalidInput, NotExecutable, SandboxUnavailable
-from skillyard.sandbox import Job, Policy, Probe, Result, SandboxBackend, backends, choose_backend, landlock, probe_all, probing
+from skillyard.sandbox import (
+    Job,
+    Policy,
+    Probe,
+    SandboxBackend,
+    SandboxResult,
+    backend_probe,
+    backends,
+    choose_backend,
+    landlock,
+    probe_all,
+)
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
 from skillyard.sandbox.runtimes import can_start, runtime_for
 
@@ -69,18 +80,18 @@ class Leaky:
         self._report = report
 
     def probe(self) -> Probe:
-        return probing.attack(self, binary=None, remedies=("fix it",), facts={})
+        return backend_probe.probe_by_attack(self, binary=None, remedies=("fix it",), facts={})
 
     def supports(self, policy: Policy) -> list[object]:
         return []
 
-    async def run(self, job: Job) -> Result:
+    async def run(self, job: Job) -> SandboxResult:
         targets = json.loads(job.stdin)
         if self._report.get("overwrite"):
             Path(targets["file"]).write_text("x", encoding="ascii")
         value = {"succeeded": self._report.get("succeeded", []), "environment": self._report.get("environment", [])}
         warnings = ("held",) if self._report.get("held") else ()
-        return Result("ok", 0, b"{}", value, b"", b"", 1, (), "leaky", "python", warnings=warnings)
+        return SandboxResult("ok", 0, b"{}", value, b"", b"", 1, (), "leaky", "python", warnings=warnings)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +106,7 @@ class Leaky:
 def test_a_backend_that_lets_an_attack_through_is_broken(
     monkeypatch: pytest.MonkeyPatch, report: dict[str, object], reason: str
 ) -> None:
-    monkeypatch.setattr(probing, "_known", {})
+    monkeypatch.setattr(backend_probe, "_known", {})
     probe = Leaky(**report).probe()
     assert not probe.ok
     assert reason in probe.reason
@@ -103,7 +114,7 @@ def test_a_backend_that_lets_an_attack_through_is_broken(
 
 
 async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "_known", {})
+    monkeypatch.setattr(backend_probe, "_known", {})
     backend = choose_backend(Policy(), "bwrap")
     (kept,) = (home / ".cache/skillyard").iterdir()
     assert kept.stat().st_mode & 0o077 == 0
@@ -111,17 +122,17 @@ async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path,
     def never(_: SandboxBackend) -> str:
         raise AssertionError("it was remembered")
 
-    monkeypatch.setattr(probing, "_known", {})
-    monkeypatch.setattr(probing, "_attack", never)
+    monkeypatch.setattr(backend_probe, "_known", {})
+    monkeypatch.setattr(backend_probe, "_attack", never)
     assert backend.probe().ok
     kept.chmod(0o666)  # anyone could have written it now
-    monkeypatch.setattr(probing, "_known", {})
+    monkeypatch.setattr(backend_probe, "_known", {})
     with pytest.raises(AssertionError):
         backend.probe()
 
 
 def test_a_backend_that_does_not_hold_is_not_remembered_on_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "_known", {})
+    monkeypatch.setattr(backend_probe, "_known", {})
     assert not Leaky(held=True).probe().ok
     assert not (home / ".cache/skillyard").exists()
 
@@ -166,7 +177,7 @@ async def test_a_run_that_cannot_be_put_under_its_limits_is_never_let_go(
         def remove(self) -> bool:
             return True
 
-    monkeypatch.setattr("skillyard.sandbox.preparing.make_cgroup", lambda **_: Stubborn())
+    monkeypatch.setattr("skillyard.sandbox.cgroups.make_cgroup", lambda **_: Stubborn())
     for name, text in (("main.py", "print('ran')"), ("main.sh", "echo ran")):
         (skill_tree / name).write_text(text, encoding="ascii")
         for backend in backends():

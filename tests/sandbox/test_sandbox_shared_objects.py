@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.sandbox import SandboxBackend, landlock, preparing
+from skillyard.sandbox import SandboxBackend, landlock, preparation
 from skillyard.sandbox.identity import Identity
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -166,7 +166,7 @@ class Victim:
 @pytest.fixture
 def victim(monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
     if os.geteuid() == 0:
-        monkeypatch.setattr(preparing, "pick_identity", lambda: Identity(_NOBODY, _NOBODY, single=False))
+        monkeypatch.setattr(preparation, "pick_identity", lambda: Identity(_NOBODY, _NOBODY, single=False))
     made = Victim()
     yield made
     made.process.kill()

@@ -17,7 +17,7 @@ import pytest
 
 from skillyard.errors import InvalidInput, PermissionDenied
 from skillyard.packages import tree_digest
-from skillyard.sandbox import Job, Policy, Result, SandboxBackend, WarmPool, backends, stock
+from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, WarmPool, backends, standby_sandboxes
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
 
 PRELUDE = """
@@ -47,7 +47,7 @@ class Counted(BubblewrapBackend):
 
     cold: ClassVar[list[Job]] = []
 
-    async def run(self, job: Job) -> Result:
+    async def run(self, job: Job) -> SandboxResult:
         self.cold.append(job)
         return await super().run(job)
 
@@ -70,7 +70,7 @@ class Bench:
     def job(self, policy: Policy = POLICY, stdin: bytes = b"{}") -> Job:
         return Job(str(self.tree), self.entry, stdin, policy)
 
-    async def run(self, policy: Policy = POLICY, stdin: bytes = b"{}") -> Result:
+    async def run(self, policy: Policy = POLICY, stdin: bytes = b"{}") -> SandboxResult:
         return await self.pool.run(self.backend, self.job(policy, stdin))
 
     async def warm(self, policy: Policy = POLICY, count: int = 1) -> None:
@@ -125,7 +125,7 @@ async def test_a_warm_run_comes_to_what_a_cold_one_comes_to(bench: Bench, script
     warm = await bench.run()
     assert not bench.backend.cold
     cold = await bench.backend.run(bench.job())
-    for name in (item.name for item in fields(Result) if item.name != "duration_ms"):
+    for name in (item.name for item in fields(SandboxResult) if item.name != "duration_ms"):
         assert getattr(warm, name) == getattr(cold, name), name
 
 
@@ -369,7 +369,7 @@ async def test_closing_leaves_no_process_and_no_folder(bench: Bench, survivors: 
 
 
 async def test_an_idle_sandbox_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stock, "_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(standby_sandboxes, "_IDLE_SECONDS", 0.2)
     await bench.write("answer(1)").warm()
     await until(lambda: bench.pool.standing == 0 and not folders())
 

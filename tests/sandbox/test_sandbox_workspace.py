@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillyard.errors import FileMissing, FileTooLarge, InvalidPolicy
-from skillyard.sandbox import Job, Policy, Result, SandboxBackend, effective, lowered, workspace
+from skillyard.sandbox import Job, Policy, SandboxBackend, SandboxResult, effective_policy, lowered_ceiling, workspace
 
 Work = Any
 WRITES = Policy(timeout_ms=10_000, filesystem="read-write", tmp_mb=8)
@@ -27,7 +27,7 @@ def desk(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def work(backend: SandboxBackend, skill_tree: Path, desk: Path) -> Work:
-    async def run(source: str, policy: Policy = WRITES, *arguments: str, folder: Path = desk) -> Result:
+    async def run(source: str, policy: Policy = WRITES, *arguments: str, folder: Path = desk) -> SandboxResult:
         (skill_tree / "scripts").mkdir(exist_ok=True)
         (skill_tree / "scripts/main.py").write_text(source)
         return await backend.run(Job(str(skill_tree), "scripts/main.py", b"{}", policy, arguments, workspace=str(folder)))
@@ -151,12 +151,12 @@ async def test_files_that_programs_act_on_by_themselves_are_held_back_and_named(
 async def test_the_operator_may_allow_hidden_files_and_a_project_may_not(work: Work, desk: Path) -> None:
     ceiling = Policy.ceiling({"hidden-files": True})
     source = "open('.envrc', 'w').write('x'); open('bad\\u202e', 'w').write('x')"
-    result = await work(source, effective(WRITES, ceiling))
+    result = await work(source, effective_policy(WRITES, ceiling))
     assert result.files == (".envrc",), "names that nobody can read stay behind even then"
-    assert not effective(WRITES, Policy.ceiling()).hidden_files
-    assert lowered(ceiling, {"timeout-ms": 1000}).hidden_files
+    assert not effective_policy(WRITES, Policy.ceiling()).hidden_files
+    assert lowered_ceiling(ceiling, {"timeout-ms": 1000}).hidden_files
     with pytest.raises(InvalidPolicy, match="hidden-files"):
-        lowered(ceiling, {"hidden-files": True})
+        lowered_ceiling(ceiling, {"hidden-files": True})
 
 
 @pytest.mark.abuse("E9", on="bwrap, landlock")

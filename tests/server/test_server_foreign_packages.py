@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from skillyard.server.clawhub_shapes import fingerprint
+from skillyard.server.clients.clawhub_shapes import fingerprint
 
 Pack = Callable[..., bytes]
 SKILL = b"---\nname: tidy\ndescription: Tidies up. Use when a test needs a skill.\n---\nDo it.\n"
@@ -120,7 +120,7 @@ def test_uploads_that_nobody_publishes_are_swept_up_and_never_too_many(
     os.utime(old, (time.time() - 7200, time.time() - 7200))
     _sent(client, "SKILL.md", SKILL)
     assert old not in set(folder.iterdir())
-    monkeypatch.setattr("skillyard.server.staging._MOST", 10)
+    monkeypatch.setattr("skillyard.server.clients.clawhub_publishing._MOST", 10)
     refused = client.post(f"/api/v1/skills/-/uploads/{'0' * 32}", content=b"x")
     assert (refused.status_code, "wait to be published" in refused.text) == (413, True)
 
@@ -162,7 +162,7 @@ def test_what_the_server_itself_gets_wrong_is_told_in_that_language_too(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("of the house")
 
-    monkeypatch.setattr("skillyard.server.anthropic_skills.offered", fail)
+    monkeypatch.setattr("skillyard.server.clients.published_skills.offered_skills", fail)
     safe = TestClient(client.app, base_url=str(client.base_url), raise_server_exceptions=False)
     answer = safe.get("/anthropic/v1/skills")
     assert (answer.status_code, answer.json()["error"]["type"]) == (500, "api_error")

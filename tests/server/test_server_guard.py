@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 
 from skillyard import Catalog
 from skillyard.errors import PermissionDenied
-from skillyard.packages import Limits
+from skillyard.packages import PackageLimits
 from skillyard.registry import Registry
-from skillyard.server import Admission, serve
-from skillyard.server.admission import LOOPBACK, host_name
+from skillyard.server import AccessPolicy, serve
+from skillyard.server.settings import LOOPBACK, host_name
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_address_that_others_reach_is_not_listened_on(home: Any, host: str) -
 @pytest.mark.parametrize("announced", [True, False])
 def test_an_upload_is_cut_off_as_soon_as_it_is_too_large(app: FastAPI, announced: bool) -> None:
     """The body never ends: were it read to the end first, this would never return."""
-    limit = Limits().archive
+    limit = PackageLimits().archive
     asked, sent = 0, []
     opening = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.zip"\r\n\r\n'
 
@@ -102,7 +102,7 @@ _NEARLY = r"[a-z.]{0,9}@?(127\.0\.0\.1|localhost|evil\.example|\[::1\])[:/?#@.\\
 @example("@localhost:0")
 def test_only_a_host_that_is_a_name_of_the_server_with_or_without_a_port_is_one(host: str) -> None:
     good = re.fullmatch(r"(?i:127\.0\.0\.1|localhost|\[::1\])(:[0-9]{0,5})?", host, re.ASCII)
-    if Admission().answers_to(host):
+    if AccessPolicy().answers_to(host):
         assert good
         assert host_name(host) in LOOPBACK
     elif good:

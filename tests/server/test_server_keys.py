@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 
 from skillyard import Catalog
 from skillyard.registry import Registry
-from skillyard.server import Admission, create_app
+from skillyard.server import AccessPolicy, create_app
 from skillyard.server.application import _PROTOCOLS
-from skillyard.server.callers import OPEN, scopes_of
+from skillyard.server.authorization import OPEN, scopes_of
 
 LIST = "/api/v1/skill-definitions"
 TOGGLE = "/api/v1/catalog/toggle"
@@ -217,7 +217,7 @@ def test_who_comes_through_a_proxy_is_not_the_local_user(client: TestClient, hea
 
 def test_a_server_for_others_answers_to_its_addresses_and_to_the_names_it_was_given(home: Any) -> None:
     catalog = Catalog.discover(roots=())
-    admission = Admission.listening("0.0.0.0", allowed_hosts=["Skills.example.org:443"])
+    admission = AccessPolicy.listening("0.0.0.0", allowed_hosts=["Skills.example.org:443"])
     client = TestClient(create_app(catalog, Registry.of(catalog), admission=admission))
     for host in ("127.0.0.1", "192.0.2.7:8787", "[2001:db8::1]:8787", "skills.example.org", "SKILLS.EXAMPLE.ORG:8787"):
         assert client.get("/healthz", headers={"Host": host}).status_code == 200, host

@@ -16,15 +16,15 @@ from starlette.testclient import TestClient
 from skillyard import Catalog
 from skillyard.errors import InvalidConfiguration
 from skillyard.registry import Registry
-from skillyard.server import Admission, create_app
-from skillyard.server.limits import Bucket, Rate, kind_of
-from skillyard.server.shared_limits import SharedBucket
+from skillyard.server import AccessPolicy, create_app
+from skillyard.server.middleware.request_limits import SharedTokenBucket, TokenBucket, request_kind
+from skillyard.server.settings import RateLimit
 
 LIST = "/api/v1/skill-definitions"
 
 
 def test_a_bucket_is_empty_after_so_many_and_fills_evenly() -> None:
-    bucket = Bucket(Rate(3, 60))
+    bucket = TokenBucket(RateLimit(3, 60))
     assert [bucket.take("a", 100.0)[0] for _ in range(5)] == [2, 1, 0, -1, -1]
     assert bucket.take("b", 100.0) == (2, 20.0)
     assert bucket.wait("a", 100.0) == 20
@@ -35,7 +35,7 @@ def test_a_bucket_is_empty_after_so_many_and_fills_evenly() -> None:
 
 @given(st.integers(1, 50), st.lists(st.floats(0, 30), max_size=200))
 def test_in_no_minute_more_passes_than_a_full_bucket_and_what_flows_in(many: int, pauses: list[float]) -> None:
-    bucket, now, passed = Bucket(Rate(many, 60)), 1000.0, []
+    bucket, now, passed = TokenBucket(RateLimit(many, 60)), 1000.0, []
     for pause in pauses:
         now += pause
         left, full_in = bucket.take("a", now)
@@ -50,15 +50,15 @@ def test_in_no_minute_more_passes_than_a_full_bucket_and_what_flows_in(many: int
 
 def test_processes_that_share_a_bucket_take_from_the_same_one(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from skillyard.server.limits import Rate;"
-        " from skillyard.server.shared_limits import SharedBucket; bucket = SharedBucket(Rate(100, 6000), Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from skillyard.server.middleware.request_limits import Rate;"
+        " from skillyard.server.middleware.request_limits import SharedBucket; bucket = SharedBucket(Rate(100, 6000), Path(sys.argv[1]));"
         " print(sum(bucket.take('ada', 1000.0)[0] >= 0 for _ in range(80)))"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "read.limits")]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     passed = [int(process.communicate(timeout=120)[0]) for process in started]
     assert sum(passed) == 100
-    shared = SharedBucket(Rate(100, 6000), tmp_path / "read.limits")
+    shared = SharedTokenBucket(RateLimit(100, 6000), tmp_path / "read.limits")
     assert (shared.take("ada", 1000.0)[0], shared.wait("ada", 1000.0)) == (-1, 60)
     assert shared.take("grace", 1000.0)[0] == 99
 
@@ -66,7 +66,7 @@ def test_processes_that_share_a_bucket_take_from_the_same_one(tmp_path: Path) ->
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 30)), max_size=60))
 def test_a_shared_bucket_counts_as_one_in_memory(taken: list[tuple[str, float]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        alone, shared, now = Bucket(Rate(3, 60)), SharedBucket(Rate(3, 60), Path(folder, "x")), 1000.0
+        alone, shared, now = TokenBucket(RateLimit(3, 60)), SharedTokenBucket(RateLimit(3, 60), Path(folder, "x")), 1000.0
         for caller, pause in taken:
             now += pause
             assert shared.take(caller, now) == alone.take(caller, now)
@@ -75,7 +75,7 @@ def test_a_shared_bucket_counts_as_one_in_memory(taken: list[tuple[str, float]])
 
 
 def test_what_is_kept_of_callers_is_bounded() -> None:
-    bucket = Bucket(Rate(10, 60), callers=5)
+    bucket = TokenBucket(RateLimit(10, 60), callers=5)
     for number in range(100):
         bucket.take(str(number), 1.0)
     assert len(bucket) == 5
@@ -90,7 +90,7 @@ def test_what_is_kept_of_callers_is_bounded() -> None:
     ],
 )  # fmt: skip
 def test_each_request_is_of_one_kind(method: str, path: str, kind: str) -> None:
-    assert kind_of(method, path) == kind
+    assert request_kind(method, path) == kind
 
 
 def _limited(home: Path, limits: str) -> Any:
@@ -98,7 +98,7 @@ def _limited(home: Path, limits: str) -> Any:
     folder.mkdir(parents=True)
     (folder / "skillyard.toml").write_text(f"[server]\n{limits}\n", "utf-8")
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    return create_app(catalog, Registry.of(catalog), admission=Admission(keys_required=True))
+    return create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
 
 
 def test_every_answer_tells_the_limit_and_what_is_over_it_is_refused_with_a_time(

@@ -18,7 +18,7 @@ from scripted_models import Call, Say
 from starlette.testclient import TestClient
 
 import skillyard
-from skillyard.engine import Roster
+from skillyard.engine import WorkerRoster
 
 EVERYTHING = ("skills:read", "skills:write", "runs:execute", "admin")
 HEADER = "type: direct\nresources:\n  entry: ./scripts/add.py\n"
@@ -264,9 +264,9 @@ def test_workers_are_told_without_their_machine(keyed: Any, guest: TestClient) -
         return
     organisations = keyed.app.state.homes.organisations
     database = organisations.catalog("acme", keyed.app.state.homes.main.catalog).records().database
-    Roster(database).join(f"{socket.gethostname()}-17-abc", ["default"], 4)
+    WorkerRoster(database).join(f"{socket.gethostname()}-17-abc", ["default"], 4)
     (worker,) = guest.get("/api/v1/workers").json()["data"]["workers"]
     assert (worker["host"], worker["process"], worker["id"][:7]) == (None, None, "worker-")
-    Roster(keyed.app.state.homes.database()).join("w1", ["default"], 4)
+    WorkerRoster(keyed.app.state.homes.database()).join("w1", ["default"], 4)
     (worker,) = admin.get("/api/v1/workers").json()["data"]["workers"]
     assert (worker["host"], worker["id"]) == (socket.gethostname(), "w1")

@@ -30,7 +30,7 @@ from mcp import Client, MCPError, types
 from skillyard import Catalog
 from skillyard.access import Keys
 from skillyard.registry import Registry
-from skillyard.server import Admission, create_app
+from skillyard.server import AccessPolicy, create_app
 
 CLIENTS = Path(__file__).parents[1] / "clients"
 SUITE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -262,7 +262,7 @@ def test_what_is_no_message_is_refused_and_the_server_goes_on(address: str) -> N
 def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[..., FastClient[Any]], Callable[..., str]]]:
     """Where MCP is served to holders of keys, a client for somebody with scopes, and their key; `other` has its own skills."""
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    app = create_app(catalog, Registry.of(catalog), admission=Admission(keys_required=True))
+    app = create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
     keys, made = Keys(app.state.homes.database), {}
 
     def key(name: str, *scopes: str, organisation: str = "default") -> str:
@@ -438,10 +438,10 @@ def test_of_one_caller_only_the_newest_sessions_are_kept(callers: Callers) -> No
 
 @pytest.mark.abuse("H14")
 async def test_over_all_callers_so_many_sessions_are_open_at_once(shop: Path) -> None:
-    from skillyard.mcp import HttpDoor
+    from skillyard.mcp import McpHttpApp
     from skillyard.tools import SkillTools
 
-    endpoint = HttpDoor(SkillTools(Catalog.discover(roots=[shop], cache=False)), watch=False, total=2)
+    endpoint = McpHttpApp(SkillTools(Catalog.discover(roots=[shop], cache=False)), watch=False, total=2)
 
     async def asgi(scope: Any, receive: Any, send: Any) -> None:
         await endpoint.answer(scope, receive, send, caller=dict(scope["headers"])[b"x-caller"].decode())

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from skillyard import Catalog
 from skillyard.registry import Registry, SourceFetcher
-from skillyard.registry.mirror import INDEX_FILE, WebMirror, import_mirror, open_place
+from skillyard.registry.mirror import INDEX_FILE, WebMirror, import_mirror, open_mirror
 from skillyard.server import create_app
 
 Pack = Callable[..., bytes]
@@ -69,7 +69,7 @@ def test_a_registry_imports_over_http(address: str, app: FastAPI, pack: Pack, tm
     with TestClient(app, base_url=address) as client:
         _install(client, pack(files={"scripts/run.sh": "true"}))
         other = Registry(str(tmp_path / "other"), fetcher=SourceFetcher(allow_private=True))
-        place = open_place(f"{address}/mirror", allow_private=True)
+        place = open_mirror(f"{address}/mirror", allow_private=True)
         assert import_mirror(other, place, f"{address}/mirror").results[0].status == "installed"
         assert other.current("tidy").digest == app.state.homes.main.registry.current("tidy").digest
         assert other.update("tidy").results[0].status == "unchanged"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.registry import SkillVersion
-from skillyard.server.numbering import is_semantic, numbered
+from skillyard.server.clients.version_numbers import is_semantic, number_versions
 
 START = datetime(2026, 1, 15, 14, 30, 22, tzinfo=UTC)
 
@@ -32,7 +32,7 @@ def _version(index: int, declared: str | None = None, *, name: str | None = None
 
 
 def _labels(*versions: SkillVersion) -> list[str]:
-    return [one.label for one in reversed(numbered(list(reversed(versions))))]
+    return [one.label for one in reversed(number_versions(list(reversed(versions))))]
 
 
 def test_a_label_is_what_is_said_else_the_next_number() -> None:
@@ -51,19 +51,19 @@ def test_a_label_is_what_is_said_else_the_next_number() -> None:
 
 
 def test_a_version_is_a_number_and_a_time_in_microseconds() -> None:
-    first, second = numbered([_version(0, name="20260115-143022-2"), _version(0)])
+    first, second = number_versions([_version(0, name="20260115-143022-2"), _version(0)])
     assert (second.number, second.epoch) == (1, int(START.timestamp()) * 1_000_000)
     assert (first.number, first.epoch) == (2, second.epoch + 2)
-    odd = numbered([_version(5, name="99999999-999999")])[0]
+    odd = number_versions([_version(5, name="99999999-999999")])[0]
     assert odd.epoch == int((START + timedelta(seconds=5)).timestamp()) * 1_000_000
 
 
 def test_an_older_version_that_is_taken_over_later_changes_no_name() -> None:
     known = [_version(0), _version(100)]
-    before = {one.version.version: (one.number, one.label) for one in numbered(known)}
+    before = {one.version.version: (one.number, one.label) for one in number_versions(known)}
     older = _version(50)
     later = SkillVersion(**{name: getattr(older, name) for name in older.__slots__} | {"created_at": START + timedelta(days=1)})
-    after = {one.version.version: (one.number, one.label) for one in numbered([known[1], later, known[0]])}
+    after = {one.version.version: (one.number, one.label) for one in number_versions([known[1], later, known[0]])}
     assert before.items() <= after.items()
     assert after[later.version] == (3, "0.0.3")
 

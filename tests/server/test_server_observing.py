@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
-from skillyard.server.logs import LogFormat, configure_logs, event
+from skillyard.server.middleware.observability import LogFormat, configure_logs, log_event
 
 Pack = Callable[..., bytes]
 SCRIPT = "import json\nprint(json.dumps({'output': 'done'}))\n"
@@ -125,7 +125,7 @@ def test_no_text_of_anybody_begins_a_line_or_reaches_the_terminal(form: LogForma
     stream = io.StringIO()
     try:
         configure_logs(form, stream)
-        event("request", caller=text, route=text)
+        log_event("request", caller=text, route=text)
         logging.getLogger("somebody").error("failed: %s", text)
         try:
             raise ValueError(text)
@@ -206,7 +206,7 @@ def test_a_log_form_is_written_as_the_command_says(home: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "from skillyard.server.logs import configure_logs, event; configure_logs('json'); event('x')",
+        "from skillyard.server.middleware.observability import configure_logs, event; configure_logs('json'); event('x')",
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60, check=True)
     assert json.loads(done.stderr)["event"] == "x"

@@ -284,13 +284,13 @@ def test_named_roots_are_shared_and_each_organisation_has_its_own_beside_them(ho
     from skillyard import Catalog
     from skillyard.access import Keys, Organisations
     from skillyard.registry import Registry
-    from skillyard.server import Admission, create_app
+    from skillyard.server import AccessPolicy, create_app
 
     folder = home / "shared/common"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: common\ndescription: Is common.\n---\n", "utf-8")
     catalog = Catalog.discover(roots=[home / "shared"], cwd=home / "project", home=home)
-    app = create_app(catalog, Registry.of(catalog), admission=Admission(keys_required=True))
+    app = create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
     Organisations(app.state.homes.database).create("ours")
     secret = Keys(app.state.homes.database).create("ada", ["skills:read", "skills:write"], organisation="ours")[1]
     with TestClient(app, base_url="http://localhost", headers={"X-Api-Key": secret}) as client:

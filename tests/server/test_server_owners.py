@@ -39,7 +39,7 @@ def _come_due(keyed: Any, organisation: str, name: str) -> None:
         connection.execute(update(schedules).where(schedules.c.name == name).values(next_at=datetime.now(UTC)))
     if organisation != "default":
         records.close()
-    keyed.app.state.clock.look_again(organisation)
+    keyed.app.state.clock.wake(organisation)
 
 
 def _until(look: Callable[[], Any]) -> Any:

@@ -12,14 +12,14 @@ from skillyard import Catalog
 from skillyard.access import Keys
 from skillyard.errors import InvalidInput
 from skillyard.registry import Registry
-from skillyard.server import Admission, create_app
+from skillyard.server import AccessPolicy, create_app
 
 SAID = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "Forwarded": "for=203.0.113.7;proto=https"}
 
 
 def recorded(home: Path, *proxies: str, peer: str, **said: str) -> tuple[str | None, int]:
     """The address in the trail of a change that somebody made from `peer`, and the status when it comes from a page."""
-    admission = Admission.listening("127.0.0.1", require_keys=True, trusted_proxies=proxies)
+    admission = AccessPolicy.listening("127.0.0.1", require_keys=True, trusted_proxies=proxies)
     catalog = Catalog.discover(cwd=home / "project", home=home)
     app: Any = create_app(catalog, Registry.of(catalog), admission=admission)
     secret = Keys(app.state.homes.database).create("admin", ["admin"])[1]
@@ -52,4 +52,4 @@ def test_what_was_passed_on_is_nobody_of_this_machine(client: TestClient, name: 
 @pytest.mark.parametrize("proxy", ["*", "10.0.0.1/8", "proxy.example.org", ""])
 def test_what_is_no_address_is_refused(proxy: str) -> None:
     with pytest.raises(InvalidInput, match="neither an address nor a network"):
-        Admission.listening("127.0.0.1", trusted_proxies=[proxy])
+        AccessPolicy.listening("127.0.0.1", trusted_proxies=[proxy])

@@ -15,8 +15,8 @@ from skillyard.engine.journal import Journal
 from skillyard.errors import RecordNotFound
 from skillyard.execution import RunError
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest
-from skillyard.server import questions as module
-from skillyard.server.questions import Questions
+from skillyard.server.background import approval_questions as module
+from skillyard.server.background.approval_questions import ApprovalQuestions
 
 REQUEST = ApprovalRequest("user:a", "a", "sha256:0", "s")
 CANCELLED = RunError("CANCELLED", "the run was cancelled")
@@ -30,7 +30,7 @@ def journal(database: Database) -> Journal:
     return journal
 
 
-async def _asked(questions: Questions) -> str:
+async def _asked(questions: ApprovalQuestions) -> str:
     async with asyncio.timeout(60):
         while not (found := await asyncio.to_thread(questions.open)):
             await asyncio.sleep(0.01)
@@ -39,19 +39,19 @@ async def _asked(questions: Questions) -> str:
 
 async def test_the_end_of_a_run_closes_its_question_in_the_same_moment(database: Database, journal: Journal) -> None:
     """Nobody who waits for the answer has done anything yet: not one step of the loop lies between."""
-    questions = Questions(lambda: database)
+    questions = ApprovalQuestions(lambda: database)
     asking = asyncio.create_task(questions.asker("ada", "run_a").ask(REQUEST))
     await _asked(questions)
     assert journal.stop("run_a", "cancelled", CANCELLED)
     assert questions.open() == ()
-    assert questions.of_run("run_a") is None
+    assert questions.for_run("run_a") is None
     async with asyncio.timeout(60):
         assert (await asking).decision == "reject"
 
 
 async def test_a_question_is_not_opened_for_a_run_that_has_ended(database: Database, journal: Journal) -> None:
     assert journal.stop("run_a", "cancelled", CANCELLED)
-    questions = Questions(lambda: database)
+    questions = ApprovalQuestions(lambda: database)
     async with asyncio.timeout(60):
         answer = await questions.asker("ada", "run_a").ask(REQUEST)
     assert (answer.decision, questions.open()) == ("reject", ())
@@ -61,7 +61,7 @@ async def test_a_run_that_is_cancelled_while_its_question_is_written_leaves_none
     database: Database, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever comes first: the question is not kept yet, and the run is about to end."""
-    questions, tell, ending = Questions(lambda: database), module._tell, list[threading.Thread]()
+    questions, tell, ending = ApprovalQuestions(lambda: database), module._tell, list[threading.Thread]()
 
     def between(*arguments: Any) -> None:
         tell(*arguments)
@@ -77,7 +77,7 @@ async def test_a_run_that_is_cancelled_while_its_question_is_written_leaves_none
 
 
 async def test_an_answer_that_comes_when_the_run_is_cancelled_is_too_late(database: Database, journal: Journal) -> None:
-    questions = Questions(lambda: database)
+    questions = ApprovalQuestions(lambda: database)
     asking = asyncio.create_task(questions.asker("ada", "run_a").ask(REQUEST))
     question = await _asked(questions)
     assert journal.stop("run_a", "cancelled", CANCELLED)
@@ -87,7 +87,7 @@ async def test_an_answer_that_comes_when_the_run_is_cancelled_is_too_late(databa
 
 
 async def test_an_answer_that_came_before_the_run_was_cancelled_does_not_start_it(database: Database, journal: Journal) -> None:
-    questions = Questions(lambda: database)
+    questions = ApprovalQuestions(lambda: database)
     asking = asyncio.create_task(questions.asker("ada", "run_a").ask(REQUEST))
     question = await _asked(questions)
     questions.answer(question, ApprovalAnswer("once"))
@@ -99,7 +99,7 @@ async def test_an_answer_that_came_before_the_run_was_cancelled_does_not_start_i
 @pytest.mark.parametrize("steps", range(12))
 async def test_who_is_cancelled_while_he_asks_leaves_no_question(database: Database, journal: Journal, steps: int) -> None:
     """Once, and once more while the question is taken back; whichever step of the loop lies between."""
-    questions = Questions(lambda: database)
+    questions = ApprovalQuestions(lambda: database)
     asking = asyncio.create_task(questions.asker("ada", "run_a").ask(REQUEST))
     await _asked(questions)
     for _ in range(3):

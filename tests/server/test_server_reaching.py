@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from skillyard.sandbox.network.guarded import GuardedResponse, guarded_request
+from skillyard.network.guarded_request import guarded_request
+from skillyard.network.messages import GuardedResponse
 
 ADDRESS = "/api/v1/skill-definitions/install/address"
 INSIDE = (

@@ -192,9 +192,9 @@ def test_a_cancelled_run_takes_its_question_back(asking: None, live: httpx.Clien
 async def test_a_question_that_nobody_answers_is_answered_with_no(tmp_path: Path, database_address: str) -> None:
     from skillyard.database import Database
     from skillyard.permissions import ApprovalRequest
-    from skillyard.server.questions import Questions
+    from skillyard.server.background.approval_questions import ApprovalQuestions
 
     database = Database.open(str(tmp_path), database_address)
-    questions = Questions(lambda: database, patience_s=0.01)
+    questions = ApprovalQuestions(lambda: database, patience_s=0.01)
     answer = await questions.asker("somebody").ask(ApprovalRequest("user:a", "a", "sha256:0", "s"))
     assert (answer.decision, questions.open()) == ("reject", ())

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from sse_starlette import ServerSentEvent
 
-from skillyard.server.streams import EventStream
+from skillyard.server.responses import EventStream
 
 SCOPE = {"type": "http", "method": "GET", "headers": [], "path": "/"}
 

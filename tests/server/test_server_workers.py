@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from skillyard import Catalog
-from skillyard.engine import Roster
+from skillyard.engine import WorkerRoster
 from skillyard.registry import Registry
 from skillyard.server import create_app
 
@@ -26,7 +26,7 @@ def test_pools_workers_and_what_they_run_are_told(
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql", bare=False))
     monkeypatch.setenv("SKILLYARD_ENGINE", "procrastinate")
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    Roster(catalog.records().database).join("w1", ["default", "gpu"], 4)
+    WorkerRoster(catalog.records().database).join("w1", ["default", "gpu"], 4)
     with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://127.0.0.1:8787") as client:
         told = client.get("/api/v1/workers").json()["data"]
     assert (told["engine"], told["reason"]) == ("procrastinate", None)

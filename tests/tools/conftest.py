@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.tools import SkillTools
 
 
 @pytest.fixture
-def catalog(skills_root: Path) -> Callable[[], Catalog]:
+def catalog(skills_root: Path) -> Callable[[], SkillCatalog]:
     """The catalog of the test's folder of skills, as it is now."""
-    return lambda: Catalog.discover(roots=[skills_root], cache=False)
+    return lambda: SkillCatalog.discover(roots=[skills_root], cache=False)
 
 
 @pytest.fixture
-def tools(catalog: Callable[[], Catalog]) -> Callable[..., SkillTools]:
+def tools(catalog: Callable[[], SkillCatalog]) -> Callable[..., SkillTools]:
     """Tools over the test's folder of skills; takes the options of `SkillTools`."""
     return lambda **options: SkillTools(catalog(), **options)

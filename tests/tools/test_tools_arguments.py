@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
-from skillyard.tools.arguments import Arguments, Parameter, check, decode
+from skillyard.tools.arguments import Arguments, Parameter, check_arguments, decode_arguments
 
 PARAMETERS = (
     Parameter("query", "string", "words", required=True, aliases=("q",)),
@@ -18,23 +18,23 @@ PARAMETERS = (
 
 
 def test_good_arguments_are_read_by_type() -> None:
-    given_ = check(PARAMETERS, {"query": "pdf", "limit": 3, "force": True, "input": {"a": 1}})
+    given_ = check_arguments(PARAMETERS, {"query": "pdf", "limit": 3, "force": True, "input": {"a": 1}})
     assert (given_.text("query"), given_.number("limit", 10), given_.flag("force", False)) == ("pdf", 3, True)
     assert given_.mapping("input") == {"a": 1}
 
 
 def test_what_is_left_out_or_null_takes_its_default() -> None:
-    given_ = check(PARAMETERS, {"query": "pdf", "limit": None})
+    given_ = check_arguments(PARAMETERS, {"query": "pdf", "limit": None})
     assert (given_.number("limit", 10), given_.flag("force", True), given_.mapping("input")) == (10, True, {})
     assert given_.optional_text("nothing") is None
 
 
 def test_another_name_of_a_parameter_is_understood() -> None:
-    assert check(PARAMETERS, {"q": "pdf"}).text("query") == "pdf"
+    assert check_arguments(PARAMETERS, {"q": "pdf"}).text("query") == "pdf"
 
 
 def test_a_whole_number_may_come_as_a_float() -> None:
-    assert check(PARAMETERS, {"query": "x", "limit": 3.0}).number("limit", 10) == 3
+    assert check_arguments(PARAMETERS, {"query": "x", "limit": 3.0}).number("limit", 10) == 3
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_whole_number_may_come_as_a_float() -> None:
 )
 def test_what_does_not_fit_is_named(arguments: dict[str, object], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint) as caught:
-        check(PARAMETERS, arguments)
+        check_arguments(PARAMETERS, arguments)
     assert caught.value.hint == (
         "Expected: query (a text, required), limit (a whole number), force (true or false), input (an object)"
     )
@@ -66,19 +66,19 @@ def test_what_does_not_fit_is_named(arguments: dict[str, object], complaint: str
 
 def test_everything_wrong_is_reported_at_once() -> None:
     with pytest.raises(InvalidInput) as caught:
-        check(PARAMETERS, {"limit": "x", "colour": 1})
+        check_arguments(PARAMETERS, {"limit": "x", "colour": 1})
     assert caught.value.message == "Unknown argument 'colour'; Missing query; 'limit' must be a whole number, not a text"
 
 
 def test_arguments_may_come_as_json_text_or_not_at_all() -> None:
-    assert decode('{"a": 1}') == {"a": 1}
-    assert decode("") == decode(None) == {}
+    assert decode_arguments('{"a": 1}') == {"a": 1}
+    assert decode_arguments("") == decode_arguments(None) == {}
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "1", '"x"', "null", "[" * 100_000])
 def test_text_that_is_no_json_object_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
-        decode(text)
+        decode_arguments(text)
 
 
 json_values = st.recursive(
@@ -90,7 +90,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(["query", "q", "limit", "force", "input", "other"]), json_values))
 def test_anything_is_either_read_or_refused(arguments: dict[str, object]) -> None:
     try:
-        checked = check(PARAMETERS, arguments)
+        checked = check_arguments(PARAMETERS, arguments)
     except InvalidInput as error:
         assert error.message
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.tools import SkillTools
 
 Tools = Callable[..., SkillTools]
@@ -59,7 +59,7 @@ async def test_a_loaded_skill_has_the_documents_shape(tmp_path: Path, make_skill
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     make_skill(project / ".claude/skills", "pdf", front_matter="name: PDF Miner\ndescription: d\nallowed-tools: [read_file]")
-    calls = SkillTools(Catalog.discover(cwd=project, home=tmp_path, cache=False))
+    calls = SkillTools(SkillCatalog.discover(cwd=project, home=tmp_path, cache=False))
     for wanted in ("project:pdf-miner", "PDF Miner", "pdf miner", "miner"):
         result = await calls.call("skills_load", {"name": wanted})
         assert result.data == {

@@ -72,10 +72,10 @@ async def test_a_guess_does_not_tell_that_a_denied_skill_exists(tools: Tools) ->
 
 @pytest.mark.usefixtures("three")
 async def test_rules_of_the_configuration_hold_when_none_are_given(skills_root: Path, tools: Tools) -> None:
-    from skillyard.catalog import Catalog
+    from skillyard.catalog import SkillCatalog
 
     (skills_root.parent / "skillyard.toml").write_text('[permissions.skills]\n"internal-*" = "deny"\n')
-    calls = SkillTools(Catalog.discover(roots=[skills_root], cwd=skills_root.parent, cache=False))
+    calls = SkillTools(SkillCatalog.discover(roots=[skills_root], cwd=skills_root.parent, cache=False))
     assert (await calls.call("skill", {"skill": "internal-billing"})).code == "permission_denied"
 
 
@@ -157,12 +157,14 @@ async def test_a_skill_that_changes_right_after_consent_is_not_shown(
 async def test_a_script_runs_only_as_it_was_approved(tmp_path: Path) -> None:
     import shutil
 
-    from skillyard.catalog import Catalog
+    from skillyard.catalog import SkillCatalog
 
     examples = Path(__file__).parents[2] / "examples" / "skills"
     shutil.copytree(examples / "text-statistics", tmp_path / "s" / "text-statistics")
     person = Person("once")
-    calls = SkillTools(Catalog.discover(roots=[tmp_path / "s"], cache=False), permissions={"text-*": "ask"}, approver=person)
+    calls = SkillTools(
+        SkillCatalog.discover(roots=[tmp_path / "s"], cache=False), permissions={"text-*": "ask"}, approver=person
+    )
     result = await calls.call("run_skill", {"name": "text-statistics", "input": {"text": "a b"}})
     assert result.ok, result.text
     assert len(person.asked) == 1

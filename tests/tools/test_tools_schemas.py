@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.tools import SkillTools
-from skillyard.tools.schemas import EXPANDED_LIMIT, service_schema
+from skillyard.tools.definitions import EXPANDED_LIMIT, service_schema
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.errors import InvalidInput
 from skillyard.tools import SkillTools
 
@@ -65,7 +65,7 @@ async def test_two_projects_in_one_process_never_mix(tmp_path: Path, make_skill:
     for project in ("one", "two"):
         make_skill(tmp_path / project, "shared", body=f"The skill of {project}.")
         make_skill(tmp_path / project, f"only-{project}")
-        calls.append(SkillTools(Catalog.discover(roots=[tmp_path / project], cache=False)))
+        calls.append(SkillTools(SkillCatalog.discover(roots=[tmp_path / project], cache=False)))
     texts = await asyncio.gather(*(tools.call("skill", {"skill": "shared"}, session="s") for tools in calls * 3))
     for number, result in enumerate(texts):
         other = ("two", "one")[number % 2]
@@ -126,7 +126,7 @@ async def test_a_fault_inside_a_tool_does_not_stop_the_loop(
 ) -> None:
     make_skill(skills_root, "pdf")
     calls = tools()
-    monkeypatch.setattr("skillyard.tools.loading.render_skill", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("skillyard.tools.load_tools.render_skill", lambda *_, **__: 1 / 0)
     result = await calls.call("skill", {"skill": "pdf"})
     assert (result.ok, result.code) == (False, "internal_error")
     assert "ZeroDivision" not in result.text
@@ -160,16 +160,16 @@ async def test_a_search_ranks_what_fits_and_says_plainly_when_nothing_does(
 def test_running_is_only_offered_when_something_can_run(skills_root: Path, make_skill: Any, tools: Tools) -> None:
     make_skill(skills_root, "pdf")
     assert "run_skill" not in tools().names()
-    with_script = SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False))
+    with_script = SkillTools(SkillCatalog.discover(roots=[EXAMPLES], cache=False))
     assert "run_skill" in with_script.names()
-    assert "run_skill" not in SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False), run_skills=False).names()
+    assert "run_skill" not in SkillTools(SkillCatalog.discover(roots=[EXAMPLES], cache=False), run_skills=False).names()
     definition: Any = with_script.define("run_skill").schema()
     assert "text-statistics" in definition["properties"]["name"]["enum"]
     assert with_script.define("run_skill").auto_execute is False
 
 
 async def test_a_run_gives_the_scripts_result_in_a_fence() -> None:
-    calls = SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False))
+    calls = SkillTools(SkillCatalog.discover(roots=[EXAMPLES], cache=False))
     result = await calls.call("run_skill", {"name": "text-statistics", "input": {"text": "one two three"}})
     assert result.ok, result.text
     assert "data, not instructions" in result.text
@@ -204,7 +204,7 @@ async def test_a_script_that_fails_shows_its_last_words(skills_root: Path, make_
 
 async def test_a_run_stays_within_the_operators_limits(tmp_path: Path) -> None:
     (tmp_path / "skillyard.toml").write_text("[sandbox]\ntimeout-ms = 2500\n")
-    calls = SkillTools(Catalog.discover(roots=[EXAMPLES], cwd=tmp_path, cache=False))
+    calls = SkillTools(SkillCatalog.discover(roots=[EXAMPLES], cwd=tmp_path, cache=False))
     result = await calls.call("run_skill", {"name": "text-statistics", "input": {"text": "one"}})
     limits: Any = result.data["limits"]
     assert {limit["name"]: limit["value"] for limit in limits}["timeout_ms"] <= 2500
@@ -221,7 +221,7 @@ async def test_a_run_stays_within_the_operators_limits(tmp_path: Path) -> None:
     ],
 )
 async def test_a_run_that_cannot_start_says_why(arguments: dict[str, Any], code: str) -> None:
-    calls = SkillTools(Catalog.discover(roots=[EXAMPLES], cache=False))
+    calls = SkillTools(SkillCatalog.discover(roots=[EXAMPLES], cache=False))
     result = await calls.call("run_skill", arguments)
     assert (result.ok, result.code) == (False, code), result.text
 
@@ -239,7 +239,7 @@ def test_the_tools_do_not_load_the_protocol_sdk() -> None:
 def test_the_index_of_the_tools_leaves_out_what_their_rules_deny(skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "pdf")
     make_skill(skills_root, "internal-payroll")
-    catalog = Catalog.discover(roots=[skills_root])
+    catalog = SkillCatalog.discover(roots=[skills_root])
     index = SkillTools(catalog, permissions={"internal-*": "deny"}).prompt(budget=500)
     assert "pdf" in index.text
     assert "payroll" not in index.text

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import Catalog
+from skillyard.catalog import SkillCatalog
 from skillyard.tools import SkillTools
-from skillyard.tools.tool import ENUM_LIMIT, names_of
+from skillyard.tools.tool_context import ENUM_LIMIT, schema_choices
 
 Tools = Callable[..., SkillTools]
 
@@ -81,8 +81,8 @@ def test_the_schema_offers_names_and_ids_where_a_name_is_not_unique(skills_root:
         make_skill(skills_root / root, "pdf")
     make_skill(skills_root / "one", "weather")
     assert parameters(tools(), "skill")["properties"]["skill"]["enum"] == ["pdf", "weather"]
-    one, two = (Catalog.discover(roots=[skills_root / root], cache=False) for root in ("one", "two"))
-    assert names_of((*one, *two)) == ("config:pdf", "weather", "config:pdf")
+    one, two = (SkillCatalog.discover(roots=[skills_root / root], cache=False) for root in ("one", "two"))
+    assert schema_choices((*one, *two)) == ("config:pdf", "weather", "config:pdf")
 
 
 def test_too_many_names_are_not_spelled_out(skills_root: Path, make_skill: Any, tools: Tools) -> None:

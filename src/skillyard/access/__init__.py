@@ -5,34 +5,40 @@ Keys are of no use to who reads the database: only hashes are kept. What a scope
 
 from __future__ import annotations
 
-from skillyard.access.hashing import hash_of
-from skillyard.access.keys import KEY_MARK, SCOPES, ApiKey, Keys, KeyState, Scope
-from skillyard.access.moving import CopiedRecords, move_records
-from skillyard.access.naming import DEFAULT
-from skillyard.access.organisations import Organisation, Organisations
-from skillyard.access.sessions import Sessions
-from skillyard.access.trail import Actor, Event, Outcome, Trail, about, acting, actor_name, record
+from skillyard.access.audit_log import (
+    Actor,
+    AuditLog,
+    AuditOutcome,
+    AuditRecord,
+    acting_as,
+    actor_name,
+    record_audit,
+    set_audit_subject,
+)
+from skillyard.access.keys import KEY_PREFIX, SCOPES, ApiKey, Keys, KeyState, Scope, SignInSessions, hash_secret
+from skillyard.access.organisation_names import DEFAULT_ORGANISATION
+from skillyard.access.organisations import CopiedRecords, Organisation, Organisations, move_records
 
 __all__ = [
-    "DEFAULT",
-    "KEY_MARK",
+    "DEFAULT_ORGANISATION",
+    "KEY_PREFIX",
     "SCOPES",
     "Actor",
     "ApiKey",
+    "AuditLog",
+    "AuditOutcome",
+    "AuditRecord",
     "CopiedRecords",
-    "Event",
     "KeyState",
     "Keys",
     "Organisation",
     "Organisations",
-    "Outcome",
     "Scope",
-    "Sessions",
-    "Trail",
-    "about",
-    "acting",
+    "SignInSessions",
+    "acting_as",
     "actor_name",
-    "hash_of",
+    "hash_secret",
     "move_records",
-    "record",
+    "record_audit",
+    "set_audit_subject",
 ]

@@ -1,11 +1,17 @@
-"""API keys: a name, an organisation and scopes; shown once when it is made, kept as a hash, revoked or expired one day.
+"""API keys with an organisation and scopes, shown once and kept as a hash; and the sign-in sessions of pages.
 
-Every method is one transaction in the server's main database, and blocks.
+Secrets are made here with 256 random bits, so a fast hash is enough: a slow one is for what people think up. Whoever
+signs in on a page gets a cookie instead of the key, so that no script of a page ever holds it; the session ends when its
+time is over, when somebody signs out, and when its key is revoked or expires. Every method is one transaction in the
+server's main database, and blocks.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
+import string
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -14,19 +20,36 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from skillyard.access.hashing import hash_of, new_secret, same
-from skillyard.access.naming import DEFAULT
+from skillyard.access.audit_log import optional_utc_text, record_audit
+from skillyard.access.organisation_names import DEFAULT_ORGANISATION
 from skillyard.access.organisations import require_organisation
-from skillyard.access.times import moment
-from skillyard.access.trail import record
-from skillyard.database import api_keys, api_sessions, one_at_a_time
+from skillyard.database import api_keys, api_sessions, take_global_lock
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.database import Database
 
-__all__ = ["KEY_MARK", "SCOPES", "ApiKey", "KeyState", "Keys", "Scope", "key_of"]
+
+_LETTERS: Final = string.digits + string.ascii_letters
+_LENGTH: Final = 43  # 62 ** 43 is more than 2 ** 256
+_LONGEST: Final = 200
+
+
+def new_secret(prefix: str = "") -> str:
+    """43 random letters and digits after `prefix`: one word, whole on a double click."""
+    return prefix + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+
+
+def hash_secret(secret: str) -> str:
+    """What is kept of a secret, as hex; the same for everything that is longer than any secret."""
+    return hashlib.sha256(secret[:_LONGEST].encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def same_hash(left: str, right: str) -> bool:
+    """Whether two hashes are the same, in a time that tells nothing about where they differ."""
+    return secrets.compare_digest(left, right)
+
 
 Scope = Literal["skills:read", "skills:write", "runs:execute", "admin"]
 """`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `runs:execute` starts runs and keeps
@@ -35,7 +58,7 @@ memories, `admin` may all of that and manages keys, approvals and the trail of w
 KeyState = Literal["usable", "expired", "revoked"]
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-KEY_MARK: Final = "sky_"
+KEY_PREFIX: Final = "sky_"
 """What every key begins with, so that people and scanners for leaked secrets know one."""
 
 _SHOWN: Final = 10  # letters of a key that stay readable: too few to be of use
@@ -73,10 +96,10 @@ class ApiKey:
             "scopes": list(self.scopes),
             "prefix": self.prefix,
             "state": self.state,
-            "created_at": moment(self.created_at),
-            "expires_at": moment(self.expires_at),
-            "revoked_at": moment(self.revoked_at),
-            "last_used_at": moment(self.last_used_at),
+            "created_at": optional_utc_text(self.created_at),
+            "expires_at": optional_utc_text(self.expires_at),
+            "revoked_at": optional_utc_text(self.revoked_at),
+            "last_used_at": optional_utc_text(self.last_used_at),
         }
 
 
@@ -91,7 +114,7 @@ class Keys:
     database: Callable[[], Database]
 
     def create(
-        self, name: str, scopes: Collection[str], *, organisation: str = DEFAULT, lifetime: timedelta | None = None
+        self, name: str, scopes: Collection[str], *, organisation: str = DEFAULT_ORGANISATION, lifetime: timedelta | None = None
     ) -> tuple[ApiKey, str]:
         """A new key, and the secret that is its only copy; without a `lifetime` it holds until it is revoked.
 
@@ -100,21 +123,21 @@ class Keys:
             RecordNotFound: there is no such organisation.
             RecordExists: a usable key of the organisation has that name.
         """
-        secret, now = new_secret(KEY_MARK), datetime.now(UTC)
+        secret, now = new_secret(KEY_PREFIX), datetime.now(UTC)
         made = ApiKey(
             f"key_{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}", _checked_name(name), organisation,
             _checked_scopes(scopes), secret[:_SHOWN], now, _end(now, lifetime),
         )  # fmt: skip
         with self.database().write() as connection:
-            one_at_a_time(connection)
+            take_global_lock(connection)
             require_organisation(connection, organisation)
             if any(key.name == made.name and key.state == "usable" for key in _find(connection, organisation=organisation)):
                 raise RecordExists(
                     f"there is a key {made.name!r} already", hint="choose another name, or revoke that one first"
                 )
             row = {column: getattr(made, column) for column in _COLUMNS}
-            connection.execute(insert(api_keys).values(row | {"scopes": list(made.scopes), "hash": hash_of(secret)}))
-            record(connection, "keys.create", made.id, details={"name": made.name, "organisation": organisation})
+            connection.execute(insert(api_keys).values(row | {"scopes": list(made.scopes), "hash": hash_secret(secret)}))
+            record_audit(connection, "keys.create", made.id, details={"name": made.name, "organisation": organisation})
         return made, secret
 
     def all(self, organisation: str | None = None) -> tuple[ApiKey, ...]:
@@ -136,12 +159,12 @@ class Keys:
             connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=revoked))
             connection.execute(delete(api_sessions).where(api_sessions.c.key_id == key_id))
             revoked_key = _find(connection, id=key_id)[0]
-            record(connection, "keys.revoke", key_id, details={"name": revoked_key.name})
+            record_audit(connection, "keys.revoke", key_id, details={"name": revoked_key.name})
             return revoked_key
 
     def find(self, secret: str) -> ApiKey | None:
         """The usable key that `secret` is; None for everything else. Notes that it was used, at most once a minute."""
-        hashed = hash_of(secret)
+        hashed = hash_secret(secret)
         with self.database().read() as connection:
             found = _find(connection, hash=hashed)
         if not found or found[0].state != "usable":
@@ -149,14 +172,14 @@ class Keys:
         self._note_use(found[0])
         return found[0]
 
-    def knows(self, secret: str) -> bool:
+    def was_issued(self, secret: str) -> bool:
         """Whether `secret` is a key, or was one before it ended."""
         with self.database().read() as connection:
-            return bool(_find(connection, hash=hash_of(secret)))
+            return bool(_find(connection, hash=hash_secret(secret)))
 
     def has_admin(self) -> bool:
         """Whether somebody could manage the server: a usable key of the default organisation with the scope `admin`."""
-        return any(key.state == "usable" and "admin" in key.scopes for key in self.all(DEFAULT))
+        return any(key.state == "usable" and "admin" in key.scopes for key in self.all(DEFAULT_ORGANISATION))
 
     def _note_use(self, key: ApiKey) -> None:
         now = datetime.now(UTC)
@@ -165,7 +188,7 @@ class Keys:
                 connection.execute(update(api_keys).where(api_keys.c.id == key.id).values(last_used_at=now))
 
 
-def key_of(row: RowMapping) -> ApiKey:
+def key_from_row(row: RowMapping) -> ApiKey:
     """The key that a row of the table is."""
     values: dict[str, Any] = {column: row[column] for column in _COLUMNS}
     return ApiKey(**values | {"scopes": tuple(scope for scope in SCOPES if scope in row["scopes"])})
@@ -179,7 +202,7 @@ def _find(connection: Connection, **wanted: str) -> list[ApiKey]:
     for column, value in wanted.items():
         query = query.where(api_keys.c[column] == value)
     rows = connection.execute(query).mappings().all()
-    return [key_of(row) for row in rows if "hash" not in wanted or same(row["hash"], wanted["hash"])]
+    return [key_from_row(row) for row in rows if "hash" not in wanted or same_hash(row["hash"], wanted["hash"])]
 
 
 def _checked_name(name: str) -> str:
@@ -207,3 +230,47 @@ def _end(now: datetime, lifetime: timedelta | None) -> datetime | None:
     if end <= now:
         raise InvalidInput("that is no time for a key to hold", hint="give a number of days, such as 90")
     return end
+
+
+_KEPT: Final = timedelta(days=1)  # the clock of the server that forgets may be ahead of the one that let somebody in
+
+
+@dataclass(frozen=True, slots=True)
+class SignInSessions:
+    """The sessions of one server; `database` gives its main database, opened. Its methods block.
+
+    Raises, from every method:
+        DatabaseUnavailable: the database cannot be used; nobody is let in by that.
+    """
+
+    database: Callable[[], Database]
+
+    def open(self, key: ApiKey, lifetime: timedelta) -> tuple[str, datetime]:
+        """A new session of the key: the secret for a cookie, and when it ends; what ended a day ago is forgotten."""
+        secret, now = new_secret(), datetime.now(UTC)
+        ends = min(now + lifetime, key.expires_at or now + lifetime)
+        with self.database().write() as connection:
+            connection.execute(delete(api_sessions).where(api_sessions.c.expires_at <= now - _KEPT))
+            row = {"hash": hash_secret(secret), "key_id": key.id, "created_at": now, "expires_at": ends}
+            connection.execute(insert(api_sessions).values(row))
+        return secret, ends
+
+    def find(self, secret: str) -> ApiKey | None:
+        """The usable key whose session `secret` is; None for everything else."""
+        hashed = hash_secret(secret)
+        query = (
+            select(api_keys, api_sessions.c.hash.label("session"), api_sessions.c.expires_at.label("ends"))
+            .join(api_sessions, api_sessions.c.key_id == api_keys.c.id)
+            .where(api_sessions.c.hash == hashed)
+        )
+        with self.database().read() as connection:
+            row = connection.execute(query).mappings().first()
+        if row is None or not same_hash(row["session"], hashed) or row["ends"] <= datetime.now(UTC):
+            return None
+        key = key_from_row(row)
+        return key if key.state == "usable" else None
+
+    def close(self, secret: str) -> None:
+        """End a session; one that is not there is none."""
+        with self.database().write() as connection:
+            connection.execute(delete(api_sessions).where(api_sessions.c.hash == hash_secret(secret)))

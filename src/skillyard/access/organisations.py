@@ -1,7 +1,8 @@
 """Organisations: each has a home of its own, a folder and a database, so that no query can forget whose rows it asks for.
 
-The folder is `organisations/{name}` in the server's home. The database is a file in that folder; on PostgreSQL it is the schema
-`org_{name}` of the server's database. The organisation `default` is the server's own home.
+The folder is `organisations/{name}` in the server's home. The database is a file in that folder; on PostgreSQL it is the
+schema `org_{name}` of the server's database. The organisation `default` is the server's own home. `move_records` copies
+the records of all of them into another database.
 """
 
 from __future__ import annotations
@@ -14,20 +15,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, insert, select
 
-from skillyard.access.naming import DEFAULT, check_organisation_name
-from skillyard.access.times import moment
-from skillyard.access.trail import record
-from skillyard.database import make_schema, one_at_a_time, organisations, separate_url
-from skillyard.errors import RecordExists, RecordNotFound
+from skillyard.access.audit_log import optional_utc_text, record_audit
+from skillyard.access.organisation_names import DEFAULT_ORGANISATION, check_organisation_name
+from skillyard.database import isolated_url, make_schema, organisations, take_global_lock
+from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import nearest, single_line
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog
-    from skillyard.database import Database
+    from skillyard.catalog import SkillCatalog
+    from skillyard.database import CopiedTable, Database
 
-_Catalog = TypeVar("_Catalog", bound="Catalog")
 
-__all__ = ["Organisation", "Organisations", "require_organisation"]
+_Catalog = TypeVar("_Catalog", bound="SkillCatalog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +39,15 @@ class Organisation:
     @property
     def schema(self) -> str | None:
         """Its schema in PostgreSQL: no two names give the same one. None for the default organisation."""
-        return None if self.name == DEFAULT else f"org_{self.name.replace('-', '_')}"
+        return None if self.name == DEFAULT_ORGANISATION else f"org_{self.name.replace('-', '_')}"
 
     def home(self, data: str) -> str:
         """Its own folder in the server's home `data`."""
-        return data if self.name == DEFAULT else f"{data}/organisations/{self.name}"
+        return data if self.name == DEFAULT_ORGANISATION else f"{data}/organisations/{self.name}"
 
     def to_dict(self) -> dict[str, object]:
         """The organisation as plain data."""
-        return {"name": self.name, "created_at": moment(self.created_at)}
+        return {"name": self.name, "created_at": optional_utc_text(self.created_at)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +70,20 @@ class Organisations:
         check_organisation_name(name)
         made = Organisation(name, datetime.now(UTC))
         with self.database().write() as connection:
-            one_at_a_time(connection)
+            take_global_lock(connection)
             known = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
-            if known or name == DEFAULT:
+            if known or name == DEFAULT_ORGANISATION:
                 raise RecordExists(f"there is an organisation {name!r} already", hint="choose another name")
             connection.execute(insert(organisations).values(name=name, created_at=made.created_at))
             make_schema(connection, made.schema or "")
-            record(connection, "organisations.create", name)
+            record_audit(connection, "organisations.create", name)
         return made
 
     def all(self) -> tuple[Organisation, ...]:
         """The default organisation, then the others by name."""
         with self.database().read() as connection:
             rows = connection.execute(select(organisations).order_by(organisations.c.name)).mappings().all()
-        return (Organisation(DEFAULT), *(Organisation(row["name"], row["created_at"]) for row in rows))
+        return (Organisation(DEFAULT_ORGANISATION), *(Organisation(row["name"], row["created_at"]) for row in rows))
 
     def get(self, name: str) -> Organisation:
         """The organisation of that name.
@@ -109,7 +108,7 @@ class Organisations:
         home = Path(organisation.home(main.data_directory))
         for folder in (home.parent, home):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        url = separate_url(str(home), organisation.schema, main.configuration.database_url)
+        url = isolated_url(str(home), organisation.schema, main.configuration.database_url)
         return main.for_organisation(str(home), url)
 
 
@@ -119,7 +118,7 @@ def require_organisation(connection: Connection, name: str) -> None:
     Raises:
         RecordNotFound: there is none.
     """
-    known = [DEFAULT, *connection.execute(select(organisations.c.name)).scalars()]
+    known = [DEFAULT_ORGANISATION, *connection.execute(select(organisations.c.name)).scalars()]
     if name not in known:
         raise _missing(name, known)
 
@@ -128,3 +127,108 @@ def _missing(name: str, known: list[str]) -> RecordNotFound:
     near = nearest(name, known, limit=1)
     hint = f"did you mean {near[0]}?" if near else "`skillyard organisations create NAME` makes one"
     return RecordNotFound(f"there is no organisation {single_line(name)[:60]!r}", hint=hint)
+
+
+Progress = Callable[[str, str, int], object]
+"""Told the organisation, the table, and how many of its rows were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRecords:
+    """The records of one organisation: where they are, where they go, and the tables; none when both are one place."""
+
+    organisation: str
+    source: str
+    target: str
+    tables: tuple[CopiedTable, ...]
+
+    @property
+    def new_rows(self) -> int:
+        """How many rows were new to the target."""
+        return sum(table.new for table in self.tables)
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data."""
+        tables = [table.to_dict() for table in self.tables]
+        return {"organisation": self.organisation, "from": self.source, "to": self.target, "tables": tables}
+
+
+def move_records(
+    data: str, configured: str | None, to: str, *, check: bool = False, progress: Progress | None = None
+) -> tuple[CopiedRecords, ...]:
+    """Bring the records of the server in the home `data`, and of all its organisations, from `configured` into `to`.
+
+    Nothing else may write to the two meanwhile. With `check` nothing is copied: `new` counts the rows that `to` lacks.
+    What is in `to` already is compared and not copied again, so whoever was interrupted does it once more.
+
+    Raises:
+        InvalidInput: `to` is the database that is copied, or holds another row under one of its keys; what was copied stays.
+        DatabaseUnavailable: one of the databases cannot be used.
+    """
+    from skillyard.database import Database
+
+    main = Database.open(data, configured)
+    try:
+        return tuple(
+            _moved(organisation, data, configured, to, check=check, progress=progress)
+            for organisation in Organisations(lambda: main).all()
+        )
+    finally:
+        main.close()
+
+
+def _moved(
+    organisation: Organisation, data: str, configured: str | None, to: str, *, check: bool, progress: Progress | None
+) -> CopiedRecords:
+    from skillyard.database import Database, compare_records, copy_records, count_records
+
+    home = organisation.home(data)
+    source = Database.open(home, _records_url(organisation, home, configured))
+    target = Database.open(home, _records_url(organisation, home, to), migrate=False)
+    try:
+        told = _same_place(organisation, source, target)
+        if told is not None:
+            return told
+        if check and target.status().revision is None:
+            return CopiedRecords(organisation.name, source.name, target.name, count_records(source))
+        _prepare(organisation, target)
+
+        def report(table: str, rows: int) -> None:
+            if progress is not None:
+                progress(organisation.name, table, rows)
+
+        tables = compare_records(source, target) if check else copy_records(source, target, progress=report)
+        return CopiedRecords(organisation.name, source.name, target.name, tables)
+    finally:
+        source.close()
+        target.close()
+
+
+def _records_url(organisation: Organisation, home: str, configured: str | None) -> str | None:
+    """The address of an organisation's records in a database."""
+    from skillyard.database import isolated_url
+
+    return configured if organisation.schema is None else isolated_url(home, organisation.schema, configured)
+
+
+def _same_place(organisation: Organisation, source: Database, target: Database) -> CopiedRecords | None:
+    """What there is to say when both are one place: an organisation's file stays where it is, whichever file is the server's.
+
+    Raises:
+        InvalidInput: the server's own database would be copied onto itself.
+    """
+    if source.address != target.address:
+        return None
+    if organisation.schema is None:
+        raise InvalidInput(f"{source.name} is the database that is copied", hint="name another one with --to")
+    return CopiedRecords(organisation.name, source.name, target.name, ())
+
+
+def _prepare(organisation: Organisation, target: Database) -> None:
+    """Let the target have a place for the tables, and the tables."""
+    from skillyard.database import make_schema
+
+    if organisation.schema is not None:
+        with target.write() as connection:
+            make_schema(connection, organisation.schema)
+    target.upgrade()

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.catalog.catalog import Catalog
+from skillyard.catalog.catalog import SkillCatalog
 from skillyard.catalog.configuration import AllowedToolsMode, Configuration, Permission, PermissionMatch
-from skillyard.catalog.model import Changes, Root, RootStatus, Skill, Source, Status
-from skillyard.catalog.overlays import Overlay
+from skillyard.catalog.records import Changes, Root, RootStatus, Source, Status
 from skillyard.catalog.scan import Progress
-from skillyard.catalog.settings import DisabledSkill, Settings, home_directory, load_settings
+from skillyard.catalog.settings import DisabledSkill, SkillSettings, home_directory, load_settings
+from skillyard.catalog.skill import Skill
+from skillyard.catalog.state import Overlay
 
 if TYPE_CHECKING:
-    from skillyard.catalog.inventory import FileType, Inventory, SkillFile
-    from skillyard.catalog.media import media_type
-    from skillyard.catalog.reading import FileContent, Located, read_file
+    from skillyard.catalog.file_content import FileContent, HasFolder, read_file
+    from skillyard.catalog.inventory import FileType, Inventory, SkillFile, media_type
 
 __all__ = [
     "AllowedToolsMode",
-    "Catalog",
     "Changes",
     "Configuration",
     "DisabledSkill",
     "FileContent",
     "FileType",
+    "HasFolder",
     "Inventory",
-    "Located",
     "Overlay",
     "Permission",
     "PermissionMatch",
     "Progress",
     "Root",
     "RootStatus",
-    "Settings",
     "Skill",
+    "SkillCatalog",
     "SkillFile",
+    "SkillSettings",
     "Source",
     "Status",
     "home_directory",
@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 _LATER = {
-    "FileContent": "skillyard.catalog.reading",
+    "FileContent": "skillyard.catalog.file_content",
     "FileType": "skillyard.catalog.inventory",
     "Inventory": "skillyard.catalog.inventory",
     "SkillFile": "skillyard.catalog.inventory",
-    "Located": "skillyard.catalog.reading",
-    "media_type": "skillyard.catalog.media",
-    "read_file": "skillyard.catalog.reading",
+    "HasFolder": "skillyard.catalog.file_content",
+    "media_type": "skillyard.catalog.inventory",
+    "read_file": "skillyard.catalog.file_content",
 }
 
 

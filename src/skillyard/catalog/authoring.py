@@ -10,9 +10,7 @@ from skillyard.errors import DeleteRefused, InvalidInput, SkillExists
 from skillyard.paths import real_path
 
 if TYPE_CHECKING:
-    from skillyard.catalog.model import Skill
-
-__all__ = ["create_folder", "delete_folder"]
+    from skillyard.catalog.skill import Skill
 
 
 def create_folder(root: str, name: str, description: str, instructions: str, *, source: str) -> str:

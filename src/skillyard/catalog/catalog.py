@@ -1,41 +1,158 @@
-"""The catalog: the skills one agent can see, found, ranked and kept up to date."""
+"""The skill catalog: the skills that one agent can see, ranked and kept up to date; finding one by name, and the catalog as JSON."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from json.encoder import encode_basestring_ascii as quote
+from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog.configuration import Configuration
-from skillyard.catalog.listing import listing_json
-from skillyard.catalog.model import Changes, Root, Skill
-from skillyard.catalog.overlays import Order, Overlay, overlaid
-from skillyard.catalog.precedence import rank
-from skillyard.catalog.roots import Place, project_root
-from skillyard.catalog.scan import Progress, scan_place
+from skillyard.catalog.records import Changes, Root
+from skillyard.catalog.roots import RootFolder, project_root
+from skillyard.catalog.scan import Progress, scan_root
 from skillyard.catalog.settings import home_directory, load_settings, save_enabled, switch_key
-from skillyard.catalog.surveying import Plan, State, compare, survey
-from skillyard.errors import SkillyardError
+from skillyard.catalog.skill import Skill
+from skillyard.catalog.state import (
+    CatalogRequest,
+    CatalogState,
+    OrderOverlay,
+    Overlay,
+    apply_overlays,
+    compare_states,
+    rank,
+    scan_catalog,
+)
+from skillyard.errors import AmbiguousSkill, SkillNotFound, SkillyardError
+from skillyard.paths import real_path
+from skillyard.text import nearest
 
 if TYPE_CHECKING:
     from typing import Literal, Self
 
+    from skillyard.catalog.records import SkillRow
     from skillyard.document import Profile
 
-__all__ = ["Catalog"]
+
+def replace_folders(text: str, aliases: Mapping[str, str]) -> str:
+    """`text` with each folder in it replaced by its alias, also where it is written with its links resolved.
+
+    >>> replace_folders("/srv/data/skills/pdf is gone", {"/srv/data": "~"})
+    '~/skills/pdf is gone'
+    """
+    if "/" not in text:
+        return text
+    known = {path.rstrip("/"): alias for folder, alias in aliases.items() for path in (real_path(folder), folder)}
+    paths = sorted((path for path in known if path), key=len, reverse=True)
+    pattern = "|".join(map(re.escape, paths))
+    return re.sub(rf"(?:{pattern})(?![\w-])", lambda found: known[found[0]], text) if paths else text
 
 
-class Catalog:
+def listing_json(rows: Sequence[SkillRow], roots: Sequence[Root]) -> str:
+    """`{"skills": [...], "roots": [...]}` in ASCII, one skill a line; ten thousand take about ten milliseconds."""
+    starts = [quote(f"{root.location.rstrip('/')}/")[:-1] for root in roots]
+    ends = [f', "source": "{root.source}", "directory": ' for root in roots]
+    alone = [quote(root.location) for root in roots]
+    skills = [
+        f'{{"id": "{skill_id}", {facts[3]}{ends[index]}'
+        f'{starts[index] + quote(found[0])[1:] if found[0] else alone[index]}, "status": "{status}", '
+        f'"reason": {"null" if reason is None else quote(reason)}, "diagnostics": {facts[4]}}}'
+        for skill_id, status, reason, index, found, facts in rows
+    ]
+    end = f'], "roots": [{", ".join([_root(root) for root in roots])}]}}'
+    if not skills:
+        return '{"skills": [' + end
+    # One join: every further step would copy some megabytes.
+    skills[0] = '{"skills": [\n' + skills[0]
+    skills[-1] = f"{skills[-1]}\n{end}"
+    return ",\n".join(skills)
+
+
+def _root(root: Root) -> str:
+    return "{" + ", ".join(f"{quote(key)}: {quote(value)}" for key, value in root.to_dict().items()) + "}"
+
+
+_SHORTEST_PART: Final = 2
+_Test = Callable[["Skill", str], bool]
+
+# The order of C-8; the slug, which is half of the id, counts as a name too.
+_STAGES: Final[tuple[_Test, ...]] = (
+    lambda skill, wanted: wanted in (skill.id, skill.reference),
+    lambda skill, wanted: folder_name(skill) == wanted or skill.directory == wanted,
+    lambda skill, wanted: skill.name == wanted,
+    lambda skill, wanted: skill.display_name == wanted,
+    lambda skill, wanted: skill.slug == wanted.lower() or skill.name.lower() == wanted.lower(),
+    lambda skill, wanted: len(wanted) >= _SHORTEST_PART and wanted.lower() in skill.name.lower(),
+)
+_GROUPS: Final = (("ok",), ("disabled", "denied"), ("broken", "shadowed"))
+
+
+def find_skill(skills: Sequence[Skill], wanted: str) -> Skill:
+    """The skill of that id, folder, name or display name, or the only one whose name holds it, whatever its status.
+
+    A usable skill comes before one that is not: a shadowed namesake never makes a name ambiguous.
+
+    Raises:
+        SkillNotFound: `details["candidates"]` lists ids of near names.
+        AmbiguousSkill: more than one fits equally well; `details["candidates"]` lists their ids.
+    """
+    wanted = wanted.strip()
+    for fits in _STAGES:
+        if matches := [skill for skill in skills if fits(skill, wanted)]:
+            return _only(matches, wanted)
+    raise _not_found(skills, wanted)
+
+
+def by_id(skills: Sequence[Skill]) -> dict[str, Skill]:
+    """The skills by their id; an id that two have is left out."""
+    index = {skill.id: skill for skill in skills}
+    return index if len(index) == len(skills) else {}
+
+
+def folder_name(skill: Skill) -> str:
+    """The name of the skill's folder; the version link of an installed skill goes by its parent's name."""
+    head, _, name = skill.directory.rpartition("/")
+    return head.rpartition("/")[2] if name == "current" and skill.source == "installed" else name
+
+
+def _only(matches: list[Skill], wanted: str) -> Skill:
+    for statuses in _GROUPS:
+        group = [skill for skill in matches if skill.status in statuses]
+        named = [skill for skill in group if skill.name == wanted]
+        if len(group) == 1:
+            return group[0]
+        if len(named) == 1:
+            return named[0]
+        if group and statuses[0] == "ok":
+            raise _ambiguous(group, wanted)
+    raise _ambiguous(matches, wanted)
+
+
+def _ambiguous(matches: Sequence[Skill], wanted: str) -> AmbiguousSkill:
+    candidates = [skill.id for skill in matches]
+    shown = ", ".join(candidates[:5]) + (", …" if len(candidates) > 5 else "")
+    return AmbiguousSkill(f"{wanted!r} fits {len(matches)} skills: {shown}", hint="give one of the ids", candidates=candidates)
+
+
+def _not_found(skills: Iterable[Skill], wanted: str) -> SkillNotFound:
+    offered = {name: skill.id for skill in skills if skill.usable for name in (skill.name, skill.id)}
+    candidates = list(dict.fromkeys(offered[name] for name in nearest(wanted, offered, limit=6)))[:3]
+    hint = f"did you mean {' or '.join(candidates)}?" if candidates else "`skillyard list` shows every skill"
+    return SkillNotFound(f"there is no skill {wanted!r}", hint=hint, candidates=candidates)
+
+
+class SkillCatalog:
     """Every skill that was found; iterating gives the usable ones, `all()` also the others with the reason.
 
     Make one with `Catalog.discover()`.
     """
 
-    def __init__(self, plan: Plan, state: State, overlays: tuple[Overlay | Order, ...] = ()) -> None:
+    def __init__(self, plan: CatalogRequest, state: CatalogState, overlays: tuple[Overlay | OrderOverlay, ...] = ()) -> None:
         self._plan = plan
         self._scanned = state
         self._overlays = overlays
-        self._state = overlaid(state, overlays)
+        self._state = apply_overlays(state, overlays)
         self._asked: tuple[tuple[Skill, ...], dict[str, Skill]] = ((), {})  # what was last looked up in, by id
 
     @classmethod
@@ -65,7 +182,7 @@ class Catalog:
         if isinstance(roots, str | os.PathLike):
             roots = (roots,)  # else the letters of the path would be taken for folders
         data = home_directory(environ)
-        plan = Plan(
+        plan = CatalogRequest(
             named=None if roots is None else tuple(os.fspath(root) for root in roots),
             cwd=os.path.abspath(cwd or os.getcwd()),
             home=os.path.abspath(home or environ.get("HOME") or os.path.expanduser("~")),
@@ -75,7 +192,7 @@ class Catalog:
             cache=f"{data}/cache/catalog" if cache else None,
             installed=installed,
         )
-        return cls(plan, survey(plan, progress))
+        return cls(plan, scan_catalog(plan, progress))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self)} usable of {len(self._state.rows)} skills in {len(self.roots)} roots>"
@@ -133,8 +250,6 @@ class Catalog:
             SkillNotFound: nothing fits; `details["candidates"]` lists ids of near names.
             AmbiguousSkill: several fit; `details["candidates"]` lists their ids.
         """
-        from skillyard.catalog.lookup import by_id, find_skill
-
         skills = self._state.all()
         asked, index = self._asked
         if asked is not skills:
@@ -148,7 +263,6 @@ class Catalog:
         """`text`; in the catalog of an organisation with the folders of the machine in it replaced by their aliases."""
         if not self._plan.organisation:
             return text
-        from skillyard.catalog.folder_aliases import replace_folders
 
         plan = self._plan
         folders = {root.path: root.location for root in self.roots}
@@ -159,11 +273,11 @@ class Catalog:
         """Look again; what cannot be looked at keeps its last good list, and `problem` says why."""
         before = self._state
         try:
-            state = survey(self._plan, progress, before=self._scanned)
+            state = scan_catalog(self._plan, progress, before=self._scanned)
         except (SkillyardError, OSError) as error:
             return Changes(problem=str(error))
         self._set(state)
-        return compare(before, self._state)
+        return compare_states(before, self._state)
 
     def watch(
         self, *, debounce_ms: int = 300, look_again_s: float = 10, refresh: Callable[[], Changes] | None = None
@@ -172,9 +286,9 @@ class Catalog:
 
         `refresh` is called in place of this catalog's own, in a thread, by who lets only one look at a time.
         """
-        from skillyard.catalog.watching import watch
+        from skillyard.catalog.file_watch import watch_folders
 
-        return watch(self._watched, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
+        return watch_folders(self._watched, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
 
     def with_statuses(self, overlay: Overlay) -> Self:
         """This catalog with other statuses laid over; a refresh of the result applies them again."""
@@ -182,7 +296,7 @@ class Catalog:
 
     def with_order(self, place: Callable[[Skill], int]) -> Self:
         """This catalog with its skills by their `place`; those of one place keep their order. A refresh applies it again."""
-        return type(self)(self._plan, self._scanned, (*self._overlays, Order(place)))
+        return type(self)(self._plan, self._scanned, (*self._overlays, OrderOverlay(place)))
 
     def for_organisation(self, data: str, database_url: str) -> Self:
         """The catalog of an organisation with a home of its own, the folder `data`, and its records at `database_url`.
@@ -193,7 +307,7 @@ class Catalog:
         environ = {**self._plan.environ, "SKILLYARD_HOME": data, "SKILLYARD_DATABASE_URL": database_url}
         cache = f"{data}/cache/catalog" if self._plan.cache else None
         plan = self._plan._replace(data=data, environ=environ, cache=cache, organisation=True)
-        return type(self)(plan, survey(plan, None), self._overlays)
+        return type(self)(plan, scan_catalog(plan, None), self._overlays)
 
     def enable(self, name_or_id: str) -> Skill:
         """Switch a skill on (row 001-24): of a project or a configured folder there, else for all projects of this user."""
@@ -224,7 +338,7 @@ class Catalog:
         """
         from skillyard.catalog.authoring import create_folder
 
-        place = Place(os.path.abspath(root), "config") if root else Place(self._folder_of(source), source)
+        place = RootFolder(os.path.abspath(root), "config") if root else RootFolder(self._folder_of(source), source)
         directory = create_folder(place.path, name, description, instructions, source=place.source)
         self.refresh()
         return next((skill for skill in self.all() if skill.directory == directory), None) or self._alone(place, directory)
@@ -257,12 +371,12 @@ class Catalog:
         skill = self.get(name_or_id)
         save_enabled(self._plan.data, switch_key(skill.source, skill.slug, skill.root.path), enabled=enabled)
         old = self._scanned
-        self._set(State(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
+        self._set(CatalogState(old.configuration, old.profile, old.scans, rank(old.scans, load_settings(self._plan.data))))
         return self.get(skill.id)
 
-    def _set(self, state: State) -> None:
+    def _set(self, state: CatalogState) -> None:
         self._scanned = state
-        self._state = overlaid(state, self._overlays)
+        self._state = apply_overlays(state, self._overlays)
 
     def _watched(self) -> list[str]:
         """The folders in which something may change."""
@@ -275,9 +389,9 @@ class Catalog:
         agents, claude = f"{base}/.agents/skills", f"{base}/.claude/skills"
         return agents if os.path.isdir(agents) and not os.path.isdir(claude) else claude
 
-    def _alone(self, place: Place, directory: str) -> Skill:
+    def _alone(self, place: RootFolder, directory: str) -> Skill:
         """A skill below a root that this catalog does not search."""
-        scan = scan_place(place, len(self.roots), profile=self.profile, cache=None)
+        scan = scan_root(place, len(self.roots), profile=self.profile, cache=None)
         rows = rank([scan], load_settings(self._plan.data))
         skills = [Skill(row, scan.root, self.profile) for row in rows]
         return next(skill for skill in skills if skill.directory == directory)

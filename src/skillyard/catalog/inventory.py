@@ -1,15 +1,48 @@
-"""The files of one skill: what is there, of which class, and how much (rows 001-10, 003-5, 003-6, C-19)."""
+"""The files of one skill: what is there, of which type and media type, and how much."""
 
 from __future__ import annotations
 
+import mimetypes
 import os
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from skillyard.paths import real_path
 
-__all__ = ["FileType", "Inventory", "SkillFile", "is_denied", "list_files", "take_inventory"]
+# The machine's own table calls .ts a video and does not know .md everywhere, so the types skills are made of are fixed here.
+_TYPES: Final = {
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".txt": "text/plain",
+    ".py": "text/x-python",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".ts": "text/typescript",
+    ".tsx": "text/typescript",
+    ".sh": "text/x-shellscript",
+    ".bash": "text/x-shellscript",
+    ".json": "application/json",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".toml": "application/toml",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".xml": "application/xml",
+    ".xsd": "application/xml",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".ttf": "font/ttf",
+}
+
+
+def media_type(name: str, otherwise: str = "application/octet-stream") -> str:
+    """The media type of the file `name`; `otherwise` when the name does not tell."""
+    return _TYPES.get(posixpath.splitext(name)[1].lower()) or mimetypes.guess_type(name)[0] or otherwise
+
 
 FileType = Literal["markdown", "script", "template", "other"]
 

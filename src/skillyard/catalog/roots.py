@@ -1,12 +1,13 @@
-"""Decide which folders are searched, in which order, and which of them are refused.
+"""Which root folders are searched, in which order, and which of them are refused.
 
-The order is the precedence (C-11): project, closest folder first; configured inside the project; user; `CLAUDE_SKILLS_DIR`;
+The order is the precedence: project, closest folder first; configured inside the project; user; `CLAUDE_SKILLS_DIR`;
 configured outside the project; installed; plugins, newest version of each; built in.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,19 +17,35 @@ from skillyard.paths import real_path
 
 if TYPE_CHECKING:
     from skillyard.catalog.configuration import Configuration
-    from skillyard.catalog.model import Source
+    from skillyard.catalog.records import Source
 
-__all__ = [
-    "WELL_KNOWN",
-    "Place",
-    "configuration_folders",
-    "installed_place",
-    "named_places",
-    "organisation_places",
-    "project_folders",
-    "project_root",
-    "standard_places",
-]
+
+_VERSION: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+_DIGITS: Final = re.compile(r"(\d+)")
+
+_Identifier = tuple[int, int, str]
+
+
+def newest(names: list[str]) -> str:
+    """The newest of at least one version name, by semantic version; names that are none come last (D-26)."""
+    return max(names, key=version_key)
+
+
+def version_key(name: str) -> tuple[int, tuple[int, ...], int, tuple[_Identifier, ...], str]:
+    """A sort key: semantic versions by their numbers, a pre-release before its release, other names in natural order."""
+    match = _VERSION.fullmatch(name)
+    if not match:
+        return 0, (), 0, tuple(_identifier(part) for part in _DIGITS.split(name) if part), name
+    numbers = tuple(int(number or 0) for number in match.group(1, 2, 3))
+    pre_release = match.group(4)
+    identifiers = tuple(_identifier(part) for part in pre_release.split(".")) if pre_release else ()
+    return 1, numbers, 0 if pre_release else 1, identifiers, name
+
+
+def _identifier(part: str) -> _Identifier:
+    """Numbers compare as numbers and come before words (Semantic Versioning 2.0.0, item 11)."""
+    return (0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part)
+
 
 WELL_KNOWN: Final = (".agents/skills", ".claude/skills")
 """Where skills are in a project and in a home, first one first."""
@@ -37,7 +54,7 @@ _PLUGINS: Final = ".claude/plugins/cache"
 _OUTSIDE_PROJECT: Final = "it is outside the project; set skills.allow-external-paths to true to search it"
 
 
-class Place(NamedTuple):
+class RootFolder(NamedTuple):
     """One folder to scan and the rules for it."""
 
     path: str
@@ -49,7 +66,7 @@ class Place(NamedTuple):
     alias: str | None = None  # what is shown in place of the path
 
 
-def named_places(roots: Iterable[str | os.PathLike[str]]) -> list[Place]:
+def named_root_folders(roots: Iterable[str | os.PathLike[str]]) -> list[RootFolder]:
     """The folders a caller named, in that order; the path of a SKILL.md stands for its folder."""
     paths = []
     for root in roots:
@@ -57,10 +74,12 @@ def named_places(roots: Iterable[str | os.PathLike[str]]) -> list[Place]:
         if os.path.basename(path).lower() == SKILL_FILE.lower() and not os.path.isdir(path):
             path = os.path.dirname(path)
         paths.append(path)
-    return [Place(path, "config", depth=MAX_DEPTH_NAMED) for path in dict.fromkeys(paths)]
+    return [RootFolder(path, "config", depth=MAX_DEPTH_NAMED) for path in dict.fromkeys(paths)]
 
 
-def standard_places(*, cwd: str, home: str, data: str, environ: Mapping[str, str], configuration: Configuration) -> list[Place]:
+def standard_root_folders(
+    *, cwd: str, home: str, data: str, environ: Mapping[str, str], configuration: Configuration
+) -> list[RootFolder]:
     """Every folder that is searched when the caller names none, in order of precedence.
 
     `data` is Skillyard's own folder; installed skills are below it.
@@ -74,32 +93,32 @@ def standard_places(*, cwd: str, home: str, data: str, environ: Mapping[str, str
     places = [
         *_project(cwd, home, user, own, configuration),
         *inside,
-        *(Place(path, "user") for path in user),
-        *([Place(variable, "env")] if variable else []),
+        *(RootFolder(path, "user") for path in user),
+        *([RootFolder(variable, "env")] if variable else []),
         *outside,
-        installed_place(data),
+        installed_root_folder(data),
         *_plugins(f"{home}/{_PLUGINS}"),
         *_built_in(),
     ]
-    first: dict[str, Place] = {}
+    first: dict[str, RootFolder] = {}
     for place in places:
         first.setdefault(place.path, place)
     return list(first.values())
 
 
-def installed_place(data: str) -> Place:
+def installed_root_folder(data: str) -> RootFolder:
     """Where installed skills are in Skillyard's own folder."""
-    return Place(f"{data}/skills", "installed", installed=True)
+    return RootFolder(f"{data}/skills", "installed", installed=True)
 
 
-def organisation_places(shared: Iterable[Place], data: str) -> list[Place]:
+def organisation_root_folders(shared: Iterable[RootFolder], data: str) -> list[RootFolder]:
     """What an organisation with the home `data` sees of `shared`, and its own skills in place of the user's.
 
     Each has an alias, so that nothing an organisation is shown names a folder of the machine: `~/…` is its own home, and the
     shared folders are counted, `project`, `project-2`, `config`.
     """
-    own = [*(Place(f"{data}/{name}", "user", alias=f"~/{name}") for name in WELL_KNOWN)]
-    installed = installed_place(data)._replace(alias="~/skills")
+    own = [*(RootFolder(f"{data}/{name}", "user", alias=f"~/{name}") for name in WELL_KNOWN)]
+    installed = installed_root_folder(data)._replace(alias="~/skills")
     counts: Counter[str] = Counter()
     aliased = []
     for place in shared:
@@ -155,14 +174,16 @@ def _upwards(folder: str) -> Iterator[str]:
         folder = parent
 
 
-def _project(cwd: str, home: str, user: Sequence[str], own: Sequence[str], configuration: Configuration) -> Iterator[Place]:
+def _project(
+    cwd: str, home: str, user: Sequence[str], own: Sequence[str], configuration: Configuration
+) -> Iterator[RootFolder]:
     user_real = {real_path(path) for path in user}
     git_root = project_root(cwd)
     for folder in project_folders(cwd, home):
         for name in WELL_KNOWN:
             path = f"{folder.rstrip('/')}/{name}"
             if os.path.isdir(path) and real_path(path) not in user_real:
-                yield Place(path, "project", _boundary([git_root or folder], own, configuration, path))
+                yield RootFolder(path, "project", _boundary([git_root or folder], own, configuration, path))
 
 
 def _boundary(project: Sequence[str], own: Sequence[str], configuration: Configuration, root: str) -> Boundary | None:
@@ -172,18 +193,18 @@ def _boundary(project: Sequence[str], own: Sequence[str], configuration: Configu
     return Boundary(tuple(real_path(folder) for folder in (*project, root, *own)))
 
 
-def _configured(configuration: Configuration, home: str, own: Sequence[str]) -> tuple[list[Place], list[Place]]:
+def _configured(configuration: Configuration, home: str, own: Sequence[str]) -> tuple[list[RootFolder], list[RootFolder]]:
     """The configured folders inside the project, and those outside of it: refused unless that is allowed (rows 004-6…004-8)."""
-    inside: list[Place] = []
-    outside: list[Place] = []
+    inside: list[RootFolder] = []
+    outside: list[RootFolder] = []
     for base, written, trusted in configuration.roots():
         path = _with_skills_folder(os.path.normpath(os.path.join(base, _expand(written, home))))
         if not trusted and Boundary((real_path(base),)).holds(real_path(path)):
-            inside.append(Place(path, "config", _boundary([base], own, configuration, path)))
+            inside.append(RootFolder(path, "config", _boundary([base], own, configuration, path)))
         elif trusted or configuration.allow_external_paths:
-            outside.append(Place(path, "config"))
+            outside.append(RootFolder(path, "config"))
         else:
-            outside.append(Place(path, "config", refused=_OUTSIDE_PROJECT))
+            outside.append(RootFolder(path, "config", refused=_OUTSIDE_PROJECT))
     return inside, outside
 
 
@@ -198,17 +219,17 @@ def _with_skills_folder(path: str) -> str:
     return below if os.path.basename(path) != "skills" and os.path.isdir(below) else path
 
 
-def _plugins(cache: str) -> Iterator[Place]:
+def _plugins(cache: str) -> Iterator[RootFolder]:
     """The `skills` folder of the newest version of every plugin of every marketplace (row 001-6, D-26)."""
     for marketplace in _folders(cache):
         for plugin in _folders(f"{cache}/{marketplace}"):
             path = f"{cache}/{marketplace}/{plugin}"
             if versions := _folders(path):
-                from skillyard.catalog.versions import newest  # few have plugins
+                # few have plugins
 
                 skills = f"{path}/{newest(versions)}/skills"
                 if os.path.isdir(skills):
-                    yield Place(skills, "plugin")
+                    yield RootFolder(skills, "plugin")
 
 
 def _folders(path: str) -> list[str]:
@@ -220,7 +241,7 @@ def _folders(path: str) -> list[str]:
         return []
 
 
-def _built_in() -> Iterator[Place]:
+def _built_in() -> Iterator[RootFolder]:
     path = f"{os.path.dirname(os.path.dirname(__file__))}/skills"
     if os.path.isdir(path):
-        yield Place(path, "builtin")
+        yield RootFolder(path, "builtin")

@@ -1,24 +1,104 @@
-"""Scan the roots: walk each, take what the cache remembers, read the rest."""
+"""Scan the root folders: walk each, take what the cache remembers, read the rest.
+
+The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when its
+mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. The content is
+`marshal` data behind a checksum, which is the trust Python puts in its own `.pyc` files; a cache file that belongs to somebody
+else, that others may write, that another version wrote, or that does not match its checksum is ignored and written anew.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import marshal
 import os
+import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skillyard.catalog.cache import Snapshot, load_snapshot, save_snapshot
-from skillyard.catalog.model import Root
-from skillyard.catalog.walk import LEGACY_FILE, look, walk
+from skillyard._version import __version__
+from skillyard.catalog.records import Root
+from skillyard.catalog.walk import LEGACY_FILE, find_skill_files, walk
 
 if TYPE_CHECKING:
-    from skillyard.catalog.model import Facts, Found
-    from skillyard.catalog.roots import Place
+    from skillyard.catalog.records import FileStamp, SkillFacts
+    from skillyard.catalog.roots import RootFolder
     from skillyard.document import Profile
 
-__all__ = ["Progress", "Scan", "scan_place", "scan_places", "without_collecting"]
+
+_MAGIC: Final = b"SKYD"
+_FORMAT: Final = 1
+_UNSETTLED_NS: Final = 100_000_000
+_LARGEST: Final = 512 * 1024 * 1024
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Snapshot(NamedTuple):
+    """What one root held when it was last read: the files and, in the same order, what they said."""
+
+    found: list[FileStamp]
+    facts: list[SkillFacts]
+
+
+def load_snapshot(folder: str, root: str, profile: str) -> Snapshot | None:
+    """What is remembered of `root`; None when nothing is, or nothing that can be trusted."""
+    try:
+        data = _read(_file(folder, root, profile))
+    except OSError:
+        return None
+    if data is None or data[:4] != _MAGIC or zlib.crc32(memoryview(data)[8:]).to_bytes(4, "big") != data[4:8]:
+        return None
+    try:
+        written_by, path, found, facts = marshal.loads(memoryview(data)[8:])  # noqa: S302 - see the docstring
+    except (EOFError, ValueError, TypeError):
+        return None
+    return Snapshot(found, facts) if (written_by, path) == (_code_stamps(), root) else None
+
+
+def save_snapshot(folder: str, root: str, profile: str, snapshot: Snapshot, *, read_at_ns: int) -> None:
+    """Remember `snapshot`, read at `read_at_ns` (wall clock); a cache that cannot be written is done without."""
+    from skillyard.files import replace_file  # an unchanged tree writes nothing
+
+    latest = read_at_ns - _UNSETTLED_NS
+    found = [one if one[4] < latest else (*one[:4], -1, one[5]) for one in snapshot.found]
+    content: tuple[Any, ...] = (_code_stamps(), root, found, snapshot.facts)
+    body = marshal.dumps(content)
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        replace_file(_file(folder, root, profile), _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body, durable=False)
+
+
+def _file(folder: str, root: str, profile: str) -> str:
+    key = root.encode("utf-8", "surrogateescape")
+    return f"{folder}/{zlib.crc32(key):08x}{zlib.adler32(key):08x}-{profile}-{_FORMAT}.{sys.implementation.cache_tag}"
+
+
+def _code_stamps() -> tuple[object, ...]:
+    """What decides how a file is read: the version, and size and time of every file of the code that reads it."""
+    stamps: list[tuple[str, int, int]] = []
+    package = os.path.dirname(os.path.dirname(__file__))
+    for room in ("document", "catalog"):
+        with contextlib.suppress(OSError), os.scandir(f"{package}/{room}") as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    stamps.append((entry.name, status.st_size, status.st_mtime_ns))
+    return __version__, tuple(sorted(stamps))
+
+
+def _read(path: str) -> bytes | None:
+    descriptor = os.open(path, _READ_FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022 or status.st_size > _LARGEST:
+            return None
+        return os.read(descriptor, status.st_size)
+    finally:
+        os.close(descriptor)
+
 
 Progress = Callable[[int, int], object]
 """Called now and then while files are read, with how many are done and how many there are."""
@@ -27,31 +107,30 @@ _NO_HEADER: Final = '"front-matter-missing"'
 _LEGACY: Final = '"legacy-metadata"'
 
 
-class Scan(NamedTuple):
+class RootScan(NamedTuple):
     """One root and what it holds: files found and, in the same order, what they say."""
 
     root: Root
-    found: list[Found]
-    facts: list[Facts]
+    found: list[FileStamp]
+    facts: list[SkillFacts]
 
 
-def scan_places(
-    places: Iterable[Place],
+def scan_roots(
+    places: Iterable[RootFolder],
     *,
     profile: Profile,
     cache: str | None,
     progress: Progress | None = None,
-    last: Sequence[Scan] = (),
-) -> tuple[Scan, ...]:
+    last: Sequence[RootScan] = (),
+) -> tuple[RootScan, ...]:
     """Scan the places in order of precedence; one that cannot be read any more keeps its list from `last`."""
     scans = (
-        scan_place(place, precedence, profile=profile, cache=cache, progress=progress)
-        for precedence, place in enumerate(places)
+        scan_root(place, precedence, profile=profile, cache=cache, progress=progress) for precedence, place in enumerate(places)
     )
     return tuple([_or_last_good(scan, last) for scan in scans])
 
 
-def _or_last_good(scan: Scan, last: Sequence[Scan]) -> Scan:
+def _or_last_good(scan: RootScan, last: Sequence[RootScan]) -> RootScan:
     """The last good list of a root that cannot be read any more; one that is gone is gone."""
     if scan.root.status != "unreadable":
         return scan
@@ -62,7 +141,7 @@ def _or_last_good(scan: Scan, last: Sequence[Scan]) -> Scan:
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Keep the garbage collector from looking through thousands of new tuples: it takes a tenth of the time and finds none.
 
     Afterwards everything counts as old: freezing and unfreezing moves it there without a search. Where a program has frozen
@@ -80,51 +159,53 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def scan_place(place: Place, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None) -> Scan:
+def scan_root(
+    place: RootFolder, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None
+) -> RootScan:
     """Scan one place; `cache` is the cache folder, or None to read every file."""
     if place.refused:
-        return Scan(Root(place.path, place.source, "refused", precedence, place.refused, place.alias), [], [])
+        return RootScan(Root(place.path, place.source, "refused", precedence, place.refused, place.alias), [], [])
     read_at_ns = time.time_ns()
     known = load_snapshot(cache, place.path, profile) if cache else None
-    reader = None if known else _Reader(profile, progress)
+    reader = None if known else _FileReader(profile, progress)
     walked = walk(
         place.path,
         boundary=place.boundary,
         installed=place.installed,
         depth=place.depth,
-        look=reader.look if reader else look,
+        look=reader.look if reader else find_skill_files,
     )
     root = Root(place.path, place.source, walked.status, precedence, walked.reason, place.alias)
     if not walked.found:
-        return Scan(root, [], [])
+        return RootScan(root, [], [])
     if known and known.found == walked.found and not any(_may_differ(place.path, *pair) for pair in _doubtful(known)):
-        return Scan(root, walked.found, known.facts)
+        return RootScan(root, walked.found, known.facts)
     remembered = reader.facts if reader else _unchanged(place.path, known, walked.found)
     facts = _with_new(place.path, walked.found, remembered, profile, progress)
     if cache:
         save_snapshot(cache, place.path, profile, Snapshot(walked.found, facts), read_at_ns=read_at_ns)
-    return Scan(root, walked.found, facts)
+    return RootScan(root, walked.found, facts)
 
 
-class _Reader:
+class _FileReader:
     """Reads each file as soon as it is found: nothing is remembered of this root, so all of them are read."""
 
     def __init__(self, profile: Profile, progress: Progress | None) -> None:
         self.profile = profile
         self.progress = progress
-        self.facts: dict[str, Facts] = {}
+        self.facts: dict[str, SkillFacts] = {}
 
-    def look(self, root: str, folders: list[str]) -> list[Found | None]:
+    def look(self, root: str, folders: list[str]) -> list[FileStamp | None]:
         """Look into the folders and keep what the files in them say."""
-        from skillyard.catalog.facts import look_and_read  # with it comes the document room, which a known tree never needs
-        from skillyard.catalog.sharing import share
+        from skillyard.catalog.summaries import find_and_read  # with it comes the document room, which a known tree never needs
+        from skillyard.offload.forked_map import forked_map
 
-        looked = share(folders, lambda some: look_and_read(root, some, self.profile), progress=self.progress)
+        looked = forked_map(folders, lambda some: find_and_read(root, some, self.profile), progress=self.progress)
         self.facts.update([(pair[0][0], pair[1]) for pair in looked if pair])
         return [pair and pair[0] for pair in looked]
 
 
-def _unchanged(root: str, known: Snapshot | None, found: list[Found]) -> dict[str, Facts]:
+def _unchanged(root: str, known: Snapshot | None, found: list[FileStamp]) -> dict[str, SkillFacts]:
     """What is remembered of the files that are as they were, by folder."""
     if not known:
         return {}
@@ -134,20 +215,20 @@ def _unchanged(root: str, known: Snapshot | None, found: list[Found]) -> dict[st
 
 
 def _with_new(
-    root: str, found: list[Found], remembered: dict[str, Facts], profile: Profile, progress: Progress | None
-) -> list[Facts]:
+    root: str, found: list[FileStamp], remembered: dict[str, SkillFacts], profile: Profile, progress: Progress | None
+) -> list[SkillFacts]:
     """What every file says, in the order of `found`; only those that are not remembered are read."""
     new = [one for one in found if one[0] not in remembered]
     if new:
-        from skillyard.catalog.facts import facts_of_files
-        from skillyard.catalog.sharing import share
+        from skillyard.catalog.summaries import read_many
+        from skillyard.offload.forked_map import forked_map
 
-        read = share(new, lambda some: facts_of_files(root, some, profile), progress=progress)
+        read = forked_map(new, lambda some: read_many(root, some, profile), progress=progress)
         remembered.update(zip([one[0] for one in new], read, strict=True))
     return [remembered[one[0]] for one in found]
 
 
-def _doubtful(known: Snapshot) -> list[tuple[Found, Facts]]:
+def _doubtful(known: Snapshot) -> list[tuple[FileStamp, SkillFacts]]:
     """The few skills that depend on a second file: those without front matter, and those that took it from METADATA.yml."""
     return [
         (one, facts)
@@ -156,7 +237,7 @@ def _doubtful(known: Snapshot) -> list[tuple[Found, Facts]]:
     ]
 
 
-def _may_differ(root: str, found: Found, facts: Facts) -> bool:
+def _may_differ(root: str, found: FileStamp, facts: SkillFacts) -> bool:
     """Whether the second file of a skill may say something else by now."""
     if facts[4] == "[]":
         return False

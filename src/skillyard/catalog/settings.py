@@ -17,8 +17,6 @@ from skillyard.errors import InvalidConfiguration
 from skillyard.paths import real_path
 from skillyard.reserved_files import refuse_reserved
 
-__all__ = ["DisabledSkill", "Settings", "home_directory", "load_settings", "save_enabled", "switch_key"]
-
 _FILE: Final = "settings.json"
 _PLACED: Final = ("project", "config", "env")
 """The sources whose roots differ from one working folder to another; the others are the same everywhere."""
@@ -44,7 +42,7 @@ class DisabledSkill(NamedTuple):
         return self.root is None and self.skill.partition(":")[0] in _PLACED
 
 
-class Settings(NamedTuple):
+class SkillSettings(NamedTuple):
     """The switches: one for all skills, the keys of those that are off, and of those that are on."""
 
     enable_skills: bool = True
@@ -103,7 +101,7 @@ def _user_folder(environ: Mapping[str, str], variable: str, below_home: str, fun
     return str(getattr(platformdirs, function)("skillyard", appauthor=False))
 
 
-def load_settings(data: str) -> Settings:
+def load_settings(data: str) -> SkillSettings:
     """The switches kept in the folder `data`; all on when there is no file.
 
     Raises:
@@ -117,7 +115,7 @@ def load_settings(data: str) -> Settings:
         else {}
     )
     off, on = (frozenset(key for key, value in said.items() if value is word) for word in (False, True))
-    return Settings(values.get("enableSkills") is not False, off, on)
+    return SkillSettings(values.get("enableSkills") is not False, off, on)
 
 
 def save_enabled(data: str, key: str, *, enabled: bool) -> None:

@@ -15,21 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillyard.paths import real_path
 
 if TYPE_CHECKING:
-    from skillyard.catalog.model import Found, RootStatus
+    from skillyard.catalog.records import FileStamp, RootStatus
 
-__all__ = [
-    "LEGACY_FILE",
-    "MAX_DEPTH",
-    "MAX_DEPTH_NAMED",
-    "MAX_ENTRIES",
-    "MAX_FOLDERS",
-    "NOT_SEARCHED",
-    "OUTSIDE",
-    "SKILL_FILE",
-    "Boundary",
-    "Walked",
-    "walk",
-]
 
 SKILL_FILE: Final = "SKILL.md"
 LEGACY_FILE: Final = "METADATA.yml"
@@ -42,7 +29,7 @@ MAX_FOLDERS: Final = 50_000
 """How many folders without a SKILL.md are opened in one root."""
 MAX_ENTRIES: Final = 250_000
 """How many directory entries are looked at in one root."""
-OUTSIDE: Final = -1
+OUTSIDE_BOUNDARY: Final = -1
 """The mode recorded for a linked skill whose real folder lies beyond the boundary: listed, never opened."""
 
 NOT_SEARCHED: Final = frozenset(
@@ -62,21 +49,21 @@ class Boundary(NamedTuple):
         return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in self.folders)
 
 
-Look = Callable[[str, list[str]], "list[Found | None]"]
+FindSkillFiles = Callable[[str, list[str]], "list[FileStamp | None]"]
 """Looks into folders, given a root and paths relative to it: what is found in each, or None where there is no SKILL.md."""
 
 
-class Walked(NamedTuple):
+class WalkResult(NamedTuple):
     """What one root holds, in an order that depends on names alone, and whether all of it was seen."""
 
-    found: list[Found]
+    found: list[FileStamp]
     status: RootStatus
     reason: str | None
 
 
-def look(root: str, folders: list[str]) -> list[Found | None]:
+def find_skill_files(root: str, folders: list[str]) -> list[FileStamp | None]:
     """The SKILL.md of each folder, found with one `lstat` each."""
-    found: list[Found | None] = []
+    found: list[FileStamp | None] = []
     lstat = os.lstat
     for folder in folders:
         try:
@@ -92,8 +79,13 @@ def look(root: str, folders: list[str]) -> list[Found | None]:
 
 
 def walk(
-    root: str, *, boundary: Boundary | None = None, installed: bool = False, depth: int = MAX_DEPTH, look: Look = look
-) -> Walked:
+    root: str,
+    *,
+    boundary: Boundary | None = None,
+    installed: bool = False,
+    depth: int = MAX_DEPTH,
+    look: FindSkillFiles = find_skill_files,
+) -> WalkResult:
     """Every skill at most `depth` folders below `root`, which may be a skill folder itself.
 
     `installed` says that each child holds its version behind a `current` link, as the install room lays them out. `look` looks
@@ -103,38 +95,38 @@ def walk(
     try:
         return walker.run(installed=installed)
     except FileNotFoundError:
-        return Walked([], "missing", "there is no such folder")
+        return WalkResult([], "missing", "there is no such folder")
     except NotADirectoryError:
-        return Walked([], "missing", "it is not a folder")
+        return WalkResult([], "missing", "it is not a folder")
     except OSError as error:
-        return Walked([], "unreadable", f"it cannot be read: {error.strerror}")
+        return WalkResult([], "unreadable", f"it cannot be read: {error.strerror}")
 
 
 class _Walker:
     """The state of one walk."""
 
-    def __init__(self, root: str, boundary: Boundary | None, max_depth: int, look: Look) -> None:
+    def __init__(self, root: str, boundary: Boundary | None, max_depth: int, look: FindSkillFiles) -> None:
         self.root = root
         self.boundary = boundary
         self.max_depth = max_depth
         self.look = look
-        self.found: list[Found] = []
+        self.found: list[FileStamp] = []
         self.links: list[tuple[str, int]] = []
         self.entered: set[tuple[int, int]] = set()
         self.entries = 0
         self.unreadable = 0
         self.full: str | None = None
 
-    def run(self, *, installed: bool) -> Walked:
+    def run(self, *, installed: bool) -> WalkResult:
         if installed:
             self._installed()
         elif not self._take(""):
             self._search(self._enter("", 1), 1)
             self._follow_links()
         if self.full:
-            return Walked(self.found, "truncated", f"{self.full}; skills beyond them are not listed")
+            return WalkResult(self.found, "truncated", f"{self.full}; skills beyond them are not listed")
         missed = f"{self.unreadable} folders below it cannot be read" if self.unreadable else None
-        return Walked(self.found, "ok", missed)
+        return WalkResult(self.found, "ok", missed)
 
     def _search(self, folders: list[str], depth: int) -> None:
         """Look into `folders`, which are `depth` below the root, then into those below the ones that are no skills."""
@@ -218,7 +210,7 @@ class _Walker:
             target = real_path(path)
             if self.boundary and not self.boundary.holds(target):
                 if os.path.lexists(f"{target}/{SKILL_FILE}"):
-                    self.found.append((relative, SKILL_FILE, OUTSIDE, 0, 0, 0))
+                    self.found.append((relative, SKILL_FILE, OUTSIDE_BOUNDARY, 0, 0, 0))
             elif Boundary((target,)).holds(real_root):
                 continue  # it leads back up: everything there was seen, or is no business of this root
             elif not self._take(relative) and depth < self.max_depth:
@@ -226,7 +218,7 @@ class _Walker:
 
     def _installed(self) -> None:
         names, _, _ = self._children(self.root)
-        self.found += [found for found in look(self.root, [f"{name}/current" for name in names]) if found]
+        self.found += [found for found in find_skill_files(self.root, [f"{name}/current" for name in names]) if found]
 
 
 def _behind(file: str, link: os.stat_result) -> os.stat_result:

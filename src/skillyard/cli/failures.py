@@ -1,4 +1,4 @@
-"""What went wrong, as an exit code and two lines: what, and how to fix it."""
+"""What went wrong, as an exit code and two lines: the problem, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,6 @@ from itertools import pairwise
 from typing import Final
 
 from skillyard.errors import InvalidInput, SkillyardError
-
-__all__ = [
-    "BROKEN_PIPE",
-    "FAILURE",
-    "INTERRUPTED",
-    "OK",
-    "USAGE",
-    "UsageProblem",
-    "describe_failure",
-    "existing",
-    "exit_code",
-    "given_roots",
-    "with_roots",
-]
 
 OK: Final = 0
 FAILURE: Final = 1
@@ -43,7 +29,7 @@ class UsageProblem(InvalidInput):
     code = "usage"
 
 
-def existing(path: str, *, hint: str = "check the path") -> str:
+def require_existing(path: str, *, hint: str = "check the path") -> str:
     """A path of the command line that must be there.
 
     Raises:
@@ -54,7 +40,7 @@ def existing(path: str, *, hint: str = "check the path") -> str:
     return path
 
 
-def given_roots(argv: Sequence[str]) -> list[str]:
+def roots_of_command_line(argv: Sequence[str]) -> list[str]:
     """What follows each `--root` of a command line, also of one that cannot be understood."""
     after = [value for option, value in pairwise(argv) if option == "--root"]
     return after + [word.removeprefix("--root=") for word in argv if word.startswith("--root=")]

@@ -11,7 +11,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn, Protocol
 
-from skillyard.cli.arguments import add_common_options, command_parser, leading_parser, overview
+from skillyard.cli.command_table import COMMANDS
 from skillyard.cli.failures import (
     BROKEN_PIPE,
     FAILURE,
@@ -21,13 +21,11 @@ from skillyard.cli.failures import (
     UsageProblem,
     describe_failure,
     exit_code,
-    given_roots,
+    roots_of_command_line,
 )
+from skillyard.cli.parsers import add_common_options, command_parser, leading_parser, overview
 from skillyard.cli.screen import Screen
-from skillyard.cli.table import COMMANDS
 from skillyard.text import nearest
-
-__all__ = ["console", "main"]
 
 
 class CommandModule(Protocol):
@@ -116,7 +114,7 @@ def _fail(error: Exception, argv: list[str]) -> int:
 
         traceback.print_exception(error)
     try:
-        Screen(as_json="--json" in argv, roots=given_roots(argv)).failure(describe_failure(error))
+        Screen(as_json="--json" in argv, roots=roots_of_command_line(argv)).failure(describe_failure(error))
         sys.stdout.flush()
     except BrokenPipeError:
         _close_quietly()

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
 
-__all__ = ["ScanProgress"]
 
 _PATIENCE: Final = 0.5  # seconds without a word
 _EVERY: Final = 0.1  # seconds between two drawings

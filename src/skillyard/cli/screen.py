@@ -1,4 +1,4 @@
-"""What a command says: data for programs, text and tables for people, notes beside them.
+"""What a command writes: data for programs, text and tables for people, notes beside them.
 
 Answers go to standard output, notes and errors to standard error. Everything for a terminal is sanitized first: names and
 descriptions are written by strangers. `rich` is imported only when something is drawn for people.
@@ -10,18 +10,57 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
-from skillyard.cli.columns import aligned, cells, cut
 from skillyard.cli.failures import with_roots
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Screen", "counted", "wants_color"]
+
+_GAP: Final = "  "
+
+
+def cell_width(text: str) -> int:
+    """How many cells a terminal draws `text` in: Chinese, Japanese and Korean characters take two, combining marks none."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut_to_width(text: str, limit: int) -> str:
+    """`text` in at most `limit` cells, ending in `…` when something was cut."""
+    if len(text) <= limit and cell_width(text) <= limit:
+        return text
+    if text.isascii():
+        return text[: limit - 1].rstrip() + "…"
+    kept, used = [], 1
+    for character in text:
+        used += _width(character)
+        if used > limit:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def align_rows(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterator[list[str]]:
+    """Each row's cells cut to the widths and padded to them; the last one is not padded."""
+    last = len(widths) - 1
+    for row in rows:
+        line = []
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            text = cut_to_width(cell, width)
+            line.append(text if index == last else text + " " * (width - cell_width(text)) + _GAP)
+        yield line
+
 
 STYLES: Final = {
     "ok": "green",
@@ -105,7 +144,7 @@ class Screen:
 
     def description(self, text: str, *, wide: bool) -> str:
         """A description as it stands in a list: a terminal cuts it to its width, elsewhere it is cut to one glance."""
-        return text if wide or self.is_terminal else cut(single_line(text), _GLANCE)
+        return text if wide or self.is_terminal else cut_to_width(single_line(text), _GLANCE)
 
     def flush(self) -> None:
         """Let what was written be seen now: for a command that goes on for long."""
@@ -130,16 +169,16 @@ class Screen:
         if not lines:
             return
         everything = [list(header), *lines] if header else lines
-        widths = [max(map(cells, column)) for column in zip(*everything, strict=True)]
+        widths = [max(map(cell_width, column)) for column in zip(*everything, strict=True)]
         if right is not None:
             for line in lines:
-                line[right] = " " * (widths[right] - cells(line[right])) + line[right]
+                line[right] = " " * (widths[right] - cell_width(line[right])) + line[right]
         if self.is_terminal:
             widths = self._fitted(widths, stretch, indent)
         if self.is_terminal and stretch is None:
             self._draw_wrapped(lines, widths, indent)
             return
-        drawn = aligned(everything, widths)
+        drawn = align_rows(everything, widths)
         if header:
             self._write_lines([" " * indent + self._colored("".join(next(drawn)), "bold")])
         for line, words in zip(drawn, chain(marks, repeat(())), strict=False):
@@ -167,7 +206,7 @@ class Screen:
         for index in range(len(widths)):
             table.add_column(no_wrap=index < len(widths) - 1, overflow="fold")
         for line in lines:
-            fitted = [*(cut(cell, width) for cell, width in zip(line[:-1], widths, strict=False)), line[-1]]
+            fitted = [*(cut_to_width(cell, width) for cell, width in zip(line[:-1], widths, strict=False)), line[-1]]
             table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in fitted))
         self.console.print(Padding(table, (0, 0, 0, indent), expand=False))
 

@@ -6,11 +6,29 @@ stores what services tell it. It takes half a second to import, so whoever lists
 
 from __future__ import annotations
 
-from skillyard.database.address import database_url, separate_url, shown_url
-from skillyard.database.bell import ENDED, NEWS, Bell, heard
-from skillyard.database.chat_tables import attachments, conversations, trail, turns
 from skillyard.database.connection import Database
-from skillyard.database.copying import (
+from skillyard.database.dialects import (
+    database_now,
+    insert_if_new,
+    insert_or_update,
+    make_schema,
+    matching_any_word,
+    notify,
+    take_global_lock,
+)
+from skillyard.database.integrity import DatabaseCheck
+from skillyard.database.notifications import (
+    RUN_ENDED_CHANNEL,
+    UPDATES_CHANNEL,
+    ChangeNotifier,
+    LiveEvent,
+    delete_live_events,
+    delete_old_live_events,
+    live_events_of,
+    publish_live_events,
+    wait_for_change,
+)
+from skillyard.database.record_copy import (
     CopiedTable,
     compare_records,
     copy_records,
@@ -18,21 +36,6 @@ from skillyard.database.copying import (
     has_records,
     replace_records,
 )
-from skillyard.database.dialects import (
-    announce,
-    clock_of,
-    insert_if_new,
-    insert_or_update,
-    make_schema,
-    one_at_a_time,
-    with_any_word,
-)
-from skillyard.database.hub_tables import skill_callers, skill_counts, skill_stars, skill_tags
-from skillyard.database.integrity import DatabaseCheck
-from skillyard.database.live_tables import happenings, questions, session_approvals, tool_sessions
-from skillyard.database.migrating import HEAD, DatabaseStatus
-from skillyard.database.part_index import with_part
-from skillyard.database.queue_tables import attempts, handovers, schedules
 from skillyard.database.registry_tables import (
     agent_skills,
     agents,
@@ -41,70 +44,91 @@ from skillyard.database.registry_tables import (
     audit_events,
     install_logs,
     organisations,
+    skill_callers,
+    skill_counts,
     skill_definitions,
+    skill_stars,
+    skill_tags,
     skill_versions,
 )
 from skillyard.database.repair import RepairedTable, RepairReport, repair_file
-from skillyard.database.tables import METADATA, approvals, memories, memory_tags, runs, steps, worker_pools, workers
-from skillyard.database.telling import (
-    Happening,
-    forget_happenings,
-    forget_old_happenings,
-    happenings_of,
-    tell_happenings,
+from skillyard.database.schema_upgrade import HEAD, DatabaseStatus
+from skillyard.database.substring_index import containing_substring
+from skillyard.database.tables import (
+    METADATA,
+    approvals,
+    attachments,
+    attempts,
+    conversations,
+    handovers,
+    happenings,
+    memories,
+    memory_tags,
+    questions,
+    runs,
+    schedules,
+    session_approvals,
+    steps,
+    tool_sessions,
+    trail,
+    turns,
+    worker_pools,
+    workers,
 )
+from skillyard.database.urls import database_url, isolated_url, redacted_url
 
 __all__ = [
-    "ENDED",
     "HEAD",
     "METADATA",
-    "NEWS",
-    "Bell",
+    "RUN_ENDED_CHANNEL",
+    "UPDATES_CHANNEL",
+    "ChangeNotifier",
     "CopiedTable",
     "Database",
     "DatabaseCheck",
     "DatabaseStatus",
-    "Happening",
+    "LiveEvent",
     "RepairReport",
     "RepairedTable",
     "agent_skills",
     "agents",
-    "announce",
     "api_keys",
     "api_sessions",
     "approvals",
     "attachments",
     "attempts",
     "audit_events",
-    "clock_of",
     "compare_records",
+    "containing_substring",
     "conversations",
     "copy_records",
     "count_records",
+    "database_now",
     "database_url",
-    "forget_happenings",
-    "forget_old_happenings",
+    "delete_live_events",
+    "delete_old_live_events",
     "handovers",
     "happenings",
-    "happenings_of",
     "has_records",
-    "heard",
     "insert_if_new",
     "insert_or_update",
     "install_logs",
+    "isolated_url",
+    "live_events_of",
     "make_schema",
+    "matching_any_word",
     "memories",
     "memory_tags",
-    "one_at_a_time",
+    "notify",
     "organisations",
+    "publish_live_events",
     "questions",
+    "redacted_url",
     "repair_file",
     "replace_records",
     "runs",
     "schedules",
-    "separate_url",
     "session_approvals",
-    "shown_url",
     "skill_callers",
     "skill_counts",
     "skill_definitions",
@@ -112,12 +136,11 @@ __all__ = [
     "skill_tags",
     "skill_versions",
     "steps",
-    "tell_happenings",
+    "take_global_lock",
     "tool_sessions",
     "trail",
     "turns",
-    "with_any_word",
-    "with_part",
+    "wait_for_change",
     "worker_pools",
     "workers",
 ]

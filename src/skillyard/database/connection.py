@@ -14,22 +14,20 @@ from typing import TYPE_CHECKING, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from skillyard.database.address import database_url, shown_url
-from skillyard.database.bell import Bell
-from skillyard.database.dialects import gave_way
-from skillyard.database.engine_share import EngineLease
-from skillyard.database.explaining import explained
+from skillyard.database.dialects import is_lock_conflict
+from skillyard.database.driver_errors import translate_error
 from skillyard.database.integrity import DatabaseCheck, find_fulltext_problems, find_problems
-from skillyard.database.migrating import HEAD, DatabaseStatus, is_usable, revision_of, status_of, upgrade
-from skillyard.database.sqlite_file import file_of
-from skillyard.database.upgrade_copy import copy_before_upgrade
+from skillyard.database.notifications import ChangeNotifier
+from skillyard.database.schema_upgrade import HEAD, DatabaseStatus, is_usable, revision_of, status_of, upgrade
+from skillyard.database.shared_engines import EngineLease
+from skillyard.database.sqlite_file import copy_before_upgrade, file_of
+from skillyard.database.urls import database_url, redacted_url
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.engine import URL
 
-__all__ = ["Database"]
 
 _log = logging.getLogger(__name__)
 _PATIENCE_S: Final = 120.0  # for an upgrade that gives way to who uses the tables
@@ -72,7 +70,7 @@ class Database:
     @property
     def name(self) -> str:
         """Its URL without the password."""
-        return shown_url(self._url)
+        return redacted_url(self._url)
 
     @property
     def address(self) -> URL:
@@ -92,9 +90,9 @@ class Database:
         return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @functools.cached_property
-    def bell(self) -> Bell:
+    def notifier(self) -> ChangeNotifier:
         """What rings when another process has written something that is waited for."""
-        return Bell(conninfo=self.conninfo, file=str(self.file) if self.file else None)
+        return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -159,7 +157,7 @@ class Database:
                     self._keep_copy(connection)
                     return upgrade(connection)
             except DatabaseUnavailable as error:
-                if not gave_way(error) or time.monotonic() > give_up:
+                if not is_lock_conflict(error) or time.monotonic() > give_up:
                     raise
             time.sleep(random.uniform(0.1, 1))  # noqa: S311 - only so that two do not meet again and again
 
@@ -193,4 +191,4 @@ class Database:
             yield
         except (SQLAlchemyError, OSError) as error:
             password = self._url.password
-            raise explained(error, name=self.name, secret=str(password) if password else None) from error
+            raise translate_error(error, name=self.name, secret=str(password) if password else None) from error

@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, create_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from skillyard.database.columns import Instant
-from skillyard.database.explaining import name_refusal
+from skillyard.database.column_types import Instant
+from skillyard.database.driver_errors import translate_refusal
 from skillyard.database.sqlite_file import sqlite_engine
 from skillyard.errors import DatabaseUnavailable
 
@@ -19,27 +19,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Insert, RowMapping
     from sqlalchemy.engine import URL
 
-__all__ = [
-    "announce",
-    "clock_of",
-    "continue_numbers",
-    "create_fulltext",
-    "gave_way",
-    "give_way",
-    "insert_if_new",
-    "insert_or_update",
-    "make_engine",
-    "make_schema",
-    "one_at_a_time",
-    "schema_url",
-    "see_one_moment",
-    "with_any_word",
-]
 
 _CONNECTIONS: Final = 8
 _SCHEMA: Final = "-csearch_path="
 _LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
-_GAVE_WAY: Final = ("55P03", "40P01")  # lock_not_available, deadlock_detected
+_LOCK_CONFLICT_CODES: Final = ("55P03", "40P01")  # lock_not_available, deadlock_detected
 
 
 def make_engine(url: URL) -> Engine:
@@ -51,7 +35,7 @@ def make_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         return sqlite_engine(url)
     engine = _postgresql(url)
-    event.listen(engine, "handle_error", name_refusal)
+    event.listen(engine, "handle_error", translate_refusal)
     return engine
 
 
@@ -69,7 +53,7 @@ def _postgresql(url: URL) -> Engine:
         raise DatabaseUnavailable("the driver for PostgreSQL is not installed", hint=hint) from None
 
 
-def clock_of(connection: Connection) -> ColumnElement[datetime]:
+def database_now(connection: Connection) -> ColumnElement[datetime]:
     """The moment by the clock of the database, which all of its servers share."""
     if connection.dialect.name == "sqlite":
         return type_coerce(
@@ -78,7 +62,7 @@ def clock_of(connection: Connection) -> ColumnElement[datetime]:
     return func.current_timestamp(type_=Instant())
 
 
-def one_at_a_time(connection: Connection) -> None:
+def take_global_lock(connection: Connection) -> None:
     """Hold every other process that asks for the same until this transaction ends; SQLite's writers are alone anyway.
 
     For migrations, and for names that are looked for before they are given.
@@ -87,7 +71,7 @@ def one_at_a_time(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 
 
-def give_way(connection: Connection) -> None:
+def limit_lock_wait(connection: Connection) -> None:
     """Let this transaction end rather than wait for a table that is in use, because everybody else would wait behind it.
 
     It ends before PostgreSQL looks for a deadlock (after a second), so that it is never the others who are ended.
@@ -96,10 +80,10 @@ def give_way(connection: Connection) -> None:
         connection.execute(text("SET LOCAL lock_timeout = '500ms'"))
 
 
-def gave_way(error: BaseException) -> bool:
+def is_lock_conflict(error: BaseException) -> bool:
     """Whether a transaction ended with `error` because others held what it wanted: it may be tried again as it was."""
     cause = error.__cause__
-    return isinstance(cause, DBAPIError) and getattr(cause.orig, "sqlstate", None) in _GAVE_WAY
+    return isinstance(cause, DBAPIError) and getattr(cause.orig, "sqlstate", None) in _LOCK_CONFLICT_CODES
 
 
 def make_schema(connection: Connection, name: str) -> None:
@@ -132,7 +116,7 @@ def insert_if_new(connection: Connection, table: Table, rows: Sequence[Mapping[s
     connection.execute(insert(table).on_conflict_do_nothing(index_elements=keys), [dict(row) for row in rows])
 
 
-def continue_numbers(connection: Connection, table: Table) -> None:
+def advance_sequence(connection: Connection, table: Table) -> None:
     """Let the numbers that the table gives itself go on behind the highest one; SQLite does that by itself."""
     number = table.autoincrement_column
     if number is None or connection.dialect.name != "postgresql":
@@ -143,13 +127,13 @@ def continue_numbers(connection: Connection, table: Table) -> None:
         connection.execute(select(func.setval(sequence, highest)))
 
 
-def see_one_moment(connection: Connection) -> None:
+def use_snapshot(connection: Connection) -> None:
     """Let everything this transaction reads be as it is now; to be said before it reads. SQLite does that by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
 
 
-def announce(connection: Connection, channel: str, message: str) -> None:
+def notify(connection: Connection, channel: str, message: str) -> None:
     """Tell who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_notify(:channel, :message)"), {"channel": channel, "message": message})
@@ -164,7 +148,7 @@ def create_fulltext(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def with_any_word(connection: Connection, query: Select[Any], words: Sequence[str]) -> Select[Any]:
+def matching_any_word(connection: Connection, query: Select[Any], words: Sequence[str]) -> Select[Any]:
     """`query` over the memories, only those with one of `words` (each without space or quote), the best fit or newest first."""
     if connection.dialect.name == "postgresql":
         found = text("string_to_array(memories.words, ' ') && CAST(:any_word AS text[])").bindparams(any_word=list(words))

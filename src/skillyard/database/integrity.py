@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
-from skillyard.database.explaining import is_damage
+from skillyard.database.driver_errors import is_damage
 from skillyard.database.tables import METADATA
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
-__all__ = ["DatabaseCheck", "find_fulltext_problems", "find_problems"]
 
 _MOST: Final = 100
 _FULLTEXT: Final = ("memories_words", "skill_parts")

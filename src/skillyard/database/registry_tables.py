@@ -1,39 +1,17 @@
 """The tables of the registry: what is installed, in which versions, from where, and everything that was done about it.
 
-Agents, keys and the audit trail stand beside them. As in `tables.py`, a change needs a migration.
+Agents, keys and the audit log stand beside them, and what a hub shows beside its skills: stars, counts, tags. As in
+`tables.py`, a change needs a migration.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    Table,
-    UniqueConstraint,
-)
+from sqlalchemy import JSON, BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, Table, UniqueConstraint
 
-from skillyard.database.columns import Instant, SafeText
+from skillyard.database.column_types import Instant, SafeText
 from skillyard.database.tables import METADATA
-
-__all__ = [
-    "agent_skills",
-    "agents",
-    "api_keys",
-    "api_sessions",
-    "audit_events",
-    "install_logs",
-    "organisations",
-    "skill_definitions",
-    "skill_versions",
-]
 
 _VERSION_STATES: Final = "status IN ('pending', 'downloading', 'validating', 'installing', 'active', 'deprecated', 'failed')"
 _OPERATIONS: Final = "operation IN ('install', 'update', 'rollback', 'uninstall')"
@@ -202,4 +180,38 @@ audit_events: Final = Table(
     Index(None, "at"),
     Index(None, "subject", "at"),
     Index(None, "actor", "at"),
+)
+
+
+skill_stars: Final = Table(
+    "skill_stars",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("owner", SafeText, primary_key=True),  # whose star it is
+    Column("starred_at", Instant, nullable=False),
+)
+
+skill_counts: Final = Table(
+    "skill_counts",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("downloads", Integer, nullable=False),
+    Column("installs", Integer, nullable=False),
+)
+
+skill_callers: Final = Table(  # who was counted for a skill
+    "skill_callers",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("owner", SafeText, primary_key=True),
+    Column("what", SafeText, primary_key=True),  # downloads, installs
+    Column("day", Integer, nullable=False),  # the last one, in days since 1970
+)
+
+skill_tags: Final = Table(
+    "skill_tags",
+    METADATA,
+    Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),
+    Column("tag", SafeText, primary_key=True),
+    Column("version", SafeText, nullable=False),  # the install version it stands for
 )

@@ -1,8 +1,8 @@
-"""Bringing back what can still be read of a damaged database file: into a new file, with the old one kept.
+"""Recovering what can still be read of a damaged database file: into a new file, with the old one kept.
 
-Nobody else may use the file meanwhile: this process takes SQLite's own exclusive lock on it, and has no connection to it. What
-is read is put into tables that the migrations have made, so that the new file is whole by itself; what the old one lost is
-counted by its indexes.
+Nobody else may use the file meanwhile: this process takes SQLite's own exclusive lock on it, and has no connection to it.
+What is read is put into tables that the migrations have made, so that the new file is whole by itself; what the old one
+lost is counted by its indexes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillyard.database.connection import Database
-from skillyard.database.engine_share import is_open_here
-from skillyard.database.migrating import HEAD, make_tables, too_new_error
+from skillyard.database.schema_upgrade import HEAD, make_tables, too_new_error
+from skillyard.database.shared_engines import is_open_here
 from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
-
-__all__ = ["RepairReport", "RepairedTable", "repair_file"]
 
 _LOCKS: Final = 0x40000000
 """Where SQLite locks a file: https://www.sqlite.org/fileformat2.html#the_lock_byte_page, 512 bytes."""

@@ -1,8 +1,8 @@
-"""A database file of SQLite: made so that nobody else can read it, and never opened by anything but SQLite.
+"""A database file of SQLite: private to its owner, opened by nothing but SQLite, and copied before its tables are upgraded.
 
-POSIX drops every lock that a process holds on a file as soon as the process closes any descriptor of it, whoever opened that
-one (https://www.sqlite.org/howtocorrupt.html, section 2.2). So a file that is there is only looked at by its name, and the one
-descriptor that makes a new file is closed before any connection of this process can be open.
+POSIX drops every lock that a process holds on a file as soon as the process closes any descriptor of it, whoever opened
+that one (https://www.sqlite.org/howtocorrupt.html, section 2.2). So a file that is there is only looked at by its name,
+and the one descriptor that makes a new file is closed before any connection of this process can be open.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ import sqlite3
 import stat
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
-from skillyard.database.explaining import name_refusal
+from skillyard.database.driver_errors import translate_refusal
+from skillyard.errors import DatabaseUnavailable
 from skillyard.reserved_files import reserve_file
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
-__all__ = ["BESIDE", "BUSY_S", "file_of", "make_file", "sqlite_engine"]
 
-BESIDE: Final = ("-wal", "-shm", "-journal")
+SQLITE_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 """What SQLite puts beside a database file, by the end of the name."""
-BUSY_S: Final = 30
+BUSY_TIMEOUT_S: Final = 30
 """Seconds that a connection waits for the locks of others."""
 
-_KEPT: Final = 8
-_MORE: Final = 24  # one pool serves everything in the process that uses the file
+_POOL_SIZE: Final = 8
+_POOL_OVERFLOW: Final = 24  # one pool serves everything in the process that uses the file
 _making = threading.Lock()
 
 
@@ -54,7 +55,7 @@ def make_file(path: Path) -> None:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         except FileExistsError:
             _keep_private(path)
-            for name in BESIDE:
+            for name in SQLITE_SIDE_FILES:
                 _keep_private(path.with_name(path.name + name))
 
 
@@ -77,17 +78,17 @@ def _keep_private(path: Path) -> None:
 def sqlite_engine(url: URL) -> Engine:
     """A new engine for the file of the URL, which `make_file` has made."""
     path = file_of(url)
-    reserve_file(path, BESIDE)
+    reserve_file(path, SQLITE_SIDE_FILES)
     engine = create_engine(
         url.set(database=str(path)),
-        connect_args={"timeout": BUSY_S, "check_same_thread": False},
+        connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False},
         poolclass=QueuePool,
-        pool_size=_KEPT,
-        max_overflow=_MORE,
+        pool_size=_POOL_SIZE,
+        max_overflow=_POOL_OVERFLOW,
     )
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
-    event.listen(engine, "handle_error", name_refusal)
+    event.listen(engine, "handle_error", translate_refusal)
     return engine
 
 
@@ -103,7 +104,7 @@ def _prepare(connection: Any, _record: object) -> None:
 
 def _use_write_ahead_log(cursor: Any) -> None:
     """Choose the write-ahead log; where others open a new file at the same instant, SQLite refuses this one without waiting."""
-    give_up = time.monotonic() + BUSY_S
+    give_up = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
@@ -119,3 +120,39 @@ def _begin(connection: Connection) -> None:
     """A writer takes its lock at once: one that read first could not wait for another writer."""
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+_KEPT_COPIES: Final = 3
+
+
+def copy_before_upgrade(file: Path, revision: str) -> Path:
+    """Copy the records beside the file, as `skillyard.before-r0012.db` for an upgrade to `revision`; the newest three stay.
+
+    The caller is in a transaction that writes and has changed nothing, so that nobody changes anything meanwhile. A copy that
+    an upgrade left which failed is replaced: nothing was changed then.
+
+    Raises:
+        DatabaseUnavailable: there is no room, or the folder cannot be written; nothing may be upgraded then.
+    """
+    target = file.with_name(f"{file.stem}.before-{revision}.db")
+    beside = file.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        beside.unlink(missing_ok=True)
+        make_file(beside)
+        with closing(sqlite3.connect(file, timeout=BUSY_TIMEOUT_S)) as source, closing(sqlite3.connect(beside)) as copy:
+            source.backup(copy)
+        beside.replace(target)
+    except (sqlite3.Error, OSError) as error:
+        beside.unlink(missing_ok=True)
+        raise DatabaseUnavailable(
+            f"the records were not upgraded, because no copy of them can be kept before: {error}",
+            hint=f"make room in {file.parent}, and let this user write there",
+        ) from error
+    for old in upgrade_copies(file)[:-_KEPT_COPIES]:
+        old.unlink(missing_ok=True)
+    return target
+
+
+def upgrade_copies(file: Path) -> list[Path]:
+    """The copies there are beside the file, the oldest first."""
+    return sorted(file.parent.glob(f"{file.stem}.before-r*.db"))

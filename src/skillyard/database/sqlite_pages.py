@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-__all__ = ["PageFile", "Row", "Tree"]
-
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER: Final = 100
 _SIZES: Final = frozenset(1 << exponent for exponent in range(9, 17))

@@ -1,7 +1,7 @@
-"""The tables of the records.
+"""The tables of runs, memories, approvals, workers and their queues, live events and conversations.
 
-Types and constraints are those that SQLite and PostgreSQL both know. A change here needs a migration in `migrations/versions`;
-a test holds the two against each other.
+Types and constraints are those that SQLite and PostgreSQL both know. A change here needs a migration in
+`migrations/versions`; a test holds the two against each other. The tables of the registry are in `registry_tables`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -20,11 +21,10 @@ from sqlalchemy import (
     MetaData,
     Table,
     UniqueConstraint,
+    true,
 )
 
-from skillyard.database.columns import Instant, SafeText
-
-__all__ = ["METADATA", "approvals", "memories", "memory_tags", "runs", "steps", "worker_pools", "workers"]
+from skillyard.database.column_types import Instant, SafeText
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -162,4 +162,180 @@ worker_pools: Final = Table(
     Column("pool", SafeText, primary_key=True),
     Column("worker_id", SafeText, ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
     Index(None, "worker_id"),
+)
+
+
+handovers: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
+    "handovers",
+    METADATA,
+    Column("run_id", SafeText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("pool", SafeText, nullable=False),
+    Column("request", SafeText),  # what to run, with its parameters in full
+    Column("priority", Integer, nullable=False, server_default="0"),
+    Column("attempts", Integer, nullable=False, server_default="1"),  # so many at most, all in all
+    Column("waiting", Boolean, nullable=False, server_default=true()),  # for a worker
+    Column("ready_at", Instant),  # not before this; null is at once
+    Column("told_at", Instant),  # when it was told so: a clock that shows less has been set back
+    Index(None, "pool"),
+    Index(None, "pool", "waiting", "priority"),
+)
+
+attempts: Final = Table(  # those of a run that were not its last
+    "attempts",
+    METADATA,
+    Column("run_id", SafeText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("owner", SafeText, nullable=False),
+    Column("error_code", SafeText, nullable=False),
+    Column("error_message", SafeText),
+    Column("started_at", Instant),
+    Column("finished_at", Instant, nullable=False),
+)
+
+schedules: Final = Table(
+    "schedules",
+    METADATA,
+    Column("name", SafeText, primary_key=True),
+    Column("skill", SafeText, nullable=False),
+    Column("parameters", JSON(none_as_null=True), nullable=False),
+    Column("context", JSON(none_as_null=True), nullable=False),
+    Column("cron", SafeText),  # null: once, at next_at
+    Column("time_zone", SafeText, nullable=False),
+    Column("missed", SafeText, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("digest", SafeText),  # nothing runs but that content
+    Column("paused", Boolean, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("next_at", Instant),  # null: never again
+    Column("last_at", Instant),
+    Column("last_run", SafeText),
+    Column("made_by", SafeText),
+    Column("key_id", SafeText),  # the API key it was made with; null: at this machine
+    Column("held", SafeText),  # why it begins nothing any more
+    CheckConstraint("missed IN ('skip', 'once', 'all')", name="missed"),
+    Index(None, "next_at"),
+)
+
+
+happenings: Final = Table(
+    "happenings",
+    METADATA,
+    Column("subject", SafeText, primary_key=True),  # a run, a turn of a conversation, an operation
+    Column("number", Integer, primary_key=True, autoincrement=False),  # its place among those of the subject, from 1
+    Column("body", JSON(none_as_null=True), nullable=False),
+    Column("at", Instant, nullable=False),
+    Index(None, "at"),
+)
+
+questions: Final = Table(
+    "questions",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("session", SafeText, nullable=False),
+    Column("workspace", SafeText, nullable=False),
+    Column("skill_id", SafeText, nullable=False),
+    Column("skill_name", SafeText, nullable=False),
+    Column("description", SafeText, nullable=False),
+    Column("digest", SafeText, nullable=False),
+    Column("asked_by", SafeText, nullable=False),
+    Column("run_id", SafeText),
+    Column("owner", SafeText, nullable=False),  # the process that waits for the answer
+    Column("asked_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),  # when it last said that it waits
+    Column("expires_at", Instant, nullable=False),
+    Column("decision", SafeText),
+    Column("reason", SafeText),
+    Index(None, "skill_id", "digest"),
+    Index(None, "run_id"),
+)
+
+session_approvals: Final = Table(
+    "session_approvals",
+    METADATA,
+    Column("session", SafeText, primary_key=True),
+    Column("skill_id", SafeText, primary_key=True),
+    Column("digest", SafeText, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+)
+
+tool_sessions: Final = Table(
+    "tool_sessions",
+    METADATA,
+    Column("owner", SafeText, primary_key=True),
+    Column("name", SafeText, primary_key=True),
+    Column("state", JSON(none_as_null=True), nullable=False),
+    Column("at", Instant, nullable=False),
+)
+
+
+_TURN_STATES: Final = "state IN ('running', 'waiting', 'done', 'failed', 'stopped', 'interrupted')"
+
+conversations: Final = Table(
+    "conversations",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("owner", SafeText, nullable=False),  # whoever began it: nobody else sees it
+    Column("title", SafeText, nullable=False),
+    Column("agent", SafeText),  # the name of an agent
+    Column("model", SafeText),
+    Column("settings", JSON(none_as_null=True), nullable=False),  # system prompt, pinned skills, whether tools are used, …
+    Column("memory", JSON(none_as_null=True), nullable=False),  # the index shown last, versions held, what was compacted
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    Index(None, "owner", "updated_at"),
+)
+
+turns: Final = Table(
+    "turns",
+    METADATA,
+    Column("id", SafeText, primary_key=True),
+    Column("conversation_id", SafeText, ForeignKey("conversations.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("state", SafeText, nullable=False),
+    Column("replaced", Boolean, nullable=False),  # by an edit or a retry: kept, and no longer part of the conversation
+    Column("request", SafeText, nullable=False),
+    Column("answer", SafeText, nullable=False),
+    Column("messages", JSON(none_as_null=True), nullable=False),  # everything sent and received, as it goes on
+    Column("events", JSON(none_as_null=True), nullable=False),  # what was shown
+    Column("pending", JSON(none_as_null=True)),  # the questions that it waits for
+    Column("model", SafeText),
+    Column("usage", JSON(none_as_null=True)),
+    Column("error_code", SafeText),
+    Column("error_message", SafeText),
+    Column("stop_asked", Boolean, nullable=False),
+    Column("process", SafeText, nullable=False),  # which one works on it
+    Column("created_at", Instant, nullable=False),
+    Column("finished_at", Instant),
+    UniqueConstraint("conversation_id", "number"),
+    CheckConstraint(_TURN_STATES, name="state"),
+    Index(None, "state"),
+)
+
+attachments: Final = Table(
+    "attachments",
+    METADATA,
+    Column("conversation_id", SafeText, ForeignKey("conversations.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", SafeText, primary_key=True),  # its path in the work folder
+    Column("origin", SafeText, nullable=False),  # user, or the id of the run that wrote it
+    Column("media_type", SafeText, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("sha256", SafeText, nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+
+trail: Final = Table(
+    "trail",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("conversation_id", SafeText, ForeignKey("conversations.id", ondelete="CASCADE"), nullable=False),
+    Column("turn_id", SafeText, nullable=False),
+    Column("event", SafeText, nullable=False),  # offered, loaded, read, run, outcome
+    Column("skill_id", SafeText),
+    Column("detail", SafeText),  # a file, a run, how it ended
+    Column("ok", Boolean, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("duration_ms", Integer, nullable=False),
+    Column("at", Instant, nullable=False),
+    Index(None, "conversation_id", "number"),
+    Index(None, "skill_id", "event"),
 )

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING
 
 from skillyard.document.diagnostic import Diagnostic, DiagnosticShape, Severity
 from skillyard.document.limits import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, NAME_LIMIT
-from skillyard.document.listing import summarize
+from skillyard.document.summarizer import summarize
 from skillyard.document.summary import Facets, NeedMore, Summary
 
 if TYPE_CHECKING:
-    from skillyard.document.check_fields import is_name
-    from skillyard.document.checking import check_document
-    from skillyard.document.declared import declared_data
-    from skillyard.document.document import Document, parse_document
-    from skillyard.document.fix import Fixed, fix_document
+    from skillyard.document.checks import check_document
+    from skillyard.document.document import Document, declared_data, parse_document
+    from skillyard.document.field_checks import is_name
+    from skillyard.document.fix import FixedDocument, fix_document
+    from skillyard.document.front_matter import FrontMatter, read_front_matter
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
-    from skillyard.document.opening import FrontMatter, read_front_matter
     from skillyard.document.rule import PROFILES, Profile, Rule
     from skillyard.document.rules import RULES, diagnose
     from skillyard.document.schema_bounds import UnusableSchema, schema_weight, value_weight
     from skillyard.document.sections import CODE_LANGUAGES, CodeBlock, Section
-    from skillyard.document.write import new_document, set_front_matter
+    from skillyard.document.writer import new_document, set_front_matter
 
 __all__ = [
     "CODE_LANGUAGES",
@@ -41,7 +40,7 @@ __all__ = [
     "DiagnosticShape",
     "Document",
     "Facets",
-    "Fixed",
+    "FixedDocument",
     "FrontMatter",
     "Kind",
     "Metadata",
@@ -71,18 +70,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "check_fields": ("is_name",),
-    "checking": ("check_document",),
-    "declared": ("declared_data",),
-    "document": ("Document", "parse_document"),
-    "fix": ("Fixed", "fix_document"),
+    "checks": ("check_document",),
+    "document": ("Document", "declared_data", "parse_document"),
+    "field_checks": ("is_name",),
+    "fix": ("FixedDocument", "fix_document"),
+    "front_matter": ("FrontMatter", "read_front_matter"),
     "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
-    "opening": ("FrontMatter", "read_front_matter"),
     "rule": ("PROFILES", "Profile", "Rule"),
     "rules": ("RULES", "diagnose"),
     "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
     "sections": ("CODE_LANGUAGES", "CodeBlock", "Section"),
-    "write": ("new_document", "set_front_matter"),
+    "writer": ("new_document", "set_front_matter"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

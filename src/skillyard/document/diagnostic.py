@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-__all__ = ["Diagnostic", "DiagnosticShape", "Severity"]
-
 Severity = Literal["error", "warning", "info"]
 
 

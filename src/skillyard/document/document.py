@@ -1,4 +1,4 @@
-"""One SKILL.md read: what it says, where each part is, and what kept it from being read well."""
+"""One parsed SKILL.md: what it says, where each part is, and what kept it from being read well."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from skillyard.document.check_fields import check_fields, check_required
 from skillyard.document.diagnostic import Diagnostic
+from skillyard.document.field_checks import check_fields, check_required
+from skillyard.document.fields import FieldReader
+from skillyard.document.front_matter import OpenedDocument, open_document
 from skillyard.document.metadata import Metadata
-from skillyard.document.nodes import as_text
-from skillyard.document.opening import Opened, open_document
-from skillyard.document.reader import read_metadata
+from skillyard.document.metadata_reader import read_metadata
 from skillyard.document.rule import Profile
 from skillyard.document.rules import Findings
 from skillyard.document.sections import CodeBlock, Section, read_body
 from skillyard.document.summary import Facets, Summary
+from skillyard.document.yaml_reader import as_data, as_text
 from skillyard.paths import slug
 from skillyard.text import without_user
-
-__all__ = ["Document", "parse_document", "precise_summary", "read_opened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def parse_document(data: bytes, *, file: str = "SKILL.md", directory_name: str =
     return read_opened(open_document(data, findings), findings, directory_name)
 
 
-def read_opened(opened: Opened, findings: Findings, directory_name: str) -> Document:
+def read_opened(opened: OpenedDocument, findings: Findings, directory_name: str) -> Document:
     """The document in an opened file; what is found on the way joins `findings`."""
     metadata = _metadata(opened, findings, directory_name)
     sections, code_blocks = read_body(opened.body, first_line=opened.body_line)
@@ -123,7 +122,7 @@ def _facets(metadata: Metadata) -> Facets:
     return triggers.intents, triggers.event_types, triggers.priority, domain, metadata.tags
 
 
-def _metadata(opened: Opened, findings: Findings, directory_name: str) -> Metadata:
+def _metadata(opened: OpenedDocument, findings: Findings, directory_name: str) -> Metadata:
     """The metadata of an opened file; what it lacks is only reported when it could be read."""
     if opened.readable:
         check_required(opened.mapping, findings, directory_name)
@@ -131,3 +130,10 @@ def _metadata(opened: Opened, findings: Findings, directory_name: str) -> Metada
     elif not directory_name:
         findings.usable = False
     return read_metadata(opened.mapping, findings, directory_name=directory_name)
+
+
+def declared_data(document: Document, name: str) -> object:
+    """The field `name` with unquoted scalars typed as JSON would have them; `None` when it is absent or empty."""
+    findings = Findings(document.file, "minimal")
+    node = FieldReader(open_document(document.text.encode("utf-8", "surrogatepass"), findings).mapping, findings).node(name)
+    return None if node is None else as_data(node)

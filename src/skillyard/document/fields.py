@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from skillyard.document.nodes import Mapping, Node, Scalar, Sequence, as_data, as_text, typed
 from skillyard.document.rules import Findings
 from skillyard.document.spelling import SPELLINGS, split_words
-
-__all__ = ["FieldReader"]
+from skillyard.document.yaml_reader import Mapping, Node, Scalar, Sequence, as_data, as_text, typed
 
 _KINDS_OF_VALUE: Final = {Scalar: "text", Sequence: "a list", Mapping: "a mapping"}
 

@@ -8,35 +8,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from skillyard.document.check_fields import is_name
-from skillyard.document.checking import check_document
+from skillyard.document.checks import check_document
 from skillyard.document.diagnostic import Diagnostic
-from skillyard.document.fences import find_fences
-from skillyard.document.nodes import Mapping, Scalar, Sequence, as_text
-from skillyard.document.precise import YamlProblem
-from skillyard.document.recovery import read_with_recovery
+from skillyard.document.field_checks import is_name
+from skillyard.document.front_matter import find_fences
 from skillyard.document.rule import Profile
 from skillyard.document.rules import RULES
 from skillyard.document.spelling import split_tools
-from skillyard.document.write import set_front_matter
+from skillyard.document.writer import set_front_matter
+from skillyard.document.yaml_reader import Mapping, Scalar, Sequence, YamlProblem, as_text, read_with_recovery
 from skillyard.errors import InvalidSkill
 from skillyard.paths import slug
-
-__all__ = ["Fixed", "fix_document"]
 
 _BOM: Final = "\ufeff"
 _NAME_RULES: Final = frozenset({"name-missing", "name-blank", "name-characters", "name-hyphens", "name-folder-mismatch"})
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedDocument:
     """The bytes of a fixed file, and the findings that are gone from it."""
 
     data: bytes
     applied: tuple[Diagnostic, ...]
 
 
-def fix_document(data: bytes, *, file: str = "SKILL.md", directory_name: str = "", profile: Profile = "standard") -> Fixed:
+def fix_document(
+    data: bytes, *, file: str = "SKILL.md", directory_name: str = "", profile: Profile = "standard"
+) -> FixedDocument:
     """Apply the safe fixes for what the profile finds; everything else keeps its bytes, order and comments.
 
     Notes (severity `info`) are left alone unless they are about style. Fixing a fixed file changes nothing.
@@ -44,13 +42,13 @@ def fix_document(data: bytes, *, file: str = "SKILL.md", directory_name: str = "
     before = check_document(data, file=file, directory_name=directory_name, profile=profile)
     wanted = {found.rule for found in before if _is_wanted(found)}
     if not wanted:
-        return Fixed(data, ())
+        return FixedDocument(data, ())
     fixed = _fix(data, wanted, directory_name)
     after = check_document(fixed, file=file, directory_name=directory_name, profile=profile)
     if fixed == data or not _is_better(before, after):
-        return Fixed(data, ())
+        return FixedDocument(data, ())
     left = {found.rule for found in after}
-    return Fixed(fixed, tuple(found for found in before if found.rule in wanted and found.rule not in left))
+    return FixedDocument(fixed, tuple(found for found in before if found.rule in wanted and found.rule not in left))
 
 
 def _is_wanted(found: Diagnostic) -> bool:

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "COMPATIBILITY_LIMIT",
-    "DEPTH_LIMIT",
-    "DESCRIPTION_LIMIT",
-    "DOCUMENT_LIMIT",
-    "HEADER_LIMIT",
-    "KEY_LIMIT",
-    "NAME_LIMIT",
-]
-
 HEADER_LIMIT: Final = 64 * 1024
 """The closing fence must start within this many bytes of the file."""
 DOCUMENT_LIMIT: Final = 1024 * 1024

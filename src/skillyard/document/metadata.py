@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-__all__ = ["Abp", "Filesystem", "Kind", "Metadata", "Network", "Resources", "Security", "ToolDeclaration", "Triggers"]
-
 Kind = Literal["direct", "service", "distributed", "static", "preprocessor", "internal"]
 """How a skill is executed (row 000-11)."""
 Network = Literal["none", "allowlist"]

@@ -8,8 +8,6 @@ from typing import Final, Literal, get_args
 
 from skillyard.document.diagnostic import Severity
 
-__all__ = ["ALWAYS", "PROFILES", "REQUIRED", "Profile", "Rule", "levels"]
-
 Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
 """How strict to be (C-3): `minimal` wants nothing, `standard` a name and a description, `spec` the Agent Skills specification
 to the letter, `manifest` the fields and limits of a published package, `full` every field and section of the rich format."""

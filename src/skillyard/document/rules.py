@@ -6,12 +6,9 @@ from types import MappingProxyType
 from typing import Final
 
 from skillyard.document.diagnostic import Diagnostic
+from skillyard.document.field_rules import FIELD_RULES, PROFILE_RULES
 from skillyard.document.rule import Profile, Rule
-from skillyard.document.rules_fields import FIELD_RULES
-from skillyard.document.rules_profiles import PROFILE_RULES
-from skillyard.document.rules_reading import READING_RULES
-
-__all__ = ["RULES", "Findings", "diagnose"]
+from skillyard.document.syntax_rules import READING_RULES
 
 RULES: Final = MappingProxyType({rule.id: rule for rule in (*READING_RULES, *FIELD_RULES, *PROFILE_RULES)})
 """Every rule that exists, by id, in the order of `docs/rules.md`."""

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["UnusableSchema", "schema_weight", "value_weight"]
-
 _MOST_WRITTEN: Final = 10_000
 _MOST_FOLLOWED: Final = 100_000
 _MOST_CHARACTERS: Final = 256 * 1024

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CODE_LANGUAGES", "CodeBlock", "Section", "read_body"]
-
 CODE_LANGUAGES: Final = frozenset({"ts", "typescript", "js", "javascript", "py", "python", "sh", "bash", "shell"})
 """The languages of a code block that somebody may have meant to be run (row C-4)."""
 

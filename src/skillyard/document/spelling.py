@@ -8,8 +8,6 @@ from typing import Final
 
 from skillyard.text import sanitize, shorten, single_line
 
-__all__ = ["KINDS", "SPEC_FIELDS", "SPELLINGS", "split_tools", "split_words", "tool_parts"]
-
 SPEC_FIELDS: Final = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 """The only fields the Agent Skills specification knows, in its spelling."""
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from skillyard.document.diagnostic import Diagnostic
 
-__all__ = ["Facets", "NeedMore", "Summary"]
 
 Facets = tuple[()] | tuple[tuple[str, ...], tuple[str, ...], float | None, str, tuple[str, ...]]
 """Intents, event types and priority of the `triggers`, the domain (`general` when none is given), and the tags."""

@@ -8,70 +8,68 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.engine.carrying import Begun
-from skillyard.engine.local import LocalEngine
-from skillyard.engine.owner import SILENT_S, Owner, is_gone
-from skillyard.engine.pools import PoolEngine
+from skillyard.engine.base_engine import StartedRun
+from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, ProcessIdentity, is_gone
+from skillyard.engine.local_engine import LocalEngine
+from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
-from skillyard.engine.record import FINAL, Attempt, RunRecord, RunState
 from skillyard.engine.records import Records
+from skillyard.engine.run_record import FINAL_STATES, Attempt, RunRecord, RunState
 from skillyard.engine.settings import DEFAULT_POOL, EngineKind, EngineSettings
-from skillyard.engine.tracing import flush_spans, hear_runs
-from skillyard.engine.turns import Slots
+from skillyard.engine.slots import Slots
+from skillyard.engine.tracing import flush_spans, observe_runs
 
 if TYPE_CHECKING:
-    from skillyard.engine.crew import Crew
-    from skillyard.engine.makers import Makers
-    from skillyard.engine.roster import PoolInfo, Roster, WorkerInfo
-    from skillyard.engine.scheduler import Scheduler, begin_scheduled
-    from skillyard.engine.schedules import Missed, Schedule, Schedules, next_times
-    from skillyard.engine.worker import Worker
+    from skillyard.engine.scheduler import ScheduleOwners, Scheduler, begin_scheduled
+    from skillyard.engine.schedules import MissedRunPolicy, Schedule, Schedules, next_times
+    from skillyard.engine.worker import Worker, WorkerGroup
+    from skillyard.engine.worker_roster import PoolInfo, WorkerInfo, WorkerRoster
 
 __all__ = [
     "DEFAULT_POOL",
-    "FINAL",
-    "SILENT_S",
+    "FINAL_STATES",
+    "HEARTBEAT_TIMEOUT_S",
     "Attempt",
-    "Begun",
-    "Crew",
     "Engine",
     "EngineKind",
     "EngineSettings",
     "LocalEngine",
-    "Makers",
-    "Missed",
-    "Owner",
+    "MissedRunPolicy",
     "PoolEngine",
     "PoolInfo",
+    "ProcessIdentity",
     "Records",
-    "Roster",
     "RunRecord",
     "RunState",
     "Runner",
     "Schedule",
+    "ScheduleOwners",
     "Scheduler",
     "Schedules",
     "Slots",
+    "StartedRun",
     "Worker",
+    "WorkerGroup",
     "WorkerInfo",
+    "WorkerRoster",
     "begin_scheduled",
     "flush_spans",
-    "hear_runs",
     "is_gone",
     "next_times",
+    "observe_runs",
 ]
 
 _LATER = {  # they need the database
-    "Crew": "crew",
-    "Makers": "makers",
-    "Missed": "schedules",
-    "PoolInfo": "roster",
-    "Roster": "roster",
+    "WorkerGroup": "worker",
+    "ScheduleOwners": "scheduler",
+    "MissedRunPolicy": "schedules",
+    "PoolInfo": "worker_roster",
+    "WorkerRoster": "worker_roster",
     "Schedule": "schedules",
     "Scheduler": "scheduler",
     "Schedules": "schedules",
     "Worker": "worker",
-    "WorkerInfo": "roster",
+    "WorkerInfo": "worker_roster",
     "begin_scheduled": "scheduler",
     "next_times": "schedules",
 }

@@ -1,7 +1,7 @@
-"""Attempts at a run: the number of the one that goes on is the fence that an older one cannot pass.
+"""Attempts at a run: the number of the current one is the fence that an older one cannot pass.
 
-A run that is tried again waits once more, under the next number; what the attempt before came to is written down. Whoever still
-works on an older attempt, because it slept or was cut off, finds another number and changes nothing.
+A run that is tried again waits once more, under the next number; the result of the attempt before is recorded. Whoever
+still works on an older attempt, because it slept or was cut off, finds another number and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, or_, select, update
 
 from skillyard.database import attempts, handovers, runs, steps
-from skillyard.engine.plain import REDACTED, recordable
-from skillyard.engine.record import QUEUE, Attempt
+from skillyard.engine.run_record import QUEUE_OWNER, Attempt
+from skillyard.plain_json import REDACTED, to_redacted_json
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
     from skillyard.execution import RunError, StepTrace
 
-__all__ = ["AT_ONCE", "attempts_of", "hold_place", "ready", "reusable", "set_back", "step_rows"]
 
-AT_ONCE: Final = datetime(2000, 1, 1, tzinfo=UTC)
+IMMEDIATELY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """From when a run may start that need not wait: no clock is ever set back so far."""
 _LONGEST_MS: Final = 1e12  # a skill may claim any number
 
 
-def set_back(
+def requeue(
     connection: Connection,
     run_id: str,
     attempt: int,
@@ -49,9 +48,9 @@ def set_back(
         return False
     values: dict[str, Any] = {"state": "queued", "attempt": attempt + 1, "started_at": None}
     if connection.dialect.name == "postgresql":
-        later = func.now() + timedelta(seconds=wait_s) if wait_s else AT_ONCE
+        later = func.now() + timedelta(seconds=wait_s) if wait_s else IMMEDIATELY
         if connection.execute(queued.values(waiting=True, ready_at=later, told_at=func.now())).rowcount == 1:
-            values["owner"] = QUEUE
+            values["owner"] = QUEUE_OWNER
     if connection.execute(update(runs).where(*mine).values(values)).rowcount != 1:
         return False
     note = {"owner": before.owner, "started_at": before.started_at, "finished_at": utc_now()}
@@ -63,7 +62,7 @@ def set_back(
     return True
 
 
-def hold_place(connection: Connection, run_id: str) -> None:
+def lock_queue_row(connection: Connection, run_id: str) -> None:
     """Hold the place of a run in a queue before its row is changed, as a worker does that takes it.
 
     Who held the row first, and then wanted the place, would wait for such a worker while it waits for the row.
@@ -72,7 +71,7 @@ def hold_place(connection: Connection, run_id: str) -> None:
         connection.execute(select(handovers.c.run_id).where(handovers.c.run_id == run_id).with_for_update())
 
 
-def ready() -> ColumnElement[bool]:
+def is_due() -> ColumnElement[bool]:
     """That a run which waits for a worker may start now; one that was told to wait before the clock was set back may, too."""
     at = handovers.c.ready_at
     return or_(at <= func.now(), at.is_(None), handovers.c.told_at > func.now())
@@ -91,7 +90,7 @@ def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:
     return tuple(Attempt(**row._mapping) for row in rows)
 
 
-def reusable(step: StepTrace) -> bool:
+def is_reusable(step: StepTrace) -> bool:
     """Whether a step as it is recorded is whole: what stood under a secret's name is not in a record."""
     return not step.error and not _has(step.output, REDACTED) and not _has(step.input, REDACTED)
 
@@ -110,7 +109,7 @@ def step_rows(run_id: str, traced: Iterable[StepTrace]) -> list[dict[str, Any]]:
 
 
 def _step_row(run_id: str, position: int, step: StepTrace) -> dict[str, Any]:
-    shape = {name: recordable(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
+    shape = {name: to_redacted_json(getattr(step, name)) for name in ("input", "output", "error", "timestamp")}
     return {
         "run_id": run_id,
         "position": position,

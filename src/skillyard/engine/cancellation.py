@@ -1,7 +1,8 @@
-"""One run as a task of this process, and the only way to cancel it: the decision first, then the end of its process.
+"""Cancelling runs: one run as a task of this process, and the watch for runs that another process has cancelled.
 
-The record of a run decides how it ended. So whoever cancels a run writes that down before the task is interrupted: what the run
-makes of being interrupted, a result or an error of its own, changes nothing then. A run that had ended before is left alone.
+The record of a run decides how it ended, so the decision is written down before the task is interrupted: what the run
+makes of being interrupted, a result or an error of its own, changes nothing then. A run that had ended before is left
+alone. One look at the records every second serves all runs of an event loop.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from skillyard.concurrency import completed, in_thread
-from skillyard.engine.working import CANCELLED, note_end
-from skillyard.errors import DatabaseUnavailable
+from skillyard.engine.run_lifecycle import CANCELLED, record_end
+from skillyard.errors import DatabaseUnavailable, SkillyardError
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
-    from skillyard.engine.record import RunState
+    from skillyard.engine.run_record import RunState
     from skillyard.execution import Run
 
-__all__ = ["RunTask"]
 
 _OWN_ENDS: Final = ("succeeded", "failed")  # every other one was written down by somebody else
 _DECIDING_S: Final = 2.0  # for the database to take the decision; after that the run is interrupted all the same
@@ -43,7 +44,7 @@ class RunTask:
             self._cancelling = asyncio.create_task(self._cancel())
         return await completed(self._cancelling)
 
-    def heed(self) -> None:
+    def mark_cancelled(self) -> None:
         """Interrupt the run, because its record says that somebody has cancelled it."""
         self.cancelled = True
         self.interrupt()
@@ -82,7 +83,7 @@ class RunTask:
         journal = self._journal
         if journal is None:
             return not self.task.done()
-        if await note_end(journal, "cancelled", self._run_id, CANCELLED):
+        if await record_end(journal, "cancelled", self._run_id, CANCELLED):
             return True
         return await self._state() not in _OWN_ENDS
 
@@ -93,3 +94,61 @@ class RunTask:
             with suppress(DatabaseUnavailable):
                 return await in_thread(lambda: journal.state(self._run_id))
         return None
+
+
+if TYPE_CHECKING:
+    from skillyard.engine.journal import Journal
+
+
+_LOOK_S: Final = 1.0
+_AT_ONCE: Final = 500  # ids in one question
+
+_WatchedRun = tuple["RunTask", "Journal"]
+
+
+class CancellationWatch:
+    """Ends the runs whose record says that somebody has cancelled them, in whatever process."""
+
+    def __init__(self) -> None:
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWatch] = WeakKeyDictionary()
+
+    def add(self, run_id: str, task: RunTask, journal: Journal) -> None:
+        """Heed the run from now on."""
+        self._of_loop.setdefault(asyncio.get_running_loop(), _LoopWatch()).add(run_id, (task, journal))
+
+    def remove(self, run_id: str) -> None:
+        """Heed it no more."""
+        self._of_loop.setdefault(asyncio.get_running_loop(), _LoopWatch()).remove(run_id)
+
+
+class _LoopWatch:
+    """The runs of one event loop, looked after while there are any."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, _WatchedRun] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def add(self, run_id: str, heeded: _WatchedRun) -> None:
+        self._runs[run_id] = heeded
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
+    def remove(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
+        if not self._runs and self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for journal in {id(journal): journal for _, journal in self._runs.values()}.values():
+                await self._ask(journal)
+
+    async def _ask(self, journal: Journal) -> None:
+        ids = [run_id for run_id, (_, of) in self._runs.items() if of is journal]
+        for begin in range(0, len(ids), _AT_ONCE):
+            with suppress(SkillyardError):
+                for run_id in await asyncio.to_thread(journal.cancelled, ids[begin : begin + _AT_ONCE]):
+                    if run_id in self._runs:
+                        self._runs[run_id][0].mark_cancelled()

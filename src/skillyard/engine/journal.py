@@ -1,47 +1,212 @@
-"""The journal of runs: each is written down before it starts, once more when it starts, and when it has ended.
+"""The journal of runs: each is recorded before it starts, once more when it starts, and when it has ended; and read again.
 
-A run that has ended is never changed again: whoever comes second finds it final. The methods block; call them in a thread.
+A run that has ended is never changed again: whoever comes second finds it final. The methods block; call them in a
+thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
 from skillyard.database import (
-    ENDED,
-    NEWS,
-    announce,
-    forget_happenings,
-    forget_old_happenings,
+    RUN_ENDED_CHANNEL,
+    UPDATES_CHANNEL,
+    LiveEvent,
+    delete_live_events,
+    delete_old_live_events,
     handovers,
-    happenings_of,
+    live_events_of,
+    notify,
     questions,
     runs,
     steps,
     workers,
 )
-from skillyard.engine.attempts import hold_place, set_back, step_rows
-from skillyard.engine.live import as_recorded, steps_told, told_in
-from skillyard.engine.owner import Owner, is_gone
-from skillyard.engine.plain import plain, recordable, tail
-from skillyard.engine.reading import JournalReader
-from skillyard.engine.record import QUEUE, RunRecord, RunState
-from skillyard.errors import ExecutionProblem, RecordExists
+from skillyard.engine.attempts import attempts_of, lock_queue_row, requeue, step_rows
+from skillyard.engine.live_output import collect_output, log_tail, recorded_output, reported_steps
+from skillyard.engine.liveness import ProcessIdentity, is_gone
+from skillyard.engine.run_record import QUEUE_OWNER, RunRecord, RunState
+from skillyard.errors import ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
+from skillyard.plain_json import to_plain_json, to_redacted_json
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from skillyard.database import Database
     from skillyard.execution import Run
 
-__all__ = ["INTERRUPTED", "Journal", "beginning", "explained_existence", "write_beginning"]
+
+_LONG: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")  # too long for a list
+
+
+class JournalReader:
+    """The runs in one database, to be looked at. The methods block; call them in a thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def database(self) -> Database:
+        """Where the runs are."""
+        return self._database
+
+    def get(self, run_id: str) -> RunRecord:
+        """The run with that id, or the only one whose id begins or ends so (8 characters at least).
+
+        Raises:
+            RecordNotFound: there is none, or more than one.
+        """
+        with self._database.read() as connection:
+            row = _only(connection, runs.c.id == run_id)
+            if row is None and len(run_id) >= 8:
+                row = _only(connection, *_begins(run_id)) or _only(connection, runs.c.id.endswith(run_id, autoescape=True))
+            if row is None:
+                raise RecordNotFound(f"there is no run {run_id!r}", hint="`skillyard runs` lists the runs")
+            return _with_steps(connection, row)
+
+    def beginning_with(self, prefix: str) -> str | None:
+        """The id of a run that begins so, or None."""
+        with self._database.read() as connection:
+            found: str | None = connection.execute(select(runs.c.id).where(*_begins(prefix)).limit(1)).scalar()
+            return found
+
+    def state(self, run_id: str) -> RunState | None:
+        """Where the run with exactly that id is; None when there is none."""
+        with self._database.read() as connection:
+            found: RunState | None = connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar()
+            return found
+
+    def states(self, run_ids: Collection[str]) -> dict[str, RunState]:
+        """Where the runs with those ids are; without those that are not in the records."""
+        query = select(runs.c.id, runs.c.state).where(runs.c.id.in_(run_ids))
+        with self._database.read() as connection:
+            return {row.id: row.state for row in connection.execute(query)}
+
+    def list(
+        self,
+        *,
+        skill: str | None = None,
+        states: Collection[RunState] = (),
+        statuses: Collection[str] = (),
+        schedule: str | None = None,
+        since: datetime | None = None,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> tuple[RunRecord, ...]:
+        """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states.
+
+        `statuses` are how their processes ended, `schedule` is the name of the one that asked for them, `since` is when they
+        were asked for at the earliest.
+        """
+        columns = [column for column in runs.c if column.name not in _LONG]
+        query = select(*columns).where(*_conditions(skill, states, statuses, schedule, since))
+        query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
+        with self._database.read() as connection:
+            return tuple(_record(row) for row in connection.execute(query))
+
+    def count(
+        self,
+        *,
+        skill: str | None = None,
+        states: Collection[RunState] = (),
+        statuses: Collection[str] = (),
+        schedule: str | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        """How many runs there are of that kind (see `list`)."""
+        query = select(func.count()).select_from(runs).where(*_conditions(skill, states, statuses, schedule, since))
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def kept(self, cache_key: str) -> RunRecord | None:
+        """The newest result that is kept under that key and still holds."""
+        query = (
+            select(runs)
+            .where(runs.c.cache_key == cache_key, runs.c.expires_at > utc_now(), runs.c.state == "succeeded")
+            .order_by(runs.c.finished_at.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+            return None if row is None else _with_steps(connection, row)
+
+    def events_since(self, run_id: str, after: int = 0) -> tuple[RunState | None, tuple[LiveEvent, ...]]:
+        """Where the run is, and what it printed and did since its happening of that number; nothing when it has ended."""
+        with self._database.read() as connection:
+            found = live_events_of(connection, run_id, after=after)
+            return connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar(), found
+
+    def cancelled(self, run_ids: Sequence[str]) -> tuple[str, ...]:
+        """Those of the runs that have been cancelled."""
+        query = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.state == "cancelled")
+        with self._database.read() as connection:
+            return tuple(connection.execute(query).scalars())
+
+
+def _conditions(
+    skill: str | None,
+    states: Collection[RunState],
+    statuses: Collection[str],
+    schedule: str | None,
+    since: datetime | None,
+) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if skill is not None:
+        conditions.append((runs.c.skill_id == skill) | (runs.c.skill_name == skill))
+    if states:
+        conditions.append(runs.c.state.in_(states))
+    if statuses:
+        conditions.append(runs.c.status.in_(statuses))
+    if schedule is not None:
+        conditions.append(runs.c.schedule == schedule)
+    if since is not None:
+        conditions.append(runs.c.created_at >= since)
+    return conditions
+
+
+def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
+    """That the id of a run begins so; the range is what an index finds it by. What follows in an id is a hexadecimal digit."""
+    return (runs.c.id >= prefix, runs.c.id < f"{prefix}g", runs.c.id.startswith(prefix, autoescape=True))
+
+
+def _only(connection: Connection, *wanted: ColumnElement[bool]) -> Row[Any] | None:
+    """The run that fits, when no other one does."""
+    rows = connection.execute(select(runs).where(*wanted).limit(2)).all()
+    return rows[0] if len(rows) == 1 else None
+
+
+def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
+    found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
+    record = replace(_record(row), steps=tuple(_step(step) for step in found))
+    return replace(record, attempts=attempts_of(connection, row.id)) if row.attempt > 1 else record
+
+
+def _step(row: Row[Any]) -> StepTrace:
+    values = dict(row._mapping)
+    del values["run_id"], values["position"]
+    return StepTrace(**values)
+
+
+def _record(row: Row[Any]) -> RunRecord:
+    values = dict(row._mapping)
+    for name in ("owner", "cache_key"):
+        values.pop(name)
+    for name in ("warnings", "limits", "memory_writes", "contacts"):
+        if name in values:
+            values[name] = tuple(values[name] or ())
+    for name in ("stdout", "stderr"):
+        if name in values:
+            values[name] = values[name] or ""
+    return RunRecord(**values)
+
 
 _OPEN: Final = ("queued", "running")
 _ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
@@ -63,7 +228,7 @@ class Journal(JournalReader):
             ExecutionProblem: it is known, and has been ended meanwhile.
             DatabaseUnavailable: it cannot be written down.
         """
-        self._write(beginning(record) | {"cache_key": cache_key}, known=known)
+        self._write(queued_row(record) | {"cache_key": cache_key}, known=known)
 
     def repeat(self, record: RunRecord, run: Run, *, known: bool = False) -> None:
         """Write down a run that gave a kept result: it starts and ends at once.
@@ -73,7 +238,7 @@ class Journal(JournalReader):
         """
         now = utc_now()
         ended = {"state": "succeeded", "started_at": now, "finished_at": now}
-        self._write(beginning(record) | _ending(run) | ended, known=known)
+        self._write(queued_row(record) | _ending(run) | ended, known=known)
 
     def start(self, run_id: str) -> bool:
         """Note that a queued run starts; False when it has ended meanwhile and must not."""
@@ -100,7 +265,7 @@ class Journal(JournalReader):
         values = {"state": state, "error_code": error.code, "error_message": error.message, "finished_at": utc_now()}
         return self._end(run_id, values, (), attempt, done=True)
 
-    def set_back(
+    def requeue(
         self, run_id: str, attempt: int, error: RunError, *, finished: tuple[StepTrace, ...] = (), wait_s: float = 0
     ) -> bool:
         """Note that an attempt failed and another one follows; False when it is not the one that goes on.
@@ -108,11 +273,11 @@ class Journal(JournalReader):
         Those of its steps that are `finished` stay in the record.
         """
         with self._database.write() as connection:
-            return set_back(connection, run_id, attempt, error, finished=finished, wait_s=wait_s)
+            return requeue(connection, run_id, attempt, error, finished=finished, wait_s=wait_s)
 
     def note_memories(self, run_id: str, writes: Collection[Mapping[str, object]], warnings: Collection[str]) -> None:
         """Note what became of the memories a run suggested."""
-        values = {"memory_writes": plain(list(writes)), "warnings": list(warnings)}
+        values = {"memory_writes": to_plain_json(list(writes)), "warnings": list(warnings)}
         with self._database.write() as connection:
             connection.execute(update(runs).where(runs.c.id == run_id).values(values))
 
@@ -129,7 +294,7 @@ class Journal(JournalReader):
         found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
         found = found.outerjoin(handovers, handovers.c.run_id == runs.c.id)
         with self._database.write() as connection:
-            forget_old_happenings(connection)
+            delete_old_live_events(connection)
         with self._database.read() as connection:
             gone = [row for row in connection.execute(found) if _is_left(row)]
         return tuple(row.id for row in gone if not self._again(row) and self.stop(row.id, "interrupted", INTERRUPTED))
@@ -138,11 +303,11 @@ class Journal(JournalReader):
         """Whether the run waits for another worker, because it may be tried again."""
         if row.state != "running" or row.attempts is None or row.attempt >= row.attempts:
             return False
-        return self.set_back(row.id, row.attempt, INTERRUPTED)
+        return self.requeue(row.id, row.attempt, INTERRUPTED)
 
     def _write(self, row: Mapping[str, Any], *, known: bool) -> None:
-        with explained_existence(row["id"]), self._database.write() as connection:
-            write_beginning(connection, row, known=known)
+        with duplicate_run_explained(row["id"]), self._database.write() as connection:
+            insert_queued_run(connection, row, known=known)
 
     def _end(
         self,
@@ -162,12 +327,12 @@ class Journal(JournalReader):
             ending = ending.where(runs.c.owner == self._owner)
         with self._database.write() as connection:
             if done:
-                hold_place(connection, run_id)
-            told = told_in((item.body for item in happenings_of(connection, run_id)), attempt or 1)
-            traced = traced or steps_told(told)
-            if connection.execute(ending.values({**values, **as_recorded(told, traced, printed)})).rowcount != 1:
+                lock_queue_row(connection, run_id)
+            told = collect_output((item.body for item in live_events_of(connection, run_id)), attempt or 1)
+            traced = traced or reported_steps(told)
+            if connection.execute(ending.values({**values, **recorded_output(told, traced, printed)})).rowcount != 1:
                 return False
-            forget_happenings(connection, run_id)
+            delete_live_events(connection, run_id)
             if traced:
                 if attempt != 1:  # those of the attempt before
                     connection.execute(delete(steps).where(steps.c.run_id == run_id))
@@ -176,7 +341,7 @@ class Journal(JournalReader):
                 close_questions(connection, run_id)
             if done:
                 connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
-            announce(connection, ENDED, run_id)
+            notify(connection, RUN_ENDED_CHANNEL, run_id)
         return True
 
 
@@ -184,11 +349,11 @@ def close_questions(connection: Connection, run_id: str) -> None:
     """Close what is asked about a run: it has ended, and whoever waits for the answer hears it."""
     closed = delete(questions).where(questions.c.run_id == run_id).returning(questions.c.id)
     for question_id in connection.execute(closed).scalars().all():
-        announce(connection, NEWS, question_id)
+        notify(connection, UPDATES_CHANNEL, question_id)
 
 
 @contextmanager
-def explained_existence(run_id: str) -> Iterator[None]:
+def duplicate_run_explained(run_id: str) -> Iterator[None]:
     """Say in its own words that a run cannot be written down because there is one with its id.
 
     Raises:
@@ -200,7 +365,7 @@ def explained_existence(run_id: str) -> Iterator[None]:
         raise RecordExists(f"there is a run {run_id} already", hint="look at it, or use another id") from error
 
 
-def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bool) -> None:
+def insert_queued_run(connection: Connection, row: Mapping[str, Any], *, known: bool) -> None:
     """Write the row of a run that is about to happen; a `known` one keeps when it was asked for.
 
     Raises:
@@ -217,13 +382,15 @@ def write_beginning(connection: Connection, row: Mapping[str, Any], *, known: bo
 
 def _is_left(row: Row[Any]) -> bool:
     """Whether nobody carries the run any more."""
-    if row.owner == QUEUE:
+    if row.owner == QUEUE_OWNER:
         return row.attempts is None
     seen_at = row.seen_at or row.created_at
-    return is_gone(row.owner, None) or (Owner.lives(row.owner) is None and bool(seen_at < row.now - _ABANDONED))
+    return is_gone(row.owner, None) or (
+        ProcessIdentity.is_process_alive(row.owner) is None and bool(seen_at < row.now - _ABANDONED)
+    )
 
 
-def beginning(record: RunRecord) -> dict[str, Any]:
+def queued_row(record: RunRecord) -> dict[str, Any]:
     """The row of a run that is about to happen."""
     return {
         "id": record.id,
@@ -233,11 +400,11 @@ def beginning(record: RunRecord) -> dict[str, Any]:
         "entry": record.entry,
         "digest": record.digest,
         "state": "queued",
-        "parameters": recordable(record.parameters),
-        "context": recordable(record.context),
+        "parameters": to_redacted_json(record.parameters),
+        "context": to_redacted_json(record.context),
         "cache_hit": record.cache_hit,
         "cached_from": record.cached_from,
-        "owner": str(Owner.current()),
+        "owner": str(ProcessIdentity.current()),
         "created_at": record.created_at,
         "priority": record.priority,
         "schedule": record.schedule,
@@ -247,20 +414,20 @@ def beginning(record: RunRecord) -> dict[str, Any]:
 def _ending(run: Run) -> dict[str, Any]:
     return {
         "status": run.status,
-        "output": plain(run.output),
+        "output": to_plain_json(run.output),
         "format": run.format,
         "message": run.message,
         "error_code": run.error.code if run.error else None,
         "error_message": run.error.message if run.error else None,
         "warnings": list(run.warnings),
         "limits": [dict(limit.to_dict()) for limit in run.limits],
-        "memory_writes": plain([write.to_dict() for write in run.memory_writes]),
-        "token_usage": plain(run.token_usage),
+        "memory_writes": to_plain_json([write.to_dict() for write in run.memory_writes]),
+        "token_usage": to_plain_json(run.token_usage),
         "contacts": [dict(contact.to_dict()) for contact in run.contacts],
         "ran_as": run.kind,
         "isolation": run.isolation,
         "interpreter": run.interpreter,
-        "stdout": tail(run.stdout),
-        "stderr": tail(run.stderr),
+        "stdout": log_tail(run.stdout),
+        "stderr": log_tail(run.stderr),
         "duration_ms": run.duration_ms,
     }

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.execution import Run, StepTrace
 
-__all__ = ["Engine", "Runner"]
-
 
 class Runner(Protocol):
     """Does one run and reports it, without any record; `skillyard.execution.Executor` is one."""

@@ -9,11 +9,9 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog
+    from skillyard.catalog import SkillCatalog
     from skillyard.database import Database
     from skillyard.engine.journal import Journal
-
-__all__ = ["Records"]
 
 
 class Records:
@@ -30,7 +28,7 @@ class Records:
         self._journal: Journal | None = None
 
     @classmethod
-    def of(cls, catalog: Catalog) -> Self:
+    def of(cls, catalog: SkillCatalog) -> Self:
         """The records that the catalog's configuration and environment name."""
         return cls(catalog.data_directory, catalog.configuration.database_url)
 

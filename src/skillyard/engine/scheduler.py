@@ -1,28 +1,68 @@
-"""The one who looks at the clock: begins the runs of schedules that have come due, each once, however many look."""
+"""The scheduler: begins the runs of schedules that have come due, each once, however many processes look.
+
+`ScheduleOwners` says for whom no runs are begun any more: what was planted with a stolen key ends with that key.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from skillyard.engine.record import RunRecord
+from skillyard.engine.run_record import RunRecord
 from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordExists, SkillyardError
 from skillyard.execution import RunError
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
-    from skillyard.engine.carrying import Begun
-    from skillyard.engine.journal import Journal
-    from skillyard.engine.makers import Makers
-    from skillyard.engine.pools import PoolEngine
-    from skillyard.engine.schedules import Schedule, Schedules
-    from skillyard.permissions import Gate
+    from skillyard.access import ApiKey, Keys
+    from skillyard.engine.schedules import Schedule
 
-__all__ = ["Scheduler", "begin_scheduled"]
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOwners:
+    """Those who make schedules in one organisation, known by the `keys` of the server."""
+
+    keys: Keys
+    organisation: str
+
+    def held(self, schedules: Iterable[Schedule]) -> tuple[Schedule, ...]:
+        """The schedules as they stand now: each whose maker may not start runs any more is `held`, and says why.
+
+        Raises:
+            DatabaseUnavailable: the keys cannot be read.
+        """
+        known = tuple(schedules)
+        if all(one.key_id is None for one in known):  # made at this machine
+            return known
+        keys = {key.id: key for key in self.keys.all(self.organisation)}
+        return tuple(
+            one if one.held or one.key_id is None else replace(one, held=_problem(one, keys.get(one.key_id))) for one in known
+        )
+
+
+def _problem(schedule: Schedule, key: ApiKey | None) -> str | None:
+    """Why runs are not begun with that key any more; None while they are."""
+    if key is None:
+        return f"the key of {schedule.made_by} is not there any more"
+    if key.state != "usable":
+        return f"the key of {schedule.made_by} {'was revoked' if key.state == 'revoked' else 'has expired'}"
+    if not {"runs:execute", "admin"} & set(key.scopes):
+        return f"the key of {schedule.made_by} has not got the scope runs:execute"
+    return None
+
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.engine.base_engine import StartedRun
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.pool_engine import PoolEngine
+    from skillyard.engine.schedules import Schedule, Schedules
+    from skillyard.permissions import PermissionGate
+
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +78,8 @@ class Scheduler:
         self,
         schedules: Schedules,
         journal: Callable[[], Journal],
-        begin: Callable[[Schedule, str], Awaitable[Begun]],
-        makers: Makers | None = None,
+        begin: Callable[[Schedule, str], Awaitable[StartedRun]],
+        makers: ScheduleOwners | None = None,
     ) -> None:
         self._schedules, self._journal, self._begin, self._makers = schedules, journal, begin, makers
 
@@ -51,14 +91,14 @@ class Scheduler:
         """
         return await asyncio.to_thread(self._schedules.next_at)
 
-    async def begin_due(self, now: datetime | None = None) -> tuple[Begun, ...]:
+    async def begin_due(self, now: datetime | None = None) -> tuple[StartedRun, ...]:
         """Begin every run that has come due and that nobody else has begun; gives those.
 
         Raises:
             DatabaseUnavailable: the records cannot be used; what was not begun comes due again.
         """
         now = now or utc_now()
-        begun: list[Begun] = []
+        begun: list[StartedRun] = []
         for schedule in await asyncio.to_thread(self._schedules.due, now):
             try:
                 begun.extend(await self._moments(schedule, now))
@@ -68,13 +108,13 @@ class Scheduler:
                 _log.warning("the schedule %s: %s", schedule.name, error.message)
         return tuple(begun)
 
-    async def _moments(self, schedule: Schedule, now: datetime) -> list[Begun]:
+    async def _moments(self, schedule: Schedule, now: datetime) -> list[StartedRun]:
         """The runs of one schedule that have come due, begun."""
         if await asyncio.to_thread(self._held, schedule):
             return []
         moments = await asyncio.to_thread(schedule.due, now)  # a year of minutes takes seconds
         ones = [await self._once(schedule, schedule.run_id(moment)) for moment in moments]
-        await asyncio.to_thread(self._schedules.move_on, schedule, now, ran=moments)
+        await asyncio.to_thread(self._schedules.advance, schedule, now, ran=moments)
         return [one for one in ones if one is not None]
 
     def _held(self, schedule: Schedule) -> bool:
@@ -85,7 +125,7 @@ class Scheduler:
             self._schedules.hold(schedule, reason)
         return reason is not None
 
-    async def _once(self, schedule: Schedule, run_id: str) -> Begun | None:
+    async def _once(self, schedule: Schedule, run_id: str) -> StartedRun | None:
         """The run, begun; None when somebody has, or when it cannot be."""
         try:
             return await self._begin(schedule, run_id)
@@ -121,8 +161,8 @@ class Scheduler:
 
 
 async def begin_scheduled(
-    schedule: Schedule, run_id: str, *, find: Callable[[str], Skill], gate: Gate, engine: Callable[[], PoolEngine]
-) -> Begun:
+    schedule: Schedule, run_id: str, *, find: Callable[[str], Skill], gate: PermissionGate, engine: Callable[[], PoolEngine]
+) -> StartedRun:
     """Begin the run of a schedule; nobody is there who could be asked.
 
     Raises:

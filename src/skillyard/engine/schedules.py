@@ -1,8 +1,9 @@
-"""Schedules: which skill runs when, with what, and what becomes of the times that were missed.
+"""Schedules: which skill runs when, with what parameters, and what happens to occurrences that were missed.
 
-Each occurrence is one run whose id follows from the schedule and the moment: however many servers see it come due, the records
-take that id once. So an occurrence is neither lost nor doubled, whoever dies between writing the run down and moving the
-schedule on.
+Each occurrence is one run whose id follows from the schedule and the moment: however many servers see it come due, the
+records take that id once. So an occurrence is neither lost nor doubled. Cron expressions have five fields in a time zone:
+what happens at an hour of the day happens once a day, also where summer time begins or ends; what happens every so many
+minutes goes on.
 """
 
 from __future__ import annotations
@@ -16,22 +17,88 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sqlalchemy import delete, func, insert, select, update
 
-from skillyard.access import record
+from skillyard.access import record_audit
 from skillyard.database import schedules
-from skillyard.engine.call import check_priority
-from skillyard.engine.cron import check_cron, next_moment, zone_of
-from skillyard.engine.plain import plain, recordable
+from skillyard.engine.run_call import check_priority
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
+from skillyard.plain_json import to_plain_json, to_redacted_json
 from skillyard.times import utc_now, utc_text
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from sqlalchemy import ColumnElement, Row
 
     from skillyard.database import Database
 
-__all__ = ["Missed", "Schedule", "Schedules", "next_times"]
 
-Missed = Literal["skip", "once", "all"]
+_LONGEST: Final = 200
+_WRITTEN: Final = re.compile(
+    r"(?:[0-9*/,#\s-]|l(?=[\s,0-9]|$)|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)+"
+)
+_FIELDS: Final = 5
+_HINT: Final = "five fields: minute, hour, day, month, weekday; '0 8 * * mon-fri' is eight o'clock on working days"
+_YEARS: Final = 8  # a 29th of February comes
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of that name.
+
+    Raises:
+        InvalidInput: there is none here.
+    """
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        hint = "as Europe/Berlin or UTC; `pip install tzdata` where the system knows no time zones"
+        raise InvalidInput(f"there is no time zone {name[:60]!r}", hint=hint) from None
+
+
+def check_cron(expression: str) -> str:
+    """The expression with single spaces between its fields.
+
+    Raises:
+        InvalidInput: it is none, or such a moment never comes.
+    """
+    words = expression.split()
+    if len(words) != _FIELDS or len(expression) > _LONGEST or not _WRITTEN.fullmatch(expression.lower()):
+        raise InvalidInput(f"{expression[:60]!r} is no cron expression", hint=_HINT)
+    found = " ".join(words)
+    next_occurrence(found, zone_of("UTC"), datetime.now(UTC))
+    return found
+
+
+def next_occurrence(expression: str, zone: ZoneInfo, after: datetime) -> datetime:
+    """The first moment later than `after`, in UTC.
+
+    Raises:
+        InvalidInput: the expression is none, or such a moment never comes.
+    """
+    if expression.split()[1].startswith("*"):  # every hour: the clock's jumps do not matter
+        offset = after.astimezone(zone).utcoffset() or timedelta()
+        return _next(expression, (after + offset).replace(tzinfo=None)).replace(tzinfo=UTC) - offset
+    wall = after.astimezone(zone).replace(tzinfo=None)
+    while True:
+        wall = _next(expression, wall)
+        moment = wall.replace(tzinfo=zone).astimezone(UTC)
+        if moment > after:
+            return moment
+
+
+def _next(expression: str, wall: datetime) -> datetime:
+    from croniter import croniter
+
+    try:
+        found = croniter(expression, wall, ret_type=datetime, max_years_between_matches=_YEARS).get_next()
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise InvalidInput(f"{expression!r} is no cron expression that ever comes due: {error}", hint=_HINT) from None
+    assert isinstance(found, datetime)  # noqa: S101 # it was asked for
+    return found
+
+
+MissedRunPolicy = Literal["skip", "once", "all"]
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LATE: Final = timedelta(seconds=60)  # what is not more than that behind was not missed
 _MOST: Final = 100  # of those that were missed, the newest
@@ -55,7 +122,7 @@ class Schedule:
     context: Mapping[str, object] = field(default_factory=dict, hash=False)
     cron: str | None = None
     time_zone: str = "UTC"
-    missed: Missed = "once"
+    missed: MissedRunPolicy = "once"
     priority: int = 0
     digest: str | None = None
     paused: bool = False
@@ -85,7 +152,7 @@ class Schedule:
             return None
         zone = zone_of(self.time_zone)
         try:
-            return next_moment(self.cron, zone, now)
+            return next_occurrence(self.cron, zone, now)
         except InvalidInput:  # a day of the month that is a certain weekday comes again after more years than are looked at
             return None
 
@@ -106,7 +173,7 @@ class Schedule:
         return {
             "name": self.name,
             "skill": self.skill,
-            "parameters": recordable(self.parameters),
+            "parameters": to_redacted_json(self.parameters),
             "cron": self.cron,
             "time_zone": self.time_zone,
             "missed": self.missed,
@@ -142,7 +209,7 @@ class Schedules:
         """
         kept = _checked(schedule, at)
         row = {name: getattr(kept, name) for name in Schedule.__dataclass_fields__}
-        row |= {"parameters": plain(dict(kept.parameters)), "context": plain(dict(kept.context))}
+        row |= {"parameters": to_plain_json(dict(kept.parameters)), "context": to_plain_json(dict(kept.context))}
         try:
             with self.database().write() as connection:
                 if connection.execute(select(func.count()).select_from(schedules)).scalar_one() >= _FULL:
@@ -200,7 +267,7 @@ class Schedules:
         with self.database().write() as connection:
             if connection.execute(changed).rowcount:
                 told = {"reason": reason}
-                record(connection, "schedules.hold", schedule.name, "refused", told, fallback=schedule.made_by)
+                record_audit(connection, "schedules.hold", schedule.name, "refused", told, fallback=schedule.made_by)
 
     def take_over(
         self, name: str, *, made_by: str, key_id: str | None = None, context: Mapping[str, object] | None = None
@@ -212,7 +279,7 @@ class Schedules:
         """
         known = self.get(name)
         following = known.next_at if known.cron is None else known.after(utc_now())
-        values: dict[str, Any] = {"made_by": made_by, "key_id": key_id, "context": plain(dict(context or {}))}
+        values: dict[str, Any] = {"made_by": made_by, "key_id": key_id, "context": to_plain_json(dict(context or {}))}
         values |= {"held": None, "paused": False, "next_at": following}
         with self.database().write() as connection:
             connection.execute(update(schedules).where(schedules.c.name == name).values(values))
@@ -232,7 +299,7 @@ class Schedules:
             ).scalar()
         return found
 
-    def move_on(self, schedule: Schedule, now: datetime, *, ran: tuple[datetime, ...]) -> bool:
+    def advance(self, schedule: Schedule, now: datetime, *, ran: tuple[datetime, ...]) -> bool:
         """Note that the moments up to `now` are done; False when somebody else has noted it meanwhile."""
         values: dict[str, Any] = {"next_at": schedule.after(now)}
         if ran:
@@ -262,7 +329,7 @@ def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
     if not _NAME.fullmatch(schedule.name):
         hint = "lower-case letters, digits and single dashes inside, at most 63: nightly-report"
         raise InvalidInput(f"{schedule.name[:60]!r} is no name for a schedule", hint=hint)
-    if schedule.missed not in get_args(Missed):
+    if schedule.missed not in get_args(MissedRunPolicy):
         raise InvalidInput(f"{schedule.missed!r} says nothing about missed runs", hint="skip, once or all")
     check_priority(schedule.priority)
     return _timed(schedule, at)

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
-from skillyard.engine.turns import Slots
+from skillyard.engine.slots import Slots
 from skillyard.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration
 
-__all__ = ["DEFAULT_POOL", "EngineKind", "EngineSettings"]
 
 EngineKind = Literal["local", "procrastinate"]
 DEFAULT_POOL: Final = "default"
@@ -43,7 +42,7 @@ class EngineSettings:
         Raises:
             InvalidConfiguration: an unknown key, or a value that cannot be meant.
         """
-        reader = _Reader(configuration.user_file or "skillyard.toml", configuration.engine)
+        reader = _SettingsReader(configuration.user_file or "skillyard.toml", configuration.engine)
         for key in configuration.engine:
             if key not in _KEYS:
                 raise reader.wrong(key, f"one of {', '.join(_KEYS)}", key)
@@ -64,7 +63,7 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _SettingsReader:
     """Takes values out of the table and says which key is wrong."""
 
     file: str

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from skillyard.execution import Run
 
-__all__ = ["Names", "flush_spans", "hear_runs", "trace_run"]
 
 _MODULE: Final = "opentelemetry.trace"
 _SCOPE: Final = "skillyard"
@@ -27,7 +26,7 @@ _STEPS: Final = 100
 _MS: Final = 1_000_000  # nanoseconds
 
 
-class Names:
+class BoundedLabels:
     """The first `limit` different names as they are, cut to 64 characters; all later ones are `other`."""
 
     def __init__(self, limit: int = _SKILLS) -> None:
@@ -44,17 +43,17 @@ class Names:
             return shown if shown in self._known else "other"
 
 
-_skills: Final = Names()
-_hearing: Final[dict[object, Callable[[Run], object]]] = {}
+_skills: Final = BoundedLabels()
+_observers: Final[dict[object, Callable[[Run], object]]] = {}
 
 
-def hear_runs(told: Callable[[Run], object]) -> Callable[[], None]:
+def observe_runs(told: Callable[[Run], object]) -> Callable[[], None]:
     """Let `told` hear of every run that ends in this process, whoever asked for it; gives what ends that."""
     mine = object()
-    _hearing[mine] = told
+    _observers[mine] = told
 
     def stop() -> None:
-        _hearing.pop(mine, None)
+        _observers.pop(mine, None)
 
     return stop
 
@@ -64,7 +63,7 @@ def trace_run(run: Run, *, asked_ns: int, turn_ns: int, ended_ns: int) -> None:
 
     Times are nanoseconds since the epoch: when it was asked for, when it had its turn, when it ended.
     """
-    for told in tuple(_hearing.values()):
+    for told in tuple(_observers.values()):
         told(run)
     trace: Any = sys.modules.get(_MODULE)
     if trace is None:

@@ -1,7 +1,7 @@
-"""A worker: takes the runs of its pools from their queues, works on several at once, and records how each ended.
+"""A worker: claims runs of its pools, executes several at once, records how each ended; a group has one per organisation.
 
-The row of a run is the fence: a worker starts a run only while it waits, and notes its end only while it is its own and the
-attempt is still the same. A worker that was taken for dead and comes back changes nothing and saves no memory.
+The row of a run is the fence: a worker starts a run only while it waits, and records its end only while it is its own and
+the attempt is still the same. A worker that was taken for dead and comes back changes nothing and saves no memory.
 """
 
 from __future__ import annotations
@@ -14,22 +14,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.concurrency import completed, in_thread
-from skillyard.engine.call import RunCall
+from skillyard.engine.deferred_writes import write_or_defer
 from skillyard.engine.journal import Journal
-from skillyard.engine.keeping import keeping_of
-from skillyard.engine.owing import write_or_owe
-from skillyard.engine.owner import SILENT_S, Owner
-from skillyard.engine.picking import Limits, Taken, abandoned, pick, put_back
-from skillyard.engine.queue import RunQueue, name_problem
-from skillyard.engine.record import FINAL
-from skillyard.engine.request import Request, read_request
-from skillyard.engine.roster import BEAT_S, Roster, worker_id
+from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, HeartbeatMonitor, ProcessIdentity
+from skillyard.engine.result_cache import cache_policy_of
+from skillyard.engine.run_call import RunCall, WorkerRequest, read_request
+from skillyard.engine.run_lifecycle import RunLifecycle, record_end
+from skillyard.engine.run_queue import (
+    ClaimedRun,
+    QueueLimits,
+    RunQueue,
+    claim_next,
+    name_problem,
+    recover_abandoned,
+    release_claim,
+)
+from skillyard.engine.run_record import FINAL_STATES
 from skillyard.engine.settings import EngineSettings
-from skillyard.engine.silence import Silence
-from skillyard.engine.turns import Asks, Slots
-from skillyard.engine.working import Work, note_end
-from skillyard.errors import DatabaseUnavailable, InvalidInput, SkillyardError
-from skillyard.execution import RunError, retry_of
+from skillyard.engine.slots import SlotRequest, Slots
+from skillyard.engine.worker_roster import HEARTBEAT_INTERVAL_S, WorkerRoster, worker_id
+from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound, SkillyardError
+from skillyard.execution import RunError, retry_policy
 from skillyard.memory import SqlMemoryService
 
 if TYPE_CHECKING:
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
     from skillyard.database import Database
     from skillyard.engine.protocol import Runner
 
-__all__ = ["Worker"]
 
 _LOOK_S: Final = 5.0  # how often a worker looks whether a run was cancelled, should nobody tell
 _AGAIN_S: Final = 2.0  # before the database is tried again
@@ -82,15 +86,15 @@ class Worker:
         self._find, self._runner = find, runner
         self._database = database
         self._queue = RunQueue(database)
-        self._roster = Roster(database)
-        self._silence = Silence()
-        self._owner = str(Owner.current())
+        self._roster = WorkerRoster(database)
+        self._silence = HeartbeatMonitor()
+        self._owner = str(ProcessIdentity.current())
         self._journal = Journal(database, owner=self._owner)
-        self._bell = database.bell
+        self._bell = database.notifier
         self._memory = SqlMemoryService(lambda: database)
-        self._slots, self._asks = slots or Slots(concurrency), Asks(organisation)
+        self._slots, self._asks = slots or Slots(concurrency), SlotRequest(organisation)
         settings = settings or EngineSettings()
-        self._limits = Limits(settings.per_organisation, settings.per_skill)
+        self._limits = QueueLimits(settings.per_organisation, settings.per_skill)
         self._stop = asyncio.Event()
 
     async def serve(self, stop: asyncio.Event, *, grace_s: float = 600.0) -> None:
@@ -107,7 +111,7 @@ class Worker:
         beating = asyncio.create_task(self._beat())
         app = self._queue.receiver(self._carry)
         try:
-            async with self._bell.ring(self.id):  # one connection that listens as long as this worker works
+            async with self._bell.subscribe(self.id):  # one connection that listens as long as this worker works
                 while not stop.is_set():
                     await self._receive(app, stop, grace_s)
         finally:
@@ -155,17 +159,17 @@ class Worker:
         """Say every few seconds that this worker lives, and look after what others have left."""
         steady = 0.0  # seconds in which the database took every beat: before, nobody could have been heard
         while True:
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
             try:
-                if not await in_thread(partial(self._roster.beat, self.id)):
+                if not await in_thread(partial(self._roster.heartbeat, self.id)):
                     await in_thread(self._join)
-                await in_thread(partial(self._look_after, steady > SILENT_S))
-                steady += BEAT_S
+                await in_thread(partial(self._look_after, steady > HEARTBEAT_TIMEOUT_S))
+                steady += HEARTBEAT_INTERVAL_S
             except DatabaseUnavailable:
                 steady = 0.0
 
     def _look_after(self, silent: bool) -> None:
-        for run_id in abandoned(self._database, self._queue, self._silence, silent=silent):
+        for run_id in recover_abandoned(self._database, self._queue, self._silence, silent=silent):
             _log.warning("run %s: its worker is gone", run_id)
         if not self._stop.is_set():
             self._queue.wake(self.pools, 4 * self.concurrency)
@@ -177,7 +181,7 @@ class Worker:
             pass
 
     async def _carry_one(self) -> bool:
-        async with self._slots.turn(self._asks):
+        async with self._slots.acquire(self._asks):
             if self._stop.is_set():
                 return False
             taken = await self._taken()
@@ -189,9 +193,9 @@ class Worker:
                 _log.info("run %s: %s", taken.run_id, error.message)  # its record says so
         return True
 
-    async def _taken(self) -> Taken | None:
+    async def _taken(self) -> ClaimedRun | None:
         """The next run, taken; when this worker is stopped meanwhile, others may take it."""
-        taking = asyncio.ensure_future(asyncio.to_thread(pick, self._database, self.pools, self._owner, self._limits))
+        taking = asyncio.ensure_future(asyncio.to_thread(claim_next, self._database, self.pools, self._owner, self._limits))
         try:
             return await completed(taking)
         except asyncio.CancelledError:
@@ -199,16 +203,16 @@ class Worker:
                 await self._put_back(taken)
             raise
 
-    async def _put_back(self, taken: Taken) -> None:
+    async def _put_back(self, taken: ClaimedRun) -> None:
         """Leave a run that was not begun to others."""
-        again = partial(put_back, self._database, taken, self._owner)
-        await completed(write_or_owe(taken.run_id, lambda: in_thread(again)))
+        again = partial(release_claim, self._database, taken, self._owner)
+        await completed(write_or_defer(taken.run_id, lambda: in_thread(again)))
 
-    async def _work(self, taken: Taken) -> None:
+    async def _work(self, taken: ClaimedRun) -> None:
         try:
             request = read_request(taken.request)
             call = await self._call(taken, request)
-            work = Work(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
+            work = RunLifecycle(self._runner(request.timeout_ms), self._journal, self._memory, self._slots)
         except asyncio.CancelledError:
             await self._put_back(taken)
             raise
@@ -220,29 +224,29 @@ class Worker:
             raise
         await self._watched(work, call)
 
-    async def _refuse(self, taken: Taken, reason: RunError) -> None:
-        await note_end(self._journal, "failed", taken.run_id, reason, attempt=taken.attempt)
+    async def _refuse(self, taken: ClaimedRun, reason: RunError) -> None:
+        await record_end(self._journal, "failed", taken.run_id, reason, attempt=taken.attempt)
 
-    async def _attempted(self, work: Work, call: RunCall) -> None:
+    async def _attempted(self, work: RunLifecycle, call: RunCall) -> None:
         """Do the run once; where another attempt follows, any worker may make it."""
         run = await work.attempt(call)
         wait_s = call.retry.wait_s(run, call.attempt)
-        if wait_s is not None and await work.set_back(run, call, wait_s):
-            await in_thread(lambda: self._queue.call_again(call.run_id, wait_s))
+        if wait_s is not None and await work.requeue(run, call, wait_s):
+            await in_thread(lambda: self._queue.enqueue_again(call.run_id, wait_s))
             return
         try:
             await work.ended(run, call)
         finally:
             if run.memory_writes:
-                await write_or_owe(call.run_id, lambda: in_thread(lambda: self._queue.let_go(call.run_id)))
+                await write_or_defer(call.run_id, lambda: in_thread(lambda: self._queue.release(call.run_id)))
 
-    async def _call(self, taken: Taken, request: Request) -> RunCall:
+    async def _call(self, taken: ClaimedRun, request: WorkerRequest) -> RunCall:
         """The run as this worker sees it: the skill with exactly that content, and whether its result may be kept."""
         skill = await asyncio.to_thread(self._find, request.skill, request.digest)
         keeping = await asyncio.to_thread(
-            keeping_of, skill, request.parameters, context=request.context, entry=request.entry, digest=request.digest
+            cache_policy_of, skill, request.parameters, context=request.context, entry=request.entry, digest=request.digest
         )
-        retry = await asyncio.to_thread(retry_of, skill)
+        retry = await asyncio.to_thread(retry_policy, skill)
         return RunCall(
             taken.run_id,
             skill,
@@ -257,9 +261,9 @@ class Worker:
             finished=retry.finished(taken.finished),
         )
 
-    async def _watched(self, work: Work, call: RunCall) -> None:
+    async def _watched(self, work: RunLifecycle, call: RunCall) -> None:
         """Do the run; end it when somebody else has ended its record, as a caller does who cancels."""
-        async with self._bell.ring(call.run_id) as rung:
+        async with self._bell.subscribe(call.run_id) as rung:
             working = asyncio.create_task(self._attempted(work, call))
             try:
                 while not working.done() and not await self._is_over(call):
@@ -283,13 +287,56 @@ class Worker:
         """Note that this worker was stopped before the run had ended: another one makes the next attempt, if it may."""
         if call.attempt < call.retry.attempts:
             with suppress(DatabaseUnavailable):
-                if await in_thread(lambda: self._journal.set_back(call.run_id, call.attempt, _STOPPED)):
+                if await in_thread(lambda: self._journal.requeue(call.run_id, call.attempt, _STOPPED)):
                     return
-        await note_end(self._journal, "interrupted", call.run_id, _STOPPED, attempt=call.attempt)
+        await record_end(self._journal, "interrupted", call.run_id, _STOPPED, attempt=call.attempt)
 
     async def _is_over(self, call: RunCall) -> bool:
         """Whether it has ended, or another attempt goes on; not when by a result of our own, whose memories are being saved."""
         with suppress(DatabaseUnavailable):
-            place = await asyncio.to_thread(self._queue.place, call.run_id)
-            return (place.state in FINAL and place.state != "succeeded") or place.attempt != call.attempt
+            place = await asyncio.to_thread(self._queue.lookup, call.run_id)
+            return (place.state in FINAL_STATES and place.state != "succeeded") or place.attempt != call.attempt
         return False
+
+
+if TYPE_CHECKING:
+    pass
+
+
+_NEW_ORGANISATIONS_S: Final = 10.0  # how often it looks for new organisations
+
+
+class WorkerGroup:
+    """Serves the organisations that `names` gives, also those to come; `worker` makes the worker of one."""
+
+    def __init__(self, names: Callable[[], Collection[str]], worker: Callable[[str], Worker]) -> None:
+        self._names, self._worker = names, worker
+        self._serving: dict[str, asyncio.Task[None]] = {}
+
+    async def serve(self, stop: asyncio.Event, *, grace_s: float = 600.0) -> None:
+        """Work until `stop` is set, as `Worker.serve`; the worker of one organisation that fails is tried again."""
+        try:
+            while not stop.is_set():
+                await self._look(stop, grace_s)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_NEW_ORGANISATIONS_S):
+                        await stop.wait()
+            await asyncio.gather(*self._serving.values(), return_exceptions=True)
+        finally:
+            for task in self._serving.values():
+                task.cancel()
+            if self._serving:
+                await asyncio.wait(self._serving.values())
+
+    async def _look(self, stop: asyncio.Event, grace_s: float) -> None:
+        """Have a worker for every organisation."""
+        with suppress(DatabaseUnavailable):
+            for name in await asyncio.to_thread(self._names):
+                known = self._serving.get(name)
+                if known is not None and not known.done():
+                    continue
+                if known is not None and not known.cancelled() and (problem := known.exception()) is not None:
+                    _log.warning("the worker of %s is made again: %s", name, problem)
+                with suppress(RecordNotFound):
+                    worker = await asyncio.to_thread(self._worker, name)
+                    self._serving[name] = asyncio.create_task(worker.serve(stop, grace_s=grace_s))

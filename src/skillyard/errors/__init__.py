@@ -81,24 +81,30 @@ is the HTTP status that fits. The same error becomes one line in the CLI, one pr
 from __future__ import annotations
 
 from skillyard.errors.base import SkillyardError
-from skillyard.errors.contents import BinaryFile, FileMissing, FileProblem, FileTooLarge, PathRefused
-from skillyard.errors.inputs import InvalidConfiguration, InvalidInput, InvalidManifest, InvalidPolicy, UnreachableRule
-from skillyard.errors.installs import (
-    ConsentRequired,
-    InstallProblem,
-    LocalEdits,
-    SignerChanged,
-    SourceChanged,
-    VersionNotFound,
-    VersionUnusable,
+from skillyard.errors.execution import (
+    DependenciesUnavailable,
+    ExecutionProblem,
+    HelperFailed,
+    HelpersBusy,
+    NetworkFailed,
+    NetworkRefused,
+    NotExecutable,
+    RuntimeUnavailable,
+    SandboxUnavailable,
+    WorkMemoryExceeded,
+    WorkProblem,
+    WorkTimedOut,
 )
-from skillyard.errors.offloaded import HelperFailed, HelpersBusy, WorkMemoryExceeded, WorkProblem, WorkTimedOut
-from skillyard.errors.parcels import (
+from skillyard.errors.inputs import InvalidConfiguration, InvalidInput, InvalidManifest, InvalidPolicy, UnreachableRule
+from skillyard.errors.packages import (
     ArchiveRefused,
     ArchiveTooLarge,
+    ConsentRequired,
     DigestMismatch,
+    InstallProblem,
     InvalidSource,
     LinkNotAllowed,
+    LocalEdits,
     MalformedArchive,
     NoSkillInside,
     PackageMissing,
@@ -106,12 +112,16 @@ from skillyard.errors.parcels import (
     PathCollision,
     PathTooLong,
     SignatureInvalid,
+    SignerChanged,
+    SourceChanged,
     SpecialNotAllowed,
     StoreFailed,
     TooManyFiles,
     UnsafePath,
+    VersionNotFound,
+    VersionUnusable,
 )
-from skillyard.errors.records import (
+from skillyard.errors.services import (
     ConversationBusy,
     DatabaseDamaged,
     DatabaseUnavailable,
@@ -121,26 +131,25 @@ from skillyard.errors.records import (
     ModelLimited,
     ModelUnknown,
     ModelUnreachable,
+    NotOffered,
     RecordExists,
     RecordNotFound,
+    ServerStopping,
+    SignInRequired,
+    TooManyRequests,
     ValueRefused,
 )
-from skillyard.errors.runs import (
-    DependenciesUnavailable,
-    ExecutionProblem,
-    NetworkFailed,
-    NetworkRefused,
-    NotExecutable,
-    RuntimeUnavailable,
-    SandboxUnavailable,
-)
-from skillyard.errors.service import NotOffered, ServerStopping, SignInRequired, TooManyRequests
 from skillyard.errors.skills import (
     AmbiguousSkill,
     ApprovalRejected,
+    BinaryFile,
     DeleteRefused,
+    FileMissing,
+    FileProblem,
+    FileTooLarge,
     InvalidSkill,
     NotYours,
+    PathRefused,
     PermissionDenied,
     SkillExists,
     SkillNotFound,

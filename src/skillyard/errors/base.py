@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import ClassVar, Self
 
-__all__ = ["SkillyardError"]
-
 
 class SkillyardError(Exception):
     """The root of the tree: a message, a `hint` that tells how to fix it, and `details` for programs."""

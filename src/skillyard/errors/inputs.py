@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from skillyard.errors.base import SkillyardError
 
-__all__ = [
-    "InvalidConfiguration",
-    "InvalidInput",
-    "InvalidManifest",
-    "InvalidPolicy",
-    "UnreachableRule",
-]
-
 
 class InvalidInput(SkillyardError):
     """A value the caller gave cannot be used."""

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.execution.context import without_credentials
-from skillyard.execution.distributed import pool_of
-from skillyard.execution.entry import find_entry
+from skillyard.execution.distributed import McpServer, worker_pool
+from skillyard.execution.entry_script import find_entry
 from skillyard.execution.executor import Executor
-from skillyard.execution.keeping import keep_seconds, result_key
-from skillyard.execution.memory_writes import MemoryWrite
-from skillyard.execution.outcome import Outcome, infer_format, read_outcome
-from skillyard.execution.retrying import ONCE, Retry, retry_of
-from skillyard.execution.run import Format, Run, RunError, RunShape, TokenUsage, new_run_id
-from skillyard.execution.servers import McpServer
-from skillyard.execution.steps import StepTrace
+from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
+from skillyard.execution.rerun_policy import ONCE, RetryPolicy, cache_seconds, result_cache_key, retry_policy
+from skillyard.execution.run import Format, MemoryWrite, Run, RunError, RunShape, StepTrace, TokenUsage, new_run_id
+from skillyard.execution.skill_call import without_credentials
 
 if TYPE_CHECKING:
     from skillyard.execution.abp.calls import AbpCall, AbpProblem, AbpText, parse_abp_calls
-    from skillyard.execution.abp.declaration import AbpKind, AbpParameter, AbpTool, abp_tool_definitions, infer_abp_kind
-    from skillyard.execution.abp.filling import fill_parameters
+    from skillyard.execution.abp.declaration import (
+        AbpKind,
+        AbpParameter,
+        AbpTool,
+        AbpValidation,
+        abp_tool_definitions,
+        fill_parameters,
+        infer_abp_kind,
+        validate_abp_format,
+    )
     from skillyard.execution.abp.results import abp_result, result_text, vcp_result
-    from skillyard.execution.abp.validation import AbpValidation, validate_abp_format
     from skillyard.execution.environments import find_uv
-    from skillyard.execution.picking import IntentRun, Preprocessed
-    from skillyard.execution.response import ExecutionResponse, execution_response
+    from skillyard.execution.intent_runs import IntentRun, Preprocessed
+    from skillyard.execution.run_report import ExecutionResponse, execution_response
     from skillyard.execution.trial import Trial, TrialReport, try_skill
 
 __all__ = [
@@ -46,47 +49,54 @@ __all__ = [
     "IntentRun",
     "McpServer",
     "MemoryWrite",
-    "Outcome",
     "Preprocessed",
-    "Retry",
+    "RetryPolicy",
     "Run",
     "RunError",
     "RunShape",
+    "SkillOutcome",
     "StepTrace",
     "TokenUsage",
     "Trial",
     "TrialReport",
     "abp_result",
     "abp_tool_definitions",
+    "cache_seconds",
     "execution_response",
     "fill_parameters",
     "find_entry",
     "find_uv",
     "infer_abp_kind",
     "infer_format",
-    "keep_seconds",
     "new_run_id",
     "parse_abp_calls",
-    "pool_of",
     "read_outcome",
-    "result_key",
+    "result_cache_key",
     "result_text",
-    "retry_of",
+    "retry_policy",
     "try_skill",
     "validate_abp_format",
     "vcp_result",
     "without_credentials",
+    "worker_pool",
 ]
 
 _MODULES = {
     "abp.calls": ("AbpCall", "AbpProblem", "AbpText", "parse_abp_calls"),
-    "abp.declaration": ("AbpKind", "AbpParameter", "AbpTool", "abp_tool_definitions", "infer_abp_kind"),
-    "abp.filling": ("fill_parameters",),
+    "abp.declaration": (
+        "AbpKind",
+        "AbpParameter",
+        "AbpTool",
+        "AbpValidation",
+        "abp_tool_definitions",
+        "fill_parameters",
+        "infer_abp_kind",
+        "validate_abp_format",
+    ),
     "abp.results": ("abp_result", "result_text", "vcp_result"),
-    "abp.validation": ("AbpValidation", "validate_abp_format"),
     "environments": ("find_uv",),
-    "picking": ("IntentRun", "Preprocessed"),
-    "response": ("ExecutionResponse", "execution_response"),
+    "intent_runs": ("IntentRun", "Preprocessed"),
+    "run_report": ("ExecutionResponse", "execution_response"),
     "trial": ("Trial", "TrialReport", "try_skill"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

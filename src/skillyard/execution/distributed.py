@@ -1,4 +1,4 @@
-"""Skills of kind `distributed`: a tool of an MCP server that the operator registered (document 000, section 2.1).
+"""Skills of kind `distributed`: a tool of an MCP server that the operator registered under `[servers.NAME]`.
 
 `config` has `serverId` and `toolName`. Without `toolName` the skill names a pool of workers: the engine hands it over, and the
 worker runs the skill's own script.
@@ -10,26 +10,113 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import SkillyardError
+from skillyard.errors import InvalidConfiguration, SkillyardError
 from skillyard.execution.abp.results import unwrapped
-from skillyard.execution.grants import Grants, MissingGrant
-from skillyard.execution.kinds import Answer, KindUnavailable, failed
-from skillyard.execution.outcome import Outcome, infer_format, read_outcome
-from skillyard.execution.service import timeout_of
+from skillyard.execution.http_service import timeout_of
+from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer
+from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
+from skillyard.execution.secret_grants import MissingGrant, SecretGrants
 from skillyard.plain_json import read_json
+
+_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers", "tools")
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """One server: a `command` to start with `args`, `env` and `cwd`, or the `url` of one that runs, with `headers`.
+
+    Values of `env` and `headers` may hold `${NAME}` for a secret the operator grants. `tools` are the tools that skills may
+    call; None means all. A started server runs outside the sandbox: it is the operator's own program.
+
+    Raises:
+        InvalidConfiguration: it has both a command and a url, or neither.
+    """
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    tools: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == bool(self.url):
+            raise InvalidConfiguration(
+                "a server has either a command or a url", hint='for example url = "http://localhost:9000/mcp"'
+            )
+
+    def permits(self, tool: str) -> bool:
+        """Whether skills may call this tool."""
+        return self.tools is None or tool in self.tools
+
+
+def read_servers(tables: Mapping[str, object]) -> dict[str, McpServer]:
+    """The servers of a configuration by their names.
+
+    Raises:
+        InvalidConfiguration: a table has an unknown key or a value that cannot be meant.
+    """
+    return {name: _server(name, table) for name, table in tables.items()}
+
+
+def _server(name: str, table: object) -> McpServer:
+    if not isinstance(table, Mapping):
+        raise _wrong(name, "a table")
+    for key in table:
+        if key not in _KEYS:
+            raise _wrong(f"{name}.{key}", f"one of {', '.join(_KEYS)}")
+    tools = table.get("tools")
+    try:
+        return McpServer(
+            command=_text(name, table, "command"),
+            args=_texts(name, table, "args"),
+            env=_table(name, table, "env"),
+            cwd=_text(name, table, "cwd"),
+            url=_text(name, table, "url"),
+            headers=_table(name, table, "headers"),
+            tools=None if tools is None else _texts(name, table, "tools"),
+        )
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration(f"servers.{name}: {error.message}", hint=error.hint) from None
+
+
+def _text(name: str, table: Mapping[str, object], key: str) -> str | None:
+    value = table.get(key)
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    raise _wrong(f"{name}.{key}", "text")
+
+
+def _texts(name: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise _wrong(f"{name}.{key}", "a list of texts")
+
+
+def _table(name: str, table: Mapping[str, object], key: str) -> dict[str, str]:
+    value = table.get(key, {})
+    if isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values()):
+        return dict(value)
+    raise _wrong(f"{name}.{key}", "a table of texts")
+
+
+def _wrong(key: str, wanted: str) -> InvalidConfiguration:
+    return InvalidConfiguration(
+        f"servers.{key} must be {wanted}", hint="change it in your own skillyard.toml", key=f"servers.{key}"
+    )
+
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult
 
     from skillyard.catalog import Skill
-    from skillyard.execution.servers import McpServer
     from skillyard.sandbox import Policy
-
-__all__ = ["DistributedCall", "call_server", "named_pool", "pool_of", "server_problem"]
 
 
 _CONNECT_S: Final = 10.0
@@ -51,7 +138,7 @@ class _Unreachable(Exception):
     """The server did not start or did not answer; no tool was called."""
 
 
-def named_pool(config: Mapping[str, object]) -> str | None:
+def declared_worker_pool(config: Mapping[str, object]) -> str | None:
     """The worker pool that a distributed skill's `config` names; None when it names a tool of a server, or nothing."""
     name, tool = config.get("serverId"), config.get("toolName")
     if not isinstance(name, str) or not name.strip():
@@ -59,12 +146,12 @@ def named_pool(config: Mapping[str, object]) -> str | None:
     return None if isinstance(tool, str) and tool.strip() else name.strip()
 
 
-def pool_of(skill: Skill) -> str | None:
+def worker_pool(skill: Skill) -> str | None:
     """The worker pool that a skill names; None when it names none, or cannot be read."""
     if skill.kind != "distributed":
         return None
     try:
-        return named_pool(skill.document().metadata.config)
+        return declared_worker_pool(skill.document().metadata.config)
     except (SkillyardError, OSError):
         return None
 
@@ -81,7 +168,7 @@ def server_problem(config: Mapping[str, object], servers: Mapping[str, McpServer
     return None
 
 
-async def call_server(call: DistributedCall) -> Answer:
+async def call_server(call: DistributedCall) -> RemoteAnswer:
     """Call the tool.
 
     Raises:
@@ -90,10 +177,10 @@ async def call_server(call: DistributedCall) -> Answer:
     if problem := server_problem(call.config, call.servers):
         raise KindUnavailable("distributed", problem)
     name, tool = str(call.config["serverId"]), str(call.config["toolName"])
-    server, grants = call.servers[name], Grants(call.ceiling)
+    server, grants = call.servers[name], SecretGrants(call.ceiling)
     if not server.permits(tool):
         message = f"skills may not call {tool!r} of the server {name!r}: its `tools` do not name it"
-        return failed("SECURITY_VALIDATION_ERROR", message, status="denied")
+        return failed_answer("SECURITY_VALIDATION_ERROR", message, status="denied")
     import asyncio  # only a call waits for a server
 
     milliseconds = timeout_of(call.config, call.policy)
@@ -101,18 +188,18 @@ async def call_server(call: DistributedCall) -> Answer:
         async with asyncio.timeout(milliseconds / 1000):
             result = await _call_tool(server, tool, dict(call.parameters), grants)
     except TimeoutError:
-        return failed("RESOURCE_LIMIT_ERROR", f"{tool!r} did not answer within {milliseconds} ms", status="timeout")
+        return failed_answer("RESOURCE_LIMIT_ERROR", f"{tool!r} did not answer within {milliseconds} ms", status="timeout")
     except MissingGrant as error:
-        return failed("SECURITY_VALIDATION_ERROR", str(error), status="denied")
+        return failed_answer("SECURITY_VALIDATION_ERROR", str(error), status="denied")
     except _Unreachable as error:
         reason = grants.redacted_text(f"the server {name!r} cannot be reached: {error}")
         raise KindUnavailable("distributed", reason) from None
     if isinstance(result, str):
-        return failed("SANDBOX_EXECUTION_ERROR", grants.redacted_text(f"{tool!r} failed: {result}"))
+        return failed_answer("SANDBOX_EXECUTION_ERROR", grants.redacted_text(f"{tool!r} failed: {result}"))
     return _answer(result, tool, call.policy.result_bytes, grants)
 
 
-async def _call_tool(server: McpServer, tool: str, parameters: dict[str, object], grants: Grants) -> CallToolResult | str:
+async def _call_tool(server: McpServer, tool: str, parameters: dict[str, object], grants: SecretGrants) -> CallToolResult | str:
     """The tool's result, or why the call failed after the server was reached."""
     asked = False
     try:
@@ -129,7 +216,7 @@ async def _call_tool(server: McpServer, tool: str, parameters: dict[str, object]
 
 
 @asynccontextmanager
-async def _client(server: McpServer, grants: Grants) -> AsyncIterator[Client]:
+async def _client(server: McpServer, grants: SecretGrants) -> AsyncIterator[Client]:
     """A client that is connected to the server."""
     # The SDK takes most of a second to import: only a call pays for it. Its transports take a client of httpx2.
     import httpx2
@@ -156,15 +243,17 @@ def _reason(error: BaseException) -> str:
     return str(error).strip() or type(error).__name__
 
 
-def _answer(result: CallToolResult, tool: str, limit: int, grants: Grants) -> Answer:
+def _answer(result: CallToolResult, tool: str, limit: int, grants: SecretGrants) -> RemoteAnswer:
     value = grants.redacted(_output(result))
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text.encode("utf-8", "replace")) > limit:
-        return failed("RESOURCE_LIMIT_ERROR", f"{tool!r} answered more than {limit} bytes", status="output_limit")
+        return failed_answer("RESOURCE_LIMIT_ERROR", f"{tool!r} answered more than {limit} bytes", status="output_limit")
     if result.is_error:
-        return failed("SANDBOX_EXECUTION_ERROR", f"{tool!r} failed: {text[:2000]}", outcome=Outcome(value, infer_format(value)))
+        return failed_answer(
+            "SANDBOX_EXECUTION_ERROR", f"{tool!r} failed: {text[:2000]}", outcome=SkillOutcome(value, infer_format(value))
+        )
     is_outcome = isinstance(value, Mapping) and ("output" in value or "result" in value)
-    return Answer(read_outcome(unwrapped(value)) if is_outcome else Outcome(value, infer_format(value)))
+    return RemoteAnswer(read_outcome(unwrapped(value)) if is_outcome else SkillOutcome(value, infer_format(value)))
 
 
 def _output(result: CallToolResult) -> object:

@@ -1,28 +1,129 @@
-"""The packages a script asks for, installed once, locked by hash, and kept in `$SKILLYARD_HOME/cache/environments/`.
+"""Package environments: what a script asks for, installed once, locked by hash, kept in `$SKILLYARD_HOME/cache/environments/`.
 
-Resolving and installing is the only step with a network, only where the operator allows it, and only to the operator's index.
-Nothing that is downloaded runs: built wheels only. A folder is made whole under another name and then moved into place, so that
-any number of processes may want the same one.
+Resolving and installing is the only step with a network, only where the operator allows it, and only to the operator's index,
+through a proxy that knows no other hosts. Nothing that is downloaded runs: built wheels only. A folder is made whole under
+another name and then moved into place, so that any number of processes may want the same one.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
 
-from skillyard.errors import DependenciesUnavailable, FileMissing, NotExecutable
+from skillyard.errors import DependenciesUnavailable, FileMissing, InvalidPolicy, NotExecutable
 from skillyard.execution.script_block import ScriptBlock, read_script_block
+from skillyard.network.hosts import MalformedHost, read_rules
 from skillyard.paths import read_inside
 from skillyard.sandbox import interpreter_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-__all__ = ["environment_for", "environments_folder", "find_uv", "index_settings"]
+    from skillyard.network.proxy import Proxy
+
+
+_USUAL: Final = "https://pypi.org/simple"
+_USUAL_HOSTS: Final = ("https://files.pythonhosted.org",)
+_VARIABLES: Final = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")  # uv's own names for what the operator uses everywhere
+_KEPT_VARIABLES: Final = (
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "LANG",
+    "LC_ALL",
+)  # whom the operator trusts, and the language of messages
+_MOST_BYTES: Final = 8 * 1024**3  # of all packages of one script
+_PORTS: Final = {"http": 80, "https": 443}
+_HINT: Final = 'write package-index = "https://…" and package-hosts = ["…"] into the [sandbox] table of your own skillyard.toml'
+
+
+@dataclass(frozen=True, slots=True)
+class PackageIndex:
+    """Where packages come from: the address of an index, and entries of an allow-list for it and for its files."""
+
+    url: str
+    hosts: tuple[str, ...]
+
+    @classmethod
+    def configured(cls, settings: Mapping[str, object], environ: Mapping[str, str] | None = None) -> Self:
+        """The index of a `[sandbox]` table (`package-index`, `package-hosts`), else of uv's variables, else the usual one.
+
+        Files of an index of one's own are expected on its own host, unless `package-hosts` names others.
+
+        Raises:
+            InvalidPolicy: the address or a host cannot be used.
+        """
+        environ = os.environ if environ is None else environ
+        named = next((environ[name] for name in _VARIABLES if environ.get(name)), _USUAL)
+        url = settings.get("package-index", named)
+        others = settings.get("package-hosts", _USUAL_HOSTS if url == _USUAL else ())
+        if not isinstance(url, str) or not isinstance(others, list | tuple) or not all(isinstance(one, str) for one in others):
+            raise InvalidPolicy("package-index must be an address, package-hosts a list of hosts", hint=_HINT)
+        try:
+            parts = urlsplit(url)
+            if parts.scheme not in _PORTS or not parts.hostname:
+                raise ValueError
+            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+            hosts = (f"{parts.scheme}://{host}:{parts.port or _PORTS[parts.scheme]}", *others)
+            read_rules(hosts)
+        except (MalformedHost, ValueError):
+            raise InvalidPolicy("the package index or one of its hosts is no address that can be used", hint=_HINT) from None
+        return cls(url, hosts)
+
+
+def uv_environment(index: PackageIndex, proxy: str, home: str, cache: str) -> dict[str, str]:
+    """All variables that uv gets: nothing of the machine's but whom it trusts; `home` is empty, `cache` keeps downloads."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    ways = {name: proxy for word in ("http", "https", "all") for name in (f"{word}_proxy", f"{word.upper()}_PROXY")}
+    return kept | ways | {
+        "PATH": os.defpath,
+        "HOME": home,
+        "TMPDIR": home,
+        "UV_CACHE_DIR": cache,
+        "UV_DEFAULT_INDEX": index.url,  # not on the command line: it may hold a password
+        "UV_NO_CONFIG": "1",
+        "UV_KEYRING_PROVIDER": "disabled",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }  # fmt: skip
+
+
+@contextmanager
+def index_proxy(index: PackageIndex) -> Iterator[tuple[str, Proxy]]:
+    """A proxy on loopback that leads to the index and nowhere else: its address, and the proxy; it ends with the block."""
+    import asyncio  # only where something is installed
+
+    from skillyard.network.proxy import Proxy, ProxyLimits
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    limits = ProxyLimits(connections=64, idle_s=60.0, received_bytes=_MOST_BYTES)
+    proxy = Proxy(read_rules(index.hosts), judged=False, limits=limits)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="skillyard-index", daemon=True)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(_open(proxy, listener), loop).result()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", proxy
+        finally:
+            asyncio.run_coroutine_threadsafe(proxy.close(), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+        listener.close()
+
+
+async def _open(proxy: Proxy, listener: socket.socket) -> None:
+    proxy.open(listener)
+
 
 _SCRIPT_LIMIT: Final = 20 * 1024 * 1024
 _PATIENCE: Final = 300  # seconds for one call of uv
@@ -48,7 +149,7 @@ def index_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """
     own = {name: settings[name] for name in ("package-hosts", "package-index") if name in settings}
     if own:
-        from skillyard.execution.package_index import PackageIndex  # only for operators with an index of their own
+        # only for operators with an index of their own
 
         PackageIndex.configured(own)
     return own
@@ -80,7 +181,7 @@ def environment_for(directory: str, entry: str, *, install: bool, settings: Mapp
         raise NotExecutable(
             f"the script is for Python {block.requires_python}, this one is {here}", hint="run Skillyard on such a Python"
         )
-    return _folder(_Order(block, interpreter, install, settings or {})) if block.dependencies else ""
+    return _folder(_InstallRequest(block, interpreter, install, settings or {})) if block.dependencies else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +201,7 @@ class _Interpreter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _InstallRequest:
     """What a script asks for, for which Python, whether it may be installed, and the settings that name the index."""
 
     block: ScriptBlock
@@ -122,7 +223,7 @@ def _python_version(program: str) -> tuple[int, int, int]:
     return int(major), int(minor), int(micro)
 
 
-def _folder(order: _Order) -> str:
+def _folder(order: _InstallRequest) -> str:
     identity = order.interpreter.identity
     wanted = "\n".join([*sorted(order.block.dependencies), order.block.requires_python, identity])
     base = Path(environments_folder())
@@ -143,7 +244,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _require_permission(order: _Order) -> None:
+def _require_permission(order: _InstallRequest) -> None:
     if not order.install:
         raise _unavailable(order.block, "the script needs packages that are not installed", _ALLOW)
 
@@ -153,7 +254,7 @@ def _unavailable(block: ScriptBlock, what: str, hint: str) -> DependenciesUnavai
     return DependenciesUnavailable(f"{what}: {', '.join(wanted)}", hint=hint, dependencies=wanted)
 
 
-def _write_lock(lock: Path, order: _Order) -> None:
+def _write_lock(lock: Path, order: _InstallRequest) -> None:
     """Resolve to exact versions with the hashes of their files."""
     import tempfile
 
@@ -165,7 +266,7 @@ def _write_lock(lock: Path, order: _Order) -> None:
         Path(work, "lock.txt").replace(lock)
 
 
-def _install(folder: Path, lock: Path, order: _Order) -> None:
+def _install(folder: Path, lock: Path, order: _InstallRequest) -> None:
     """Fill the folder with exactly what the lock names."""
     import shutil
     import tempfile
@@ -184,12 +285,10 @@ def _install(folder: Path, lock: Path, order: _Order) -> None:
                 raise
 
 
-def _uv(order: _Order, words: Sequence[str], work: str) -> None:
+def _uv(order: _InstallRequest, words: Sequence[str], work: str) -> None:
     """One call of `uv pip` in a folder of its own, with no settings but ours, and a network that is the index."""
     import subprocess  # only where something is installed
     import tempfile
-
-    from skillyard.execution.package_index import PackageIndex, index_proxy, uv_environment
 
     program = find_uv()
     if program is None:

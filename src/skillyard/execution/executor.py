@@ -1,54 +1,122 @@
-"""Runs skills: finds what to run, fixes what it may do, hands it to a sandbox, and reads what comes back."""
+"""Runs skills: finds what to run, fixes what it may do, hands it to a sandbox or a remote service, and reads what comes back."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.errors import (
-    ExecutionProblem,
-    FileMissing,
-    InvalidInput,
-    InvalidPolicy,
-    NotExecutable,
-    SkillyardError,
-)
+from skillyard.errors import ExecutionProblem, FileMissing, InvalidInput, InvalidPolicy, NotExecutable, SkillyardError
 from skillyard.execution.abp.results import unwrapped
-from skillyard.execution.call import Call, check_call, request_document, require_approved, verify_copy
-from skillyard.execution.context import without_credentials
-from skillyard.execution.distributed import named_pool
-from skillyard.execution.elsewhere import REMOTE, Elsewhere
-from skillyard.execution.entry import conventional_entry, find_entry
+from skillyard.execution.distributed import (
+    DistributedCall,
+    McpServer,
+    call_server,
+    declared_worker_pool,
+    read_servers,
+    server_problem,
+)
+from skillyard.execution.entry_script import conventional_entry, find_entry
 from skillyard.execution.environments import environment_for, index_settings
-from skillyard.execution.kinds import KindUnavailable, chain, fallback_warning, unavailable_message
-from skillyard.execution.library import sdk_files
+from skillyard.execution.http_service import NO_ENDPOINT, ServiceCall, call_service, has_endpoint
+from skillyard.execution.kinds import (
+    KindUnavailable,
+    fallback_kinds,
+    fallback_warning,
+    has_data,
+    read_static,
+    unavailable_message,
+)
 from skillyard.execution.outcome import read_outcome
-from skillyard.execution.report import answer_of, finished
 from skillyard.execution.run import Run, RunError, new_run_id
-from skillyard.execution.schema import with_defaults
-from skillyard.execution.servers import McpServer, read_servers
-from skillyard.execution.static import has_data, read_static
+from skillyard.execution.run_report import finished, output_value, run_from_answer
+from skillyard.execution.schema_validation import with_defaults
+from skillyard.execution.skill_call import (
+    SkillCall,
+    check_call,
+    request_document,
+    require_approved,
+    verify_copy,
+    without_credentials,
+)
 from skillyard.sandbox import (
     Job,
     Policy,
-    Result,
+    SandboxResult,
     WarmPool,
     can_start,
     choose_backend,
-    effective,
-    lowered,
-    narrowed,
+    effective_policy,
+    lowered_ceiling,
+    narrowing_warnings,
     prewarm_count,
 )
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
     from skillyard.document import Document, Metadata
-    from skillyard.execution.steps import StepTrace
+    from skillyard.execution.run import StepTrace
 
-__all__ = ["Executor"]
+
+_SDK_FILES: Final = ("__init__.py", "index.cjs", "index.mjs", "package.json")
+
+
+@cache
+def sdk_files() -> Mapping[str, bytes]:
+    """What a script may import as `skillyard_sdk`, in Python and in JavaScript: relative paths and content."""
+    folder = Path(__file__).with_name("sdk")
+    return MappingProxyType({f"skillyard_sdk/{name}": folder.joinpath(name).read_bytes() for name in _SDK_FILES})
+
+
+REMOTE_KINDS: Final = ("service", "distributed")
+"""The kinds of skills that are asked elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSkills:
+    """Who may be asked: the registered MCP `servers`, and services; granted secrets go to `secret_hosts` only."""
+
+    servers: Mapping[str, McpServer]
+    ceiling: Policy
+    secret_hosts: tuple[str, ...]
+
+    def can_call(self, skill: Skill) -> bool:
+        """Whether the skill names a service, or a server that is registered here."""
+        try:
+            config = skill.document().metadata.config
+        except (SkillyardError, OSError):
+            return False
+        if skill.kind == "distributed" and server_problem(config, self.servers) is None:
+            return True
+        return has_endpoint(config)
+
+    def problem(self, kind: str, config: Mapping[str, object]) -> str:
+        """What is missing for a skill of that kind that cannot be asked."""
+        missing = server_problem(config, self.servers) if kind == "distributed" else None
+        return missing or NO_ENDPOINT
+
+    async def ask(self, kind: str, call: SkillCall, digest: str | None) -> Run:
+        """Run a skill as that kind, within its policy.
+
+        Raises:
+            KindUnavailable: nobody there does it.
+            PermissionDenied: its content is not what `digest` says.
+        """
+        declared = Policy.from_security(call.metadata.security)
+        policy = effective_policy(declared, self.ceiling)
+        await require_approved(digest, call)
+        began = time.monotonic()
+        config, parameters = call.metadata.config, call.parameters
+        if kind == "service":
+            answer = await call_service(ServiceCall(config, parameters, policy, self.ceiling, self.secret_hosts))
+        else:
+            answer = await call_server(DistributedCall(config, parameters, self.servers, policy, self.ceiling))
+        run = await run_from_answer(replace(call, warnings=(*call.warnings, *narrowing_warnings(declared, policy))), answer)
+        return replace(run, duration_ms=round((time.monotonic() - began) * 1000))
 
 
 class Executor:
@@ -87,7 +155,7 @@ class Executor:
         self._ceiling = ceiling or Policy.ceiling()
         self._backend = backend
         hosts = self._ceiling.network_allowlist if secret_hosts is None else secret_hosts
-        self._elsewhere = Elsewhere(dict(servers or {}), self._ceiling, tuple(hosts))
+        self._elsewhere = RemoteSkills(dict(servers or {}), self._ceiling, tuple(hosts))
 
     @classmethod
     def from_configuration(
@@ -112,7 +180,7 @@ class Executor:
         ceiling = Policy.ceiling(configuration.sandbox)
         secret_hosts = ceiling.network_allowlist
         if configuration.project_sandbox:
-            ceiling = lowered(ceiling, configuration.project_sandbox)
+            ceiling = lowered_ceiling(ceiling, configuration.project_sandbox)
         if timeout_ms is not None:
             ceiling = replace(ceiling, timeout_ms=min(timeout_ms, ceiling.timeout_ms))
         backend = configuration.sandbox.get("backend")
@@ -142,7 +210,7 @@ class Executor:
 
     def can_run(self, skill: Skill) -> bool:
         """Whether the skill has something this executor could start; looks at files, starts nothing."""
-        if skill.kind in REMOTE and self._elsewhere.can_ask(skill):
+        if skill.kind in REMOTE_KINDS and self._elsewhere.can_call(skill):
             return True
         if not skill.has_entry:  # known from the summary: the file need not be read
             entry = conventional_entry(skill.directory)
@@ -188,16 +256,16 @@ class Executor:
             SandboxUnavailable: nothing here can enforce its policy.
             PermissionDenied: its content is not what `digest` says.
         """
-        from skillyard.catalog.pinning import pinned
+        from skillyard.catalog.installed import pinned
 
         with pinned(skill) as kept:
             metadata, told = kept.document().metadata, context or {}
-            call = Call(
+            call = SkillCall(
                 run_id or new_run_id(), kept, metadata, parameters, told, (), tuple(arguments), workspace or "", tuple(finished)
             )
             return await self._run(call, entry, digest, unavailable)
 
-    async def _run(self, call: Call, entry: str | None, digest: str | None, unavailable: str | None) -> Run:
+    async def _run(self, call: SkillCall, entry: str | None, digest: str | None, unavailable: str | None) -> Run:
         skill, metadata = call.skill, call.metadata
         document = skill.document()
         told, warnings = without_credentials(call.context)
@@ -211,16 +279,16 @@ class Executor:
 
     def _unfit(self, run: Run, skill: Skill, metadata: Metadata, unavailable: str | None) -> Run:
         """The run that its parameters ended; a skill that cannot be run here at all says that, and asks for no better ones."""
-        if skill.kind not in REMOTE or self.can_run(skill):
+        if skill.kind not in REMOTE_KINDS or self.can_run(skill):
             return run
         reason = unavailable or self._elsewhere.problem(skill.kind, metadata.config)
         message = unavailable_message([KindUnavailable(skill.kind, reason)])
         return replace(run, status="unavailable", error=RunError("kind_unavailable", message))
 
-    async def _run_kind(self, call: Call, document: Document, digest: str | None, unavailable: str | None) -> Run:
+    async def _run_kind(self, call: SkillCall, document: Document, digest: str | None, unavailable: str | None) -> Run:
         """Run the skill as its kind; what stands in for a kind that is unavailable is tried in its place (defect D-17)."""
         tried: list[KindUnavailable] = []
-        for kind in chain(call.skill.kind):
+        for kind in fallback_kinds(call.skill.kind):
             try:
                 if unavailable is not None and not tried:
                     raise KindUnavailable(kind, unavailable)
@@ -234,7 +302,7 @@ class Executor:
             raise tried[0].error
         return call.refused("kind_unavailable", unavailable_message(tried), status="unavailable")
 
-    async def _run_as(self, kind: str, call: Call, document: Document, digest: str | None, *, stands_in: bool) -> Run:
+    async def _run_as(self, kind: str, call: SkillCall, document: Document, digest: str | None, *, stands_in: bool) -> Run:
         config = call.metadata.config
         if kind == "static":
             if not has_data(config):
@@ -242,8 +310,8 @@ class Executor:
             output = read_static(call.skill.directory, config)
             await require_approved(digest, call)
             return await finished(call, read_outcome(output), None)
-        serves = kind == "distributed" and named_pool(config) in self._pools
-        if kind in REMOTE and not serves:
+        serves = kind == "distributed" and declared_worker_pool(config) in self._pools
+        if kind in REMOTE_KINDS and not serves:
             return await self._elsewhere.ask(kind, call, digest)
         try:
             return await self._run_script(call, find_entry(call.skill, document), digest)
@@ -263,27 +331,27 @@ class Executor:
         declared = Policy.from_security(metadata.security)
         if declared.filesystem == "none":
             declared = replace(declared, filesystem="read-only")
-        call = Call(new_run_id(), skill, metadata, {}, {})
+        call = SkillCall(new_run_id(), skill, metadata, {}, {})
         call, result = await self._sandboxed(call, script, digest, declared, request_document(call), called=False)
         return await finished(call, read_outcome(None), result)
 
-    async def _run_script(self, call: Call, entry: str, digest: str | None) -> Run:
+    async def _run_script(self, call: SkillCall, entry: str, digest: str | None) -> Run:
         try:
             request = request_document(call)
         except InvalidInput as error:
             return call.refused("VALIDATION_FAILED", error.message)
         declared = Policy.from_security(call.metadata.security)
         call, result = await self._sandboxed(call, entry, digest, declared, request)
-        return await finished(call, read_outcome(unwrapped(answer_of(result))), result)
+        return await finished(call, read_outcome(unwrapped(output_value(result))), result)
 
     async def _sandboxed(
-        self, call: Call, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
-    ) -> tuple[Call, Result]:
+        self, call: SkillCall, entry: str, digest: str | None, declared: Policy, request: bytes, *, called: bool = True
+    ) -> tuple[SkillCall, SandboxResult]:
         """What the sandbox says about one script, and the call with the warnings on the way."""
         given = call.workspace if declared.filesystem != "none" else ""
         if given and not declares_filesystem(call.metadata.security):  # who gives files to work on wants them worked on
             declared = replace(declared, filesystem="read-write")
-        policy = effective(declared, self._ceiling)
+        policy = effective_policy(declared, self._ceiling)
         import asyncio  # only a run needs it; everything above works without a loop
 
         # The first choice of a process attacks the backends, which takes a while.
@@ -298,7 +366,7 @@ class Executor:
             workspace=given if policy.filesystem != "none" else "",
         )  # fmt: skip
         result = await (self._pool.run(backend, job) if self._pool and called else backend.run(job))
-        return replace(call, warnings=(*call.warnings, *narrowed(declared, policy), *result.warnings)), result
+        return replace(call, warnings=(*call.warnings, *narrowing_warnings(declared, policy), *result.warnings)), result
 
 
 def _pool(count: int) -> WarmPool:
@@ -313,7 +381,7 @@ def declares_filesystem(security: object) -> bool:
     return found is not None
 
 
-def _static_problem(call: Call) -> SkillyardError:
+def _static_problem(call: SkillCall) -> SkillyardError:
     try:
         read_static(call.skill.directory, call.metadata.config)
     except SkillyardError as error:

@@ -1,7 +1,7 @@
-"""The kinds of skills, and what stands in for one that cannot be used here (document 000, section 2.1).
+"""The kinds of skills, what replaces a kind that cannot be used here, and the skills of kind `static`, whose output is a file.
 
-A kind only gives way while nothing has run: it is not set up, or nobody answers. What ran and failed has failed (defect D-17),
-and what a policy refuses stays refused.
+A kind is only replaced while nothing has run: it is not set up, or nobody answers. What ran and failed has failed, and what a
+policy refuses stays refused.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skillyard.errors import SkillyardError
-from skillyard.execution.outcome import Outcome
+from skillyard.errors import NotExecutable, SkillyardError
+from skillyard.execution.outcome import SkillOutcome
 from skillyard.execution.run import RunError
+from skillyard.paths import read_inside
+from skillyard.plain_json import read_json
 from skillyard.sandbox import Status
-
-__all__ = ["Answer", "KindUnavailable", "chain", "failed", "fallback_warning", "unavailable_message"]
 
 _FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {
     "service": ("direct", "internal"),
@@ -40,21 +40,21 @@ class KindUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RemoteAnswer:
     """What a kind that runs outside the sandbox came to: an outcome, or an error with the output it left."""
 
-    outcome: Outcome
+    outcome: SkillOutcome
     status: Status = "ok"
     error: RunError | None = None
     warnings: tuple[str, ...] = ()
 
 
-def failed(code: str, message: str, *, status: Status = "error", outcome: Outcome | None = None) -> Answer:
+def failed_answer(code: str, message: str, *, status: Status = "error", outcome: SkillOutcome | None = None) -> RemoteAnswer:
     """An answer that is a failure."""
-    return Answer(outcome or Outcome(None, "void"), status, RunError(code, message))
+    return RemoteAnswer(outcome or SkillOutcome(None, "void"), status, RunError(code, message))
 
 
-def chain(kind: str) -> tuple[str, ...]:
+def fallback_kinds(kind: str) -> tuple[str, ...]:
     """The kind and those that stand in for it, in the order they are tried; none comes twice."""
     order: list[str] = []
     waiting = [kind if kind in _FALLBACKS else "direct"]
@@ -77,3 +77,39 @@ def unavailable_message(reasons: Sequence[KindUnavailable]) -> str:
     first, *others = reasons
     more = "".join(f"; as {other.kind}: {other.reason}" for other in others)
     return f"this {first.kind} skill cannot be run here: {first.reason}{more}"
+
+
+_LIMIT: Final = 10 * 1024 * 1024
+
+
+def has_data(config: Mapping[str, object]) -> bool:
+    """Whether a file is named."""
+    return isinstance(_path(config), str)
+
+
+def _path(config: Mapping[str, object]) -> object:
+    return config.get("dataPath") or config.get("dataFile") or config.get("data_path")
+
+
+def read_static(directory: str, config: Mapping[str, object]) -> object:
+    """The content of `config.dataPath` (also `dataFile`), read as JSON unless `config.format` is `text`.
+
+    The path is inside the skill's folder and nowhere else (defect D-21).
+
+    Raises:
+        NotExecutable: no path is declared, or the file is not what the format says.
+        PathRefused: the path leaves the skill.
+        FileMissing: there is no such file.
+        FileTooLarge: it is over 10 MiB.
+    """
+    path = _path(config)
+    if not isinstance(path, str):
+        raise NotExecutable(
+            "a static skill needs config.dataPath", hint="name a file of the skill, for example ./assets/data.json"
+        )
+    data = read_inside(directory, path, limit=_LIMIT)
+    try:
+        text = data.decode("utf-8-sig")
+        return text if config.get("format", "json") == "text" else read_json(text)
+    except ValueError as error:
+        raise NotExecutable(f"{path!r} cannot be read: {error}", hint="use UTF-8 JSON, or set config.format to text") from None

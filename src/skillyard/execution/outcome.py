@@ -1,6 +1,6 @@
-"""What a skill answered: a plain value, or an outcome with fields of its own (row 000-37).
+"""The outcome of a skill: a plain value, or an object with fields of its own (`output`, `status`, `message`, …).
 
-An outcome that says `status: error` is an error, however well the process ended (defect D-19).
+An outcome that says `status: error` is an error, however well the process ended.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final, get_args
 
 from skillyard.execution.run import Format, TokenUsage
-
-__all__ = ["Outcome", "infer_format", "read_outcome"]
 
 _ALIASES: Final[Mapping[str, str]] = {
     "token_usage": "tokenUsage",
@@ -28,7 +26,7 @@ _FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SkillOutcome:
     """A skill's answer with every field in its place; `memory_writes` and `steps` are still as the skill gave them."""
 
     output: object
@@ -41,17 +39,17 @@ class Outcome:
     steps: object = None
 
 
-def read_outcome(value: object) -> Outcome:
+def read_outcome(value: object) -> SkillOutcome:
     """The outcome in `value`; anything that is not one is the output itself.
 
     An object is an outcome when all its keys are an outcome's and it has `output`, or `status` with a known word.
     """
     if not isinstance(value, Mapping) or not _is_outcome(value):
-        return Outcome(value, infer_format(value))
+        return SkillOutcome(value, infer_format(value))
     fields = {_ALIASES.get(name, name): item for name, item in value.items()}
     output = fields.get("output")
     message, warnings = fields.get("message"), fields.get("warnings")
-    return Outcome(
+    return SkillOutcome(
         output=output,
         format=_format(fields.get("format"), output),
         failed=fields.get("status") == "error",

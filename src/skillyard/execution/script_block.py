@@ -12,8 +12,6 @@ from typing import Final
 
 from skillyard.errors import NotExecutable
 
-__all__ = ["SOURCE_LIMIT", "ScriptBlock", "read_script_block"]
-
 SOURCE_LIMIT: Final = 2 * 1024 * 1024
 """The bytes of a script in which its block is looked for."""
 _BLOCK_LIMIT: Final = 32 * 1024  # characters of one block

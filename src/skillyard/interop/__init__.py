@@ -1,14 +1,19 @@
 """Other formats: manifests of three protocols, their conversions, and whether a package is one."""
 
-from skillyard.interop.adoption import FORMS, Form, adopt_skills
-from skillyard.interop.catalogs import CatalogEntry, read_anthropic_manifest, read_catalog
-from skillyard.interop.clients import CLIENTS, Client, Loading, check_clients
-from skillyard.interop.converting import FORMATS, Converted, PackageFormatName, convert
-from skillyard.interop.inference import infer_category, infer_entry, infer_tags
-from skillyard.interop.manifest import MANIFEST_FIELDS, Problem, manifest_problems, manifest_version, validate_manifest
-from skillyard.interop.migration import migrate_skills, validate_skills
-from skillyard.interop.originals import ORIGINALS_FILE
-from skillyard.interop.protocols import (
+from skillyard.interop.adoption import FOREIGN_FORMATS, ForeignFormat, adopt_skills
+from skillyard.interop.client_compatibility import CLIENTS, ClientCompatibility, ClientName, check_clients
+from skillyard.interop.conversion import FORMATS, ConversionResult, PackageFormatName, convert
+from skillyard.interop.manifest import (
+    MANIFEST_FIELDS,
+    CatalogEntry,
+    ManifestProblem,
+    manifest_problems,
+    manifest_version,
+    read_anthropic_manifest,
+    read_catalog,
+    validate_manifest,
+)
+from skillyard.interop.manifest_conversion import (
     SHARED_FIELDS,
     convert_anthropic_to_codex,
     convert_anthropic_to_semibot,
@@ -16,37 +21,43 @@ from skillyard.interop.protocols import (
     convert_codex_to_semibot,
     convert_semibot_to_anthropic,
     convert_semibot_to_codex,
+    infer_category,
+    infer_entry,
+    infer_tags,
 )
-from skillyard.interop.report import MigrationReport, MigrationResult
-from skillyard.interop.script import closing_line, report_lines
-from skillyard.interop.structure import (
-    Compatibility,
+from skillyard.interop.migration import migrate_skills, validate_skills
+from skillyard.interop.migration_report import MigrationReport, MigrationResult
+from skillyard.interop.originals import ORIGINALS_FILE
+from skillyard.interop.package_checks import (
     PackageCheck,
-    Structure,
+    PackageStructure,
+    ProtocolCompatibility,
     check_package,
     check_protocol_compatibility,
+    closing_line,
+    report_lines,
     validate_package_structure,
 )
 
 __all__ = [
     "CLIENTS",
+    "FOREIGN_FORMATS",
     "FORMATS",
-    "FORMS",
     "MANIFEST_FIELDS",
     "ORIGINALS_FILE",
     "SHARED_FIELDS",
     "CatalogEntry",
-    "Client",
-    "Compatibility",
-    "Converted",
-    "Form",
-    "Loading",
+    "ClientCompatibility",
+    "ClientName",
+    "ConversionResult",
+    "ForeignFormat",
+    "ManifestProblem",
     "MigrationReport",
     "MigrationResult",
     "PackageCheck",
     "PackageFormatName",
-    "Problem",
-    "Structure",
+    "PackageStructure",
+    "ProtocolCompatibility",
     "adopt_skills",
     "check_clients",
     "check_package",

@@ -2,7 +2,7 @@
 
 import sys
 
-from skillyard.interop.script import main
+from skillyard.interop.package_checks import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,7 +1,7 @@
-"""Skills out of what other programs keep: commands of Claude Code, rules of Cursor, AGENTS.md and its kin.
+"""Skills from files of other programs: commands of Claude Code, rules of Cursor, AGENTS.md and similar instruction files.
 
-Each becomes a folder of its own with a SKILL.md. Nothing is dropped: a field that skills have no place for is kept below
-`metadata`. What a skill cannot do is told.
+Each becomes a folder with a SKILL.md. A field that skills do not have is kept below `metadata`; what a skill cannot do is
+reported. Front matter of these files is not always YAML: globs and hints are quoted before they are read.
 """
 
 from __future__ import annotations
@@ -11,28 +11,172 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from skillyard.document import DESCRIPTION_LIMIT, new_document, parse_document
+from skillyard.document import DESCRIPTION_LIMIT, new_document, parse_document, read_front_matter
 from skillyard.errors import FileProblem, InvalidInput
-from skillyard.interop.foreign_files import (
-    INSTRUCTION_FILES,
-    ForeignFile,
-    Found,
-    commands,
-    instructions,
-    read_foreign,
-    rules,
-)
-from skillyard.interop.report import MigrationReport, MigrationResult
-from skillyard.paths import real_path
+from skillyard.interop.migration_report import MigrationReport, MigrationResult
+from skillyard.paths import read_inside, real_path, slug
 from skillyard.text import shorten, single_line
 
-__all__ = ["FORMS", "Form", "adopt_skills"]
+INSTRUCTION_FILES: Final = ("AGENTS.md", "AGENT.md", "CLAUDE.md", "GEMINI.md")
+_LIMIT: Final = 1024 * 1024
+_COMMANDS: Final = (".claude", "commands")
+_SKIPPED: Final = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+_VALUE: Final = re.compile(r"^(globs|argument-hint)(:[ \t]+)([^\s\"'|>#][^\n]*)$", re.MULTILINE)
+_ITEMS: Final = re.compile(r"^globs:[ \t]*\n((?:[ \t]*-[ \t][^\n]*\n)+)", re.MULTILINE)
+_ITEM: Final = re.compile(r"^([ \t]*-[ \t]+)([^\s\"'][^\n]*)$", re.MULTILINE)
+_IN_BRACKETS: Final = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\{[^{}]*\}|[^,])+")
+_IS_QUOTED: Final = re.compile(r"\"[^\"\\]*\"|'(?:[^']|'')*'")
 
-Form = Literal["claude-commands", "cursor", "agents"]
-FORMS: Final[tuple[Form, ...]] = get_args(Form)
+
+@dataclass(frozen=True, slots=True)
+class ForeignFileLocation:
+    """A file, the name of the skill that it makes, and its path as the user knows it."""
+
+    file: Path
+    name: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFile:
+    """What a file says: its fields as they were written and as YAML types them, and its text behind them."""
+
+    found: ForeignFileLocation
+    texts: Mapping[str, object]
+    values: Mapping[str, object]
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedFile:
+    """A link to `target`, which is one of the files found, or None when it leads elsewhere."""
+
+    found: ForeignFileLocation
+    target: str | None
+
+
+def find_commands(place: Path) -> Iterator[ForeignFileLocation]:
+    """`.claude/commands/**/*.md` of a project and of its folders: folders become the front of the name."""
+    if place.is_file():
+        yield ForeignFileLocation(place, slug(place.stem), place.name)
+        return
+    roots = _folders(place, _COMMANDS)
+    for root in roots or [below for below in (place, place / "commands") if below.is_dir() and _holds_commands(below)]:
+        yield from _files_below(root, ".md", place, _owner(root, place) if roots else ())
+
+
+def find_rules(place: Path) -> Iterator[ForeignFileLocation]:
+    """`.cursor/rules/**/*.mdc` of a project and of its folders, and the older `.cursorrules`."""
+    if place.is_file():
+        yield ForeignFileLocation(place, slug(place.stem.lstrip(".")), place.name)
+        return
+    roots = _folders(place, (".cursor", "rules"))
+    for root in roots or [place]:
+        yield from _files_below(root, ".mdc", place, _owner(root, place) if roots else ())
+    for file in _files(place, ".cursorrules"):
+        owner = file.parent.relative_to(place).parts or (Path(real_path(place)).name,)
+        yield ForeignFileLocation(file, slug("-".join((*owner, "rules"))), str(file.relative_to(place)))
+
+
+def find_instructions(place: Path) -> Iterator[ForeignFileLocation]:
+    """AGENTS.md, CLAUDE.md, GEMINI.md: each folder's own."""
+    files = [place] if place.is_file() else [file for file in _files(place, ".md") if file.name in INSTRUCTION_FILES]
+    top = place.parent if place.is_file() else place
+    for file in files:
+        kind = "instructions" if file.name == "AGENTS.md" else f"{file.stem}-instructions"
+        inside = file.parent.relative_to(top)
+        yield ForeignFileLocation(
+            file, slug("-".join((Path(real_path(top)).name, *inside.parts, kind))), str(inside / file.name)
+        )
+
+
+def _folders(place: Path, ending: tuple[str, str]) -> list[Path]:
+    return [Path(above) for above, _, _ in _walk(place) if Path(above).parts[-2:] == ending]
+
+
+def _holds_commands(folder: Path) -> bool:
+    """Whether Markdown in it may be taken for commands: any other folder has its README and its docs."""
+    parts = Path(real_path(folder)).parts
+    return parts[-1:] == ("commands",) or _COMMANDS in pairwise(parts)
+
+
+def _owner(root: Path, place: Path) -> tuple[str, ...]:
+    """The folders between the project and its `.claude` or `.cursor`."""
+    return root.parent.parent.relative_to(place).parts if root.parent.parent.is_relative_to(place) else ()
+
+
+def _files_below(root: Path, suffix: str, place: Path, owner: tuple[str, ...]) -> Iterator[ForeignFileLocation]:
+    for file in _files(root, suffix):
+        inside = file.relative_to(root).with_suffix("").parts
+        yield ForeignFileLocation(file, slug("-".join((*owner, *inside))), str(file.relative_to(place)))
+
+
+def _files(root: Path, suffix: str) -> list[Path]:
+    return [Path(above, name) for above, _, names in _walk(root) for name in sorted(names) if name.endswith(suffix)]
+
+
+def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    for above, folders, names in os.walk(root):
+        folders[:] = sorted(set(folders) - _SKIPPED)
+        yield above, folders, names
+
+
+def read_foreign(found: ForeignFileLocation, others: Mapping[str, str]) -> ForeignFile | LinkedFile:
+    """Read a file, or say where it leads when it is a link; `others` are the paths shown, by real path.
+
+    Raises:
+        FileProblem: it cannot be read, is no UTF-8, has fields that cannot be read, or says nothing.
+    """
+    if found.file.is_symlink():
+        return LinkedFile(found, others.get(real_path(found.file)))
+    try:
+        text = read_inside(found.file.parent, found.file.name, limit=_LIMIT).decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise FileProblem(f"{found.shown} is not UTF-8", hint="save it as UTF-8") from None
+    headed = text.startswith("---")
+    data = (_with_quoted_values(text) if headed else text).encode()
+    fields = read_front_matter(data)
+    if headed and not fields.values and ":" in text.partition("\n---")[0]:
+        raise FileProblem(f"the front matter of {found.shown} cannot be read", hint="put its values in quotes")
+    body = (parse_document(data).body if headed else text).strip("\n") + "\n"
+    if not body.strip():
+        raise FileProblem(f"{found.shown} is empty", hint="a skill needs a text that says what to do")
+    return ForeignFile(found, fields.texts if headed else {}, fields.values if headed else {}, body)
+
+
+def _with_quoted_values(text: str) -> str:
+    """The text with the values of its front matter in quotes where they need them."""
+    lines = text.split("\n")
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
+    header = "".join(f"{line}\n" for line in lines[:end])
+    header = _ITEMS.sub(lambda items: items[0].removesuffix(items[1]) + _ITEM.sub(_quoted_item, items[1]), header)
+    return _VALUE.sub(_quoted_value, header) + "\n".join(lines[end:])
+
+
+def _quoted_item(item: re.Match[str]) -> str:
+    return item[1] + _quoted(item[2])
+
+
+def _quoted_value(field: re.Match[str]) -> str:
+    """A hint is one text, whatever brackets it has; globs in brackets are a list."""
+    value = field[3].rstrip()
+    if field[1] == "globs" and value.startswith("[") and value.endswith("]"):
+        words = [word.strip() for word in _IN_BRACKETS.findall(value[1:-1])]
+        listed = ", ".join(word if _IS_QUOTED.fullmatch(word) else _quoted(word) for word in words if word)
+        return f"{field[1]}{field[2]}[{listed}]"
+    return field[1] + field[2] + _quoted(value)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.rstrip().replace("'", "''") + "'"
+
+
+ForeignFormat = Literal["claude-commands", "cursor", "agents"]
+FOREIGN_FORMATS: Final[tuple[ForeignFormat, ...]] = get_args(ForeignFormat)
 
 _SHELL: Final = re.compile(r"^!`|\s!`", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"\$ARGUMENTS\b|\$[1-9]\b")
@@ -42,10 +186,10 @@ _OF_CLAUDE: Final = ("allowed-tools", "argument-hint", "model", "disable-model-i
 
 
 @dataclass(frozen=True, slots=True)
-class _Adopted:
+class _AdoptedSkill:
     """One file that becomes a skill; or the reason why it cannot, or the `link` that it only is."""
 
-    found: Found
+    found: ForeignFileLocation
     text: str = ""
     issues: tuple[str, ...] = ()
     problem: str | None = None
@@ -53,7 +197,7 @@ class _Adopted:
 
 
 def adopt_skills(
-    form: Form, source: str | os.PathLike[str], target: str | os.PathLike[str], *, dry_run: bool = False
+    form: ForeignFormat, source: str | os.PathLike[str], target: str | os.PathLike[str], *, dry_run: bool = False
 ) -> MigrationReport:
     """Make a skill in the folder `target` of everything of that form in `source`, a file or a folder.
 
@@ -69,17 +213,17 @@ def adopt_skills(
         place = Path(real_path(place))
     found = sorted(_FINDERS[form](place), key=lambda one: (one.name, one.shown))
     if not found:
-        raise InvalidInput(f"{place} holds nothing of the form {form}", hint=_WHERE[form])
+        raise InvalidInput(f"{place} holds nothing of the form {form}", hint=_LOCATION_HINTS[form])
     files = {real_path(one.file): one.shown for one in found if not one.file.is_symlink()}
     taken: dict[str, str] = {}
     results = []
     for one in found:
-        results.append(_placed(_adopted(form, one, files), Path(target), dry_run=dry_run, taken=taken))
+        results.append(_write_skill(_adopt_file(form, one, files), Path(target), dry_run=dry_run, taken=taken))
         taken.setdefault(one.name, one.shown)
     return MigrationReport(tuple(results))
 
 
-def _placed(item: _Adopted, target: Path, *, dry_run: bool, taken: Mapping[str, str]) -> MigrationResult:
+def _write_skill(item: _AdoptedSkill, target: Path, *, dry_run: bool, taken: Mapping[str, str]) -> MigrationResult:
     name = item.found.name
     folder = target / name
     if item.link:
@@ -97,11 +241,11 @@ def _placed(item: _Adopted, target: Path, *, dry_run: bool, taken: Mapping[str, 
     if not document.usable:
         return MigrationResult(name, "failed", tuple(found.message for found in document.diagnostics))
     if not dry_run:
-        _write(folder, item.text)
+        _write_folder(folder, item.text)
     return MigrationResult(name, "migrated", item.issues, (f"write {folder / 'SKILL.md'}",), "", item.text)
 
 
-def _write(folder: Path, text: str) -> None:
+def _write_folder(folder: Path, text: str) -> None:
     from skillyard.files import replace_file
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -115,20 +259,20 @@ def _write(folder: Path, text: str) -> None:
         raise
 
 
-def _adopted(form: Form, found: Found, others: Mapping[str, str]) -> _Adopted:
+def _adopt_file(form: ForeignFormat, found: ForeignFileLocation, others: Mapping[str, str]) -> _AdoptedSkill:
     """What one file becomes."""
     try:
         source = read_foreign(found, others)
     except FileProblem as error:
-        return _Adopted(found, problem=error.message)
+        return _AdoptedSkill(found, problem=error.message)
     if isinstance(source, ForeignFile):
         return _MAKERS[form](source)
     if source.target is None:
-        return _Adopted(found, problem=f"{found.shown} is a link that leads elsewhere")
-    return _Adopted(found, link=f"{found.shown} is a link to {source.target}")
+        return _AdoptedSkill(found, problem=f"{found.shown} is a link that leads elsewhere")
+    return _AdoptedSkill(found, link=f"{found.shown} is a link to {source.target}")
 
 
-def _command(source: ForeignFile) -> _Adopted:
+def _command(source: ForeignFile) -> _AdoptedSkill:
     extra = {name: source.values[name] for name in _OF_CLAUDE if name in source.values}
     description = source.texts.get("description") or _first_words(source)
     prose = _prose(source.body)
@@ -137,10 +281,10 @@ def _command(source: ForeignFile) -> _Adopted:
         issues.append("it has commands in !`…`, which only Claude Code runs: the text stays as it is")
     if filled := sorted(set(_ARGUMENT.findall(prose))):
         issues.append(f"it has {', '.join(filled)}, which only Claude Code fills in: the text stays as it is")
-    return _made(source, str(description), extra, "claude-command", {*_OF_CLAUDE, "description"}, issues)
+    return _new_skill(source, str(description), extra, "claude-command", {*_OF_CLAUDE, "description"}, issues)
 
 
-def _rule(source: ForeignFile) -> _Adopted:
+def _rule(source: ForeignFile) -> _AdoptedSkill:
     globs = source.texts.get("globs")
     where = ", ".join(map(str, globs)) if isinstance(globs, list) else str(globs or "")
     issues = []
@@ -151,22 +295,22 @@ def _rule(source: ForeignFile) -> _Adopted:
     description = str(source.texts.get("description") or _first_words(source))
     if where:
         description = f"{description.rstrip('. ')}. Use when working on files that match {where}."
-    return _made(source, description, {}, "cursor-rule", {"description"}, issues)
+    return _new_skill(source, description, {}, "cursor-rule", {"description"}, issues)
 
 
-def _instruction(source: ForeignFile) -> _Adopted:
+def _instruction(source: ForeignFile) -> _AdoptedSkill:
     file = source.found.file
     folder = Path(real_path(file)).parent.name
     description = source.texts.get("description") or (
         f"How to work in {folder}: {_first_words(source).rstrip('. ')}. Use when changing or asking about anything in {folder}."
     )
     issues = [f"{file.name} was read in every conversation; a skill is read when its description fits"]
-    return _made(source, str(description), {}, "instructions", {"description"}, issues)
+    return _new_skill(source, str(description), {}, "instructions", {"description"}, issues)
 
 
-def _made(
+def _new_skill(
     source: ForeignFile, description: str, extra: Mapping[str, object], kind: str, known: set[str], issues: list[str]
-) -> _Adopted:
+) -> _AdoptedSkill:
     others = {key: value for key, value in source.values.items() if key not in known and value not in (None, "")}
     told = [key for key in others if key not in ("globs", "alwaysApply")]
     line = single_line(description)
@@ -180,7 +324,7 @@ def _made(
         issues.append(f"it names {', '.join(names)}: a skill's reader opens these files itself")
     metadata: dict[str, object] = {"from": kind, "source": source.found.shown} | others
     text = new_document(source.found.name, shown, source.body, extra={**extra, "metadata": metadata})
-    return _Adopted(source.found, text, tuple(issues))
+    return _AdoptedSkill(source.found, text, tuple(issues))
 
 
 def _mentions(body: str) -> list[str]:
@@ -202,13 +346,13 @@ def _first_words(source: ForeignFile) -> str:
     return re.sub(r"^(?:[-*>]|\d+\.)\s+|[*_`]{1,3}", "", first.lstrip("# "))
 
 
-_FINDERS: Final[Mapping[Form, Callable[[Path], Iterator[Found]]]] = {
-    "claude-commands": commands, "cursor": rules, "agents": instructions
+_FINDERS: Final[Mapping[ForeignFormat, Callable[[Path], Iterator[ForeignFileLocation]]]] = {
+    "claude-commands": find_commands, "cursor": find_rules, "agents": find_instructions
 }  # fmt: skip
-_MAKERS: Final[Mapping[Form, Callable[[ForeignFile], _Adopted]]] = {
+_MAKERS: Final[Mapping[ForeignFormat, Callable[[ForeignFile], _AdoptedSkill]]] = {
     "claude-commands": _command, "cursor": _rule, "agents": _instruction
 }  # fmt: skip
-_WHERE: Final[Mapping[Form, str]] = {
+_LOCATION_HINTS: Final[Mapping[ForeignFormat, str]] = {
     "claude-commands": "commands are .md files in .claude/commands or in a folder named commands; or name one file",
     "cursor": "rules are .mdc files in .cursor/rules, or the file .cursorrules",
     "agents": f"looked for {', '.join(INSTRUCTION_FILES)}",

@@ -1,27 +1,18 @@
-"""The manifest of a package: its fields, their limits, and every problem at once (rows 002-4, 002-5, 002-12)."""
+"""Manifests of packages, with every limit checked, and published manifests and catalogs, which are read leniently."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
+from urllib.parse import urljoin
 
+from skillyard.document import read_front_matter
 from skillyard.errors import InvalidManifest, PathRefused
+from skillyard.interop.manifest_conversion import parse_object
 from skillyard.paths import safe_relative
-
-__all__ = [
-    "ADDRESSES",
-    "LISTS",
-    "MANIFEST_FIELDS",
-    "TEXTS",
-    "Problem",
-    "is_address",
-    "is_skill_id",
-    "is_version",
-    "manifest_problems",
-    "manifest_version",
-    "validate_manifest",
-]
 
 REQUIRED: Final = ("skill_id", "name", "version")
 TEXTS: Final[Mapping[str, int]] = {
@@ -52,7 +43,7 @@ _INSTALL_VERSION: Final = re.compile(r"[0-9]{8}-[0-9]{6}(?:-[0-9]+)?")
 _TYPES: Final = ("anthropic", "custom")
 
 
-class Problem(NamedTuple):
+class ManifestProblem(NamedTuple):
     """One thing that is wrong with a manifest: where (`tags.3`, empty for the whole), and what."""
 
     path: str
@@ -78,12 +69,12 @@ def validate_manifest(manifest: object) -> dict[str, object]:
     return dict(manifest)
 
 
-def manifest_problems(manifest: object) -> list[Problem]:
+def manifest_problems(manifest: object) -> list[ManifestProblem]:
     """Every problem of a manifest, in the order of its fields; empty when it is valid."""
     if not isinstance(manifest, Mapping):
-        return [Problem("", f"a manifest is an object, not {_kind(manifest)}")]
+        return [ManifestProblem("", f"a manifest is an object, not {_kind(manifest)}")]
     return [
-        *(Problem(name, "is required") for name in REQUIRED if manifest.get(name) in (None, "")),
+        *(ManifestProblem(name, "is required") for name in REQUIRED if manifest.get(name) in (None, "")),
         *_texts(manifest),
         *_lists(manifest),
         *_addresses(manifest),
@@ -94,21 +85,21 @@ def manifest_problems(manifest: object) -> list[Problem]:
     ]
 
 
-def _texts(manifest: Mapping[str, object]) -> Iterator[Problem]:
+def _texts(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
     for name, limit in TEXTS.items():
         value = manifest.get(name)
         if value in (None, ""):
             continue
         if not isinstance(value, str):
-            yield Problem(name, f"should be text, not {_kind(value)}")
+            yield ManifestProblem(name, f"should be text, not {_kind(value)}")
         elif len(value) > limit:
-            yield Problem(name, f"has {len(value)} characters, at most {limit} are allowed")
+            yield ManifestProblem(name, f"has {len(value)} characters, at most {limit} are allowed")
         elif name == "skill_id" and not is_skill_id(value):
-            yield Problem(name, "may hold letters, digits and . _ : / -, and is no path")
+            yield ManifestProblem(name, "may hold letters, digits and . _ : / -, and is no path")
         elif name == "version" and not is_version(value):
-            yield Problem(name, "should be three numbers such as 1.2.3, with an optional -suffix")
+            yield ManifestProblem(name, "should be three numbers such as 1.2.3, with an optional -suffix")
         elif name == "entry" and not _is_inside(value):
-            yield Problem(name, "should be a path inside the package")
+            yield ManifestProblem(name, "should be a path inside the package")
 
 
 def is_skill_id(text: str) -> bool:
@@ -146,87 +137,87 @@ def _is_inside(path: str) -> bool:
         return False
 
 
-def _lists(manifest: Mapping[str, object]) -> Iterator[Problem]:
+def _lists(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
     for name, (count, length) in LISTS.items():
         value = manifest.get(name)
         if value is None:
             continue
         if not isinstance(value, list | tuple):
-            yield Problem(name, f"should be a list of texts, not {_kind(value)}")
+            yield ManifestProblem(name, f"should be a list of texts, not {_kind(value)}")
             continue
         if len(value) > count:
-            yield Problem(name, f"has {len(value)} items, at most {count} are allowed")
+            yield ManifestProblem(name, f"has {len(value)} items, at most {count} are allowed")
         for number, item in enumerate(value):
             if not isinstance(item, str):
-                yield Problem(f"{name}.{number}", f"should be text, not {_kind(item)}")
+                yield ManifestProblem(f"{name}.{number}", f"should be text, not {_kind(item)}")
             elif len(item) > length:
-                yield Problem(f"{name}.{number}", f"has {len(item)} characters, at most {length} are allowed")
+                yield ManifestProblem(f"{name}.{number}", f"has {len(item)} characters, at most {length} are allowed")
 
 
-def _addresses(manifest: Mapping[str, object]) -> Iterator[Problem]:
+def _addresses(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
     for name in ADDRESSES:
         value = manifest.get(name)
         if value in (None, "") or (isinstance(value, str) and is_address(value)):
             continue
         icon = name == "icon_url" and isinstance(value, str) and value.startswith("assets/") and _is_inside(value)
         if not icon:  # a package's own icon is named by its path (row 002-7)
-            yield Problem(name, "should be an address such as https://example.com/page")
+            yield ManifestProblem(name, "should be an address such as https://example.com/page")
 
 
-def _tools(tools: object) -> Iterator[Problem]:
+def _tools(tools: object) -> Iterator[ManifestProblem]:
     if tools is None:
         return
     if not isinstance(tools, list | tuple):
-        yield Problem("tools", f"should be a list of tools, not {_kind(tools)}")
+        yield ManifestProblem("tools", f"should be a list of tools, not {_kind(tools)}")
         return
     for number, tool in enumerate(tools):
         path = f"tools.{number}"
         if not isinstance(tool, Mapping):
-            yield Problem(path, f"should be an object, not {_kind(tool)}")
+            yield ManifestProblem(path, f"should be an object, not {_kind(tool)}")
             continue
         name = tool.get("name")
         if not isinstance(name, str) or not 1 <= len(name) <= _TOOL_NAME:
-            yield Problem(f"{path}.name", f"should be text of 1 to {_TOOL_NAME} characters")
+            yield ManifestProblem(f"{path}.name", f"should be text of 1 to {_TOOL_NAME} characters")
         if tool.get("type") not in ("function", "mcp"):
-            yield Problem(f"{path}.type", "should be function or mcp")
+            yield ManifestProblem(f"{path}.type", "should be function or mcp")
         yield from _object(tool, "config", path=f"{path}.")
 
 
-def _object(holder: Mapping[str, object], name: str, *, path: str = "") -> Iterator[Problem]:
+def _object(holder: Mapping[str, object], name: str, *, path: str = "") -> Iterator[ManifestProblem]:
     value = holder.get(name)
     if value is not None and not isinstance(value, Mapping):
-        yield Problem(f"{path}{name}", f"should be an object, not {_kind(value)}")
+        yield ManifestProblem(f"{path}{name}", f"should be an object, not {_kind(value)}")
 
 
-def _anthropic(manifest: Mapping[str, object]) -> Iterator[Problem]:
+def _anthropic(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
     value = manifest.get("anthropic")
     if value is not None:
         yield from _reference(value, "anthropic")
 
 
-def _container(manifest: Mapping[str, object]) -> Iterator[Problem]:
+def _container(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
     value = manifest.get("container")
     if value is None:
         return
     skills = value.get("skills") if isinstance(value, Mapping) else None
     if not isinstance(skills, list | tuple):
-        yield Problem("container.skills", "should be a list of skills")
+        yield ManifestProblem("container.skills", "should be a list of skills")
         return
     for number, skill in enumerate(skills):
         yield from _reference(skill, f"container.skills.{number}")
 
 
-def _reference(value: object, path: str) -> Iterator[Problem]:
+def _reference(value: object, path: str) -> Iterator[ManifestProblem]:
     """One `{type, skill_id, version?}`."""
     if not isinstance(value, Mapping):
-        yield Problem(path, f"should be an object, not {_kind(value)}")
+        yield ManifestProblem(path, f"should be an object, not {_kind(value)}")
         return
     if value.get("type") not in _TYPES:
-        yield Problem(f"{path}.type", "should be anthropic or custom")
+        yield ManifestProblem(f"{path}.type", "should be anthropic or custom")
     if not isinstance(value.get("skill_id"), str):
-        yield Problem(f"{path}.skill_id", "is required")
+        yield ManifestProblem(f"{path}.skill_id", "is required")
     if not isinstance(value.get("version"), str | None):
-        yield Problem(f"{path}.version", "should be text")
+        yield ManifestProblem(f"{path}.version", "should be text")
 
 
 def _kind(value: object) -> str:
@@ -239,3 +230,94 @@ def _kind(value: object) -> str:
     if isinstance(value, str):
         return "text"
     return "a list" if isinstance(value, list | tuple) else "an object" if isinstance(value, Mapping) else type(value).__name__
+
+
+_KEYWORDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """One skill of a catalog; `manifest_url` is absolute, None when the catalog names none."""
+
+    skill_id: str
+    name: str
+    description: str = ""
+    version: str | None = None
+    manifest_url: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The entry as a catalog writes it."""
+        fields = {name: getattr(self, name) for name in ("skill_id", "name", "description", "version", "manifest_url")}
+        return {name: value for name, value in fields.items() if value}
+
+
+def read_anthropic_manifest(data: bytes) -> dict[str, object]:
+    """An Anthropic manifest from JSON, or from the front matter of a Markdown file.
+
+    `id` stands in for `skill_id`, `keywords` for `trigger_keywords` (the first 20), `latest` for a missing version; in Markdown
+    the name stands in for the id. All other fields are kept.
+
+    Raises:
+        InvalidManifest: it is neither, or has no id.
+    """
+    markdown = not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+    read = dict(read_front_matter(data).texts) if markdown else parse_object(data, "the manifest")
+    skill_id = read.pop("skill_id", None) or read.pop("id", None) or (read.get("name") if markdown else None)
+    if not isinstance(skill_id, str):
+        raise InvalidManifest(
+            "Manifest validation failed: skill_id: is required", hint="add a skill_id", problems=[{"path": "skill_id"}]
+        )
+    keywords = read.pop("trigger_keywords", None) or read.pop("keywords", None)
+    words = [keywords] if isinstance(keywords, str) else keywords if isinstance(keywords, list) else []
+    shared: dict[str, object] = {"skill_id": skill_id, "version": read.pop("version", None) or "latest"}
+    rest = {"trigger_keywords": words[:_KEYWORDS]} if words else {}
+    return shared | {"name": read.pop("name", None) or skill_id} | rest | read
+
+
+def read_catalog(data: bytes, base_url: str) -> tuple[CatalogEntry, ...]:
+    """The skills of a catalog, each id once, sorted by name; relative addresses are resolved against `base_url`.
+
+    The list may be the document itself or its `skills`, `items` or `data`. Entries without an id are left out, and an address
+    that is not of the web is dropped.
+
+    Raises:
+        InvalidManifest: it is not JSON, or holds no list.
+    """
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidManifest(f"the catalog is not JSON: {error}", hint="check its address", problems=[]) from None
+    if isinstance(document, Mapping):
+        document = next((document[key] for key in ("skills", "items", "data") if key in document), None)
+    if not isinstance(document, list):
+        raise InvalidManifest("the catalog holds no list of skills", hint='write {"skills": […]}', problems=[])
+    found: dict[str, CatalogEntry] = {}
+    for item in document:
+        entry = _entry(item, base_url) if isinstance(item, Mapping) else None
+        if entry:
+            found.setdefault(entry.skill_id, entry)
+    return tuple(sorted(found.values(), key=lambda entry: (entry.name.lower(), entry.skill_id)))
+
+
+def _entry(item: Mapping[str, object], base_url: str) -> CatalogEntry | None:
+    skill_id = _text(item, "skill_id", "id")
+    if not skill_id:
+        return None
+    address = _text(item, "manifest_url")
+    try:
+        resolved = urljoin(base_url, address) if address else ""
+    except ValueError:
+        resolved = ""
+    return CatalogEntry(
+        skill_id=skill_id,
+        name=_text(item, "title", "name") or skill_id,
+        description=_text(item, "description"),
+        version=_text(item, "version") or None,
+        manifest_url=resolved if is_address(resolved) else None,
+    )
+
+
+def _text(item: Mapping[str, object], *names: str) -> str:
+    """The first of the fields that holds text."""
+    values = (item.get(name) for name in names)
+    return next((value.strip() for value in values if isinstance(value, str) and value.strip()), "")

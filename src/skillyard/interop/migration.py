@@ -1,26 +1,127 @@
-"""From the old form of document 000 to the canonical one: planned in full, checked, then written with SKILL.md last.
+"""Migration of legacy skills to the canonical form: planned in full, checked, then written with SKILL.md last.
 
-Whatever happens before SKILL.md is replaced leaves a skill that works as before; running it again takes up where it was.
+Code in the text of SKILL.md becomes a script. Whatever fails before SKILL.md is replaced leaves a skill that works as before;
+the migration can be run again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Final
 
-from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
+from skillyard.document import DOCUMENT_LIMIT, CodeBlock, Document, Section, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
-from skillyard.interop.canonical import REQUIRED, canonical_fields, canonical_text, missing_headings
-from skillyard.interop.code_moving import move_code
-from skillyard.interop.legacy import METADATA_FILES, LegacySkill, read_legacy
-from skillyard.interop.report import MigrationReport, MigrationResult
+from skillyard.interop.apexbridge_format import (
+    METADATA_FILES,
+    REQUIRED,
+    LegacySkill,
+    canonical_fields,
+    canonical_text,
+    missing_headings,
+    read_legacy,
+)
+from skillyard.interop.migration_report import MigrationReport, MigrationResult
 from skillyard.paths import is_inside, read_inside, safe_relative
 
-__all__ = ["FOLDERS", "migrate_skills", "validate_skills"]
+_ENDINGS: Final = {
+    "ts": "ts", "typescript": "ts", "js": "js", "javascript": "js", "py": "py", "python": "py", "sh": "sh", "bash": "sh",
+    "shell": "sh",
+}  # fmt: skip
+_SHOWS: Final = re.compile(r"示例|样例|例子|用法|调用|测试|输出|响应|example|usage|sample|test|output|response", re.IGNORECASE)
+_STARTS: Final = re.compile(
+    r"^[^\S\n]*+(?:(?:export\s++(?:default\s++)?)?(?:async\s++)?(?:function|def)\s++execute\s*+\(|(?:export\s++)?const\s++execute\s*+=)",
+    re.MULTILINE,
+)
+_EXPORTS: Final = re.compile(
+    r"^[^\S\n]*+export\s++(?:(?:default|async|const|function)\s|\{[^{}]*\bexecute\b)|module\.exports|exports\.", re.M
+)
+
+
+_HOLDS_CODE: Final = re.compile(r"代码|脚本|实现|\bcode\b|\bscripts?\b|implementation", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedCode:
+    """A script made of code blocks: its `ending`, its text, the body without them, and what is doubtful."""
+
+    ending: str
+    code: str
+    body: str
+    doubts: tuple[str, ...] = ()
+
+
+def extract_code(
+    body: str, sections: tuple[Section, ...], blocks: tuple[CodeBlock, ...], *, body_line: int, old: bool
+) -> ExtractedCode | None:
+    """Take the code that is meant to run out of a body; None when there is none.
+
+    Code is meant to run where a block defines `execute`, and in a skill of the `old` form, whose code had no other place; a
+    skill of today shows code to its readers. All blocks of one language belong to the script, in their order (defect D-22), but
+    for those under a heading that shows how it is used. The language is that of the block that defines `execute`, else of the
+    first block.
+    """
+    wanted = [block for block in blocks if block.language in _ENDINGS and not _shows(block, sections)]
+    starting = next((block for block in wanted if _STARTS.search(block.text)), None)
+    if starting is None:
+        wanted = [block for block in wanted if old and (_ENDINGS[block.language] != "sh" or _is_shell_script(block, sections))]
+        if not wanted:
+            return None
+        starting = wanted[0]
+    ending = _ENDINGS[starting.language]
+    chosen = [block for block in wanted if _ENDINGS[block.language] == ending]
+    others = len(wanted) - len(chosen)
+    doubts = [f"{others} code blocks of other languages stay in the text"] if others else []
+    if not _STARTS.search(starting.text) and ending != "sh":
+        doubts.append("no block defines `execute`: the script runs from top to bottom")
+    return ExtractedCode(ending, _joined(chosen, ending), _without(body, chosen, body_line), tuple(doubts))
+
+
+def _shows(block: CodeBlock, sections: tuple[Section, ...]) -> bool:
+    return bool(_SHOWS.search(_heading(block, sections))) and not _STARTS.search(block.text)
+
+
+def _is_shell_script(block: CodeBlock, sections: tuple[Section, ...]) -> bool:
+    """Shell lines are mostly typed by the reader: a script has a first line or a heading that says so."""
+    return block.text.startswith("#!") or bool(_HOLDS_CODE.search(_heading(block, sections)))
+
+
+def _heading(block: CodeBlock, sections: tuple[Section, ...]) -> str:
+    """The heading that a block is under."""
+    return next((section.title for section in reversed(sections) if section.line < block.line), "")
+
+
+def _joined(blocks: list[CodeBlock], ending: str) -> str:
+    code = "\n".join(_unindented(block.text).rstrip("\n") + "\n" for block in blocks)
+    if ending in ("ts", "js") and _STARTS.search(code) and not _EXPORTS.search(code):
+        code += "\nexport { execute };\n"
+    return code
+
+
+def _unindented(code: str) -> str:
+    """The code of a block that stood in a list, as it would be in a file."""
+    code = code.replace("\r\n", "\n")
+    return dedent(code) if code.lstrip("\n").startswith((" ", "\t")) else code
+
+
+def _without(body: str, blocks: list[CodeBlock], body_line: int) -> str:
+    """The body without those blocks; what stays is as it was, but for the empty lines on both sides of a block."""
+    lines = body.replace("\r\n", "\n").splitlines(keepends=True)
+    kept: list[str] = []
+    at = 0
+    for block in blocks:
+        start = block.line - body_line
+        kept += lines[at:start]
+        at = start + len(block.text.splitlines()) + 2
+        while kept and not kept[-1].strip() and at < len(lines) and not lines[at].strip():
+            at += 1
+    return "".join([*kept, *lines[at:]]).strip("\n") + "\n"
+
 
 FOLDERS: Final = ("scripts", "references", "assets")
 _SCRIPTED: Final = ("direct", "preprocessor")
@@ -37,7 +138,7 @@ _ENTRIES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _MigrationPlan:
     """Everything that will be written for one skill; `script` is None when its code is in files already."""
 
     skill: LegacySkill
@@ -74,7 +175,7 @@ def _validated(folder: Path) -> MigrationResult:
             return MigrationResult(folder.name, "skipped", (_INSTRUCTIONS,))
     except (FileProblem, OSError) as error:
         return MigrationResult(folder.name, "failed", (str(error),))
-    issues = tuple(_faults(folder))
+    issues = tuple(_canonical_form_problems(folder))
     return MigrationResult(folder.name, "failed" if issues else "validated", issues)
 
 
@@ -99,14 +200,14 @@ def _migrated(folder: Path, *, dry_run: bool, backup: bool) -> MigrationResult:
             return MigrationResult(folder.name, "skipped", ("already canonical",))
         if problem := _unusable(plan):
             return MigrationResult(folder.name, "failed", (problem, *plan.issues))
-        details = tuple(_would(plan, backup=backup))
+        details = tuple(_planned_changes(plan, backup=backup))
         if not dry_run:
             _write(plan, backup=backup)
     except (FileProblem, OSError) as error:
         reason = error.message if isinstance(error, FileProblem) else f"{error.strerror}: {error.filename}"
         return MigrationResult(folder.name, "failed", (reason,))
     before = plan.skill.original.decode("utf-8-sig", "replace")
-    issues = (*plan.issues, *(() if dry_run else _faults(folder)))
+    issues = (*plan.issues, *(() if dry_run else _canonical_form_problems(folder)))
     return MigrationResult(folder.name, "migrated", issues, details, before, plan.text)
 
 
@@ -118,7 +219,7 @@ def _is_canonical(folder: Path) -> bool:
     return entry is not None and (folder / entry).is_file()
 
 
-def _is_done(plan: _Plan) -> bool:
+def _is_done(plan: _MigrationPlan) -> bool:
     """Whether everything that would be written is there, as with a skill without code that was migrated before."""
     skill = plan.skill
     there = plan.script is None and not skill.metadata_files and all((skill.folder / name).is_dir() for name in FOLDERS)
@@ -134,7 +235,7 @@ def _is_old(skill: LegacySkill) -> bool:
     return bool(skill.metadata_files) or not _OLD.isdisjoint(skill.fields)
 
 
-def _plan(folder: Path) -> _Plan | None:
+def _plan(folder: Path) -> _MigrationPlan | None:
     """What is to be written; None for a skill of today that is instructions and nothing else."""
     skill = read_legacy(folder)
     document = parse_document(f"---\n---\n{skill.body}".encode(), directory_name=folder.name)
@@ -142,7 +243,7 @@ def _plan(folder: Path) -> _Plan | None:
     entry, there = _entry(skill, issues)
     # A migration always writes `resources`: where they are, code that was left in the text is not meant to run.
     old = bool(skill.metadata_files) or (_is_old(skill) and "resources" not in skill.fields)
-    moved = move_code(document.body, document.sections, document.code_blocks, body_line=document.body_line, old=old)
+    moved = extract_code(document.body, document.sections, document.code_blocks, body_line=document.body_line, old=old)
     if moved is None and not _is_old(skill):
         return None
     script, body = None, document.body
@@ -158,7 +259,7 @@ def _plan(folder: Path) -> _Plan | None:
         issues.append("it has no code: models read its instructions, and nothing of it runs")
     sections = parse_document(f"---\n---\n{body}".encode()).sections
     text = canonical_text(fields, missing_headings(body, sections, fields))
-    return _Plan(skill, text, entry, script, tuple(issues))
+    return _MigrationPlan(skill, text, entry, script, tuple(issues))
 
 
 def _same(folder: Path, path: str, code: str) -> bool:
@@ -182,7 +283,7 @@ def _entry(skill: LegacySkill, issues: list[str]) -> tuple[str | None, str | Non
     return entry, there
 
 
-def _unusable(plan: _Plan) -> str | None:
+def _unusable(plan: _MigrationPlan) -> str | None:
     """Why the text that would be written could not be used."""
     document = parse_document(plan.text.encode(), directory_name=plan.skill.folder.name)
     if document.usable:
@@ -191,7 +292,7 @@ def _unusable(plan: _Plan) -> str | None:
     return f"SKILL.md would not be usable: {errors[0] if errors else 'it lacks a name or a description'}"
 
 
-def _would(plan: _Plan, *, backup: bool) -> Iterator[str]:
+def _planned_changes(plan: _MigrationPlan, *, backup: bool) -> Iterator[str]:
     """What `_write` would do, in the same words."""
     for name in FOLDERS:
         if not (plan.skill.folder / name).is_dir():
@@ -205,7 +306,7 @@ def _would(plan: _Plan, *, backup: bool) -> Iterator[str]:
         yield f"rename {name} to {name}.legacy" if backup or name in plan.skill.lossy else f"delete {name}"
 
 
-def _write(plan: _Plan, *, backup: bool) -> None:
+def _write(plan: _MigrationPlan, *, backup: bool) -> None:
     """Write everything, SKILL.md last of what counts."""
     from skillyard.files import replace_file
 
@@ -223,10 +324,10 @@ def _write(plan: _Plan, *, backup: bool) -> None:
         replace_file(folder / f"SKILL.md.backup.{time.time_ns() // 1_000_000}", plan.skill.original, mode=0o644)
     replace_file(folder / "SKILL.md", plan.text.encode(), mode=0o644)
     for name in plan.skill.metadata_files:
-        _put_away(folder / name, keep=backup or name in plan.skill.lossy)
+        _archive_file(folder / name, keep=backup or name in plan.skill.lossy)
 
 
-def _put_away(path: Path, *, keep: bool) -> None:
+def _archive_file(path: Path, *, keep: bool) -> None:
     if not keep:
         path.unlink()
         return
@@ -236,7 +337,7 @@ def _put_away(path: Path, *, keep: bool) -> None:
     path.rename(legacy)
 
 
-def _faults(folder: Path) -> Iterator[str]:
+def _canonical_form_problems(folder: Path) -> Iterator[str]:
     """What the canonical form of a skill lacks (row 000-55)."""
     try:
         document = _document(folder)

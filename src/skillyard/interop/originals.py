@@ -18,18 +18,16 @@ from typing import Final, NamedTuple, Self
 from skillyard.errors import FileMissing, FileProblem, InvalidManifest
 from skillyard.paths import read_inside, safe_relative
 
-__all__ = ["ORIGINALS_FILE", "REWRITTEN", "CarriedFile", "Envelope", "Files", "Originals", "State", "may_be_carried"]
-
 ORIGINALS_FILE: Final = "skillyard.originals.json"
 REWRITTEN: Final = ("SKILL.md", "manifest.json")
 """The files of a skill that a conversion may write; no others are ever restored."""
-Files = Mapping[str, bytes | None]
+SkillFiles = Mapping[str, bytes | None]
 """The files of a skill that a conversion may write: None for one that is not there."""
 _LIMIT: Final = 32 * 1024 * 1024
 _PLUGIN_FILES: Final = (".mcp.json", ".lsp.json")
 
 
-class CarriedFile(NamedTuple):
+class PreservedFile(NamedTuple):
     """One file of a plugin or marketplace: its bytes, and whether it may be run."""
 
     data: bytes
@@ -37,7 +35,7 @@ class CarriedFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class ContainingPackage:
     """The package that a skill was taken out of: where in it the skill was, in which format, and its other files.
 
     `files` are by their paths; None is an empty folder. `depth` counts the formats that the skill had had before. With `made`
@@ -46,18 +44,18 @@ class Envelope:
 
     at: str
     skill: str
-    files: Mapping[str, CarriedFile | None]
+    files: Mapping[str, PreservedFile | None]
     depth: int = 0
     made: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FormatState:
     """A format that a skill had: `files` as they were at its end, `written` as a conversion had made them (empty: none had)."""
 
     format: str
-    files: Files
-    written: Files = field(default_factory=dict)
+    files: SkillFiles
+    written: SkillFiles = field(default_factory=dict)
 
     @property
     def edited(self) -> bool:
@@ -70,9 +68,9 @@ class Originals:
     """The formats that a skill had before, the first one first; what it is now, and as what it was written then."""
 
     format: str = ""
-    written: Files = field(default_factory=dict)
-    past: list[State] = field(default_factory=list)
-    envelopes: list[Envelope] = field(default_factory=list)
+    written: SkillFiles = field(default_factory=dict)
+    past: list[FormatState] = field(default_factory=list)
+    envelopes: list[ContainingPackage] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -83,7 +81,9 @@ class Originals:
         """
         try:
             shape = json.loads(read_inside(folder, ORIGINALS_FILE, limit=_LIMIT))
-            past = [State(str(one["format"]), _states(one["files"]), _states(one["written"])) for one in shape["originals"]]
+            past = [
+                FormatState(str(one["format"]), _states(one["files"]), _states(one["written"])) for one in shape["originals"]
+            ]
             envelopes = [_envelope(one) for one in shape["envelopes"]]
             return cls(str(shape["format"]), _states(shape["written"]), past, envelopes)
         except FileMissing:
@@ -112,28 +112,28 @@ class Originals:
         }
         target.write_text(json.dumps(shape, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
-    def find(self, format_: str) -> State | None:
+    def find(self, format_: str) -> FormatState | None:
         """What the skill was when it last had this format."""
         return next((one for one in reversed(self.past) if one.format == format_), None)
 
-    def edits_since(self, state: State, now: State) -> list[State]:
+    def edits_since(self, state: FormatState, now: FormatState) -> list[FormatState]:
         """The states after `state`, `now` among them, that somebody edited."""
         return [one for one in [*self.past[self.past.index(state) + 1 :], now] if one.edited]
 
-    def go_back(self, state: State) -> None:
+    def return_to(self, state: FormatState) -> None:
         """Be at `state` again, and forget what came after it; packages that were made after it are forgotten too."""
         depth = self.past.index(state)
         self.past = self.past[:depth]
         self.format, self.written = (state.format, state.written) if self.past else ("", {})
         self.envelopes = [one for one in self.envelopes if not (one.made and one.depth >= depth)]
 
-    def go_on(self, now: State, format_: str, written: Files) -> None:
+    def go_on(self, now: FormatState, format_: str, written: SkillFiles) -> None:
         """Remember what the skill was till now, and what was written instead."""
         self.past.append(now)
         self.format, self.written = format_, written
 
 
-def may_be_carried(path: str) -> bool:
+def may_be_preserved(path: str) -> bool:
     """Whether a file of a package is carried along: no hidden one, which programs read by themselves, but for a plugin's own.
 
     >>> may_be_carried(".claude-plugin/plugin.json"), may_be_carried(".git/config")
@@ -148,11 +148,11 @@ def may_be_carried(path: str) -> bool:
     return clean and (own or not first.startswith(".")) and not any(part.startswith(".") for part in rest)
 
 
-def _encoded(files: Files) -> dict[str, object]:
-    return {path: None if data is None else _encoded_file(CarriedFile(data)) for path, data in sorted(files.items())}
+def _encoded(files: SkillFiles) -> dict[str, object]:
+    return {path: None if data is None else _encoded_file(PreservedFile(data)) for path, data in sorted(files.items())}
 
 
-def _encoded_file(file: CarriedFile) -> object:
+def _encoded_file(file: PreservedFile) -> object:
     """Text where it is text, else base64; an object only where there is more to say."""
     try:
         content: dict[str, object] = {"text": file.data.decode()}
@@ -163,25 +163,25 @@ def _encoded_file(file: CarriedFile) -> object:
     return content.get("text", content)
 
 
-def _decoded_file(content: object) -> CarriedFile:
+def _decoded_file(content: object) -> PreservedFile:
     if isinstance(content, str):
-        return CarriedFile(content.encode())
+        return PreservedFile(content.encode())
     if not isinstance(content, dict):
         raise ValueError("a content is neither text nor base64")
     executable = content.get("executable") is True
     if "text" in content:
-        return CarriedFile(str(content["text"]).encode(), executable)
-    return CarriedFile(base64.b64decode(str(content["base64"]), validate=True), executable)
+        return PreservedFile(str(content["text"]).encode(), executable)
+    return PreservedFile(base64.b64decode(str(content["base64"]), validate=True), executable)
 
 
-def _states(files: Mapping[str, object]) -> Files:
+def _states(files: Mapping[str, object]) -> SkillFiles:
     """Both files that a conversion writes, or none; a skill always has a SKILL.md."""
     if files and (files.keys() != set(REWRITTEN) or files["SKILL.md"] is None):
         raise ValueError(f"{', '.join(map(repr, sorted(files)))} are not the files that a conversion writes")
     return {path: None if content is None else _decoded_file(content).data for path, content in files.items()}
 
 
-def _envelope_shape(envelope: Envelope) -> dict[str, object]:
+def _envelope_shape(envelope: ContainingPackage) -> dict[str, object]:
     files = {path: None if file is None else _encoded_file(file) for path, file in sorted(envelope.files.items())}
     return {
         "at": envelope.at,
@@ -192,11 +192,11 @@ def _envelope_shape(envelope: Envelope) -> dict[str, object]:
     }
 
 
-def _envelope(shape: Mapping[str, object]) -> Envelope:
+def _envelope(shape: Mapping[str, object]) -> ContainingPackage:
     listed, at, depth = shape["files"], str(shape["at"]), shape["depth"]
     if not isinstance(listed, dict) or not isinstance(depth, int):
         raise ValueError("its files are no object, or its depth no number")
-    if hidden := next((path for path in listed if not may_be_carried(path)), None):
+    if hidden := next((path for path in listed if not may_be_preserved(path)), None):
         raise ValueError(f"{hidden!r} is a file that is not carried along")
     files = {path: None if content is None else _decoded_file(content) for path, content in listed.items()}
     if at != ".":
@@ -204,4 +204,4 @@ def _envelope(shape: Mapping[str, object]) -> Envelope:
     above = {path[:place] for path in [*files, at] for place, char in enumerate(path) if char == "/"}
     if above & files.keys() or at in files or (at != "." and any(part.startswith(".") for part in at.split("/"))):
         raise ValueError("its files stand in each other's way")
-    return Envelope(at, str(shape["skill"]), files, depth, shape["made"] is True)
+    return ContainingPackage(at, str(shape["skill"]), files, depth, shape["made"] is True)

@@ -1,4 +1,4 @@
-"""The catalog as a program uses it: what was found, told to a model, searched and run, in one object.
+"""The catalog as a program uses it: skills are found, shown to a model, searched and run through one object.
 
 ::
 
@@ -7,16 +7,15 @@
     best = catalog.search("fill in a PDF form")[0].skill
     outcome = await catalog.run("text-statistics", {"text": "One fish. Two fish."})
 
-Everything here is a short way to a room below: `prompt`, `permissions` and `execution` do the work, `searching` leads to
-`search`, and `rooms` opens them all.
+Every method is a short way to a room below: `search`, `prompt`, `permissions` and `execution` do the work.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import ApprovalRejected, NotExecutable, PermissionDenied
-from skillyard.library.searching import Searching
+from skillyard.library.catalog_services import CatalogServices
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -30,11 +29,93 @@ if TYPE_CHECKING:
     from skillyard.permissions import Approver, Rules
     from skillyard.prompt import Index, Style
     from skillyard.scanner import Report
+    from skillyard.search import Match, Reranker, SearchIndex
 
-__all__ = ["Catalog"]
+
+_RERANKED: Final = 30  # matches that a reranker is shown
 
 
-class Catalog(Searching):
+class SearchableCatalog(CatalogServices):
+    """A catalog that can be searched; what is made ready for that is kept until its skills are others."""
+
+    _searched: tuple[tuple[Skill, ...], SearchIndex] | None = None
+
+    def search(
+        self,
+        text: str,
+        limit: int = 10,
+        *,
+        min_confidence: float = 0.15,
+        source: str | None = None,
+        tag: str | None = None,
+        domain: str | None = None,
+        permission: Permission | None = None,
+        reranker: Reranker | None = None,
+    ) -> list[Match]:
+        """The usable skills that fit `text`, best first; each match has `skill`, `confidence` (0 to 1) and what `matched`.
+
+        With `source`, `tag` (or keyword), `domain` and `permission` only skills that have them count. A `reranker` looks at the
+        best thirty once more.
+
+        Raises:
+            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
+        """
+        from skillyard.search import rerank, search_skills, skill_filter
+
+        only = skill_filter(source, tag, domain, permission=permission, permission_of=self.rules().decide)
+        many = limit if reranker is None else max(limit, _RERANKED)
+        found = search_skills(self._search_index(), text, limit=many, min_confidence=min_confidence, only=only)
+        return rerank(text, found, reranker)[:limit] if reranker else found
+
+    def find_relevant_skills(
+        self,
+        intent: str,
+        *,
+        limit: int = 3,
+        min_confidence: float = 0.15,
+        domain: str | None = None,
+        required_keywords: Collection[str] = (),
+    ) -> list[Match]:
+        """The skills whose declared triggers, keywords and description `intent` meets, the surest first (document 000).
+
+        Unlike `search` this reads nothing but front matter, and its scores are fixed sums: docs/search.md has them.
+
+        Raises:
+            InvalidInput: a limit below 1, or a confidence outside 0 to 1.
+        """
+        from skillyard.search import find_relevant_skills
+
+        return find_relevant_skills(
+            self.all(),
+            intent,
+            limit=limit,
+            min_confidence=min_confidence,
+            domain=domain,
+            required_keywords=required_keywords,
+        )
+
+    def match_event(self, event: str, *, limit: int = 10) -> list[Match]:
+        """The skills that declare the event type `event` among their triggers, the highest priority first.
+
+        Raises:
+            InvalidInput: an empty event, or a limit below 1.
+        """
+        from skillyard.search import match_event
+
+        return match_event(self.all(), event, limit=limit)
+
+    def _search_index(self) -> SearchIndex:
+        """The skills ready to be searched; made again only when they are others."""
+        from skillyard.search import SearchIndex
+
+        skills = self.all()  # the same tuple until something has changed
+        if self._searched is None or self._searched[0] is not skills:
+            before = self._searched[1] if self._searched else None
+            self._searched = (skills, SearchIndex(skills, cache=self.search_directory, before=before))
+        return self._searched[1]
+
+
+class Catalog(SearchableCatalog):
     """Every skill an agent can see, with the short ways to tell a model about them, to search them and to run them.
 
     Rules of the configuration that deny a skill already hold: it has the status `denied` and is neither told, found nor run.
@@ -53,7 +134,7 @@ class Catalog(Searching):
         progress: Callable[[int, int], object] | None = None,
         installed: bool = False,
     ) -> Self:
-        """Find the skills for work in the folder `cwd`; `roots` means exactly those folders (see `skillyard.catalog.Catalog`).
+        """Find the skills for work in the folder `cwd`; `roots` means exactly those folders (see `skillyard.catalog.SkillCatalog`).
 
         Raises:
             InvalidConfiguration: a settings file cannot be understood.
@@ -73,11 +154,11 @@ class Catalog(Searching):
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
         """This catalog with every skill that the rules deny marked `denied`."""
-        from skillyard.permissions import Rules, visible
+        from skillyard.permissions import Rules, without_denied
 
         if not isinstance(permissions, Rules):
             permissions = Rules.for_catalog(self, permissions)
-        return visible(self, permissions)
+        return without_denied(self, permissions)
 
     def prompt(
         self,
@@ -198,7 +279,7 @@ class Catalog(Searching):
             SkillNotFound: no skill fits.
             NotExecutable: skills fit, and none of them could be started.
         """
-        from skillyard.execution.picking import run_first_match
+        from skillyard.execution.intent_runs import run_first_match
 
         rules = self.rules()
 
@@ -217,7 +298,7 @@ class Catalog(Searching):
         Their results are never kept. A failure of one is in its run and keeps nothing else back. Skills that a rule wants to be
         asked about do not run here: `SkillTools.preprocess` asks.
         """
-        from skillyard.execution.picking import run_preprocessors
+        from skillyard.execution.intent_runs import run_preprocessors
 
         rules = self.rules()
 

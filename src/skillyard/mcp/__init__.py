@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from skillyard.mcp.stdio import serve_stdio
 
 if TYPE_CHECKING:
-    from skillyard.mcp.http import HttpDoor
+    from skillyard.mcp.http import McpHttpApp
     from skillyard.mcp.server import ToolUse
 
-__all__ = ["HttpDoor", "ToolUse", "serve_stdio"]
+__all__ = ["McpHttpApp", "ToolUse", "serve_stdio"]
 
 
 def __getattr__(name: str) -> object:  # these need the SDK, which takes most of a second to import
-    if name == "HttpDoor":
-        from skillyard.mcp.http import HttpDoor
+    if name == "McpHttpApp":
+        from skillyard.mcp.http import McpHttpApp
 
-        return HttpDoor
+        return McpHttpApp
     if name == "ToolUse":
         from skillyard.mcp.server import ToolUse
 

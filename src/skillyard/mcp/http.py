@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from skillyard.mcp.server import ToolUses
     from skillyard.tools import SkillTools
 
-__all__ = ["HttpDoor"]
 
 _ENDED: Final = 404
 _FAILED: Final = 400
 
 
-class HttpDoor:
+class McpHttpApp:
     """The skills of one `SkillTools` at one address, while `running()` is entered; who may come in is decided before it.
 
     Of each caller `each` sessions of older clients are kept, of all `total`; `idle_s` seconds without a request end one.

@@ -1,4 +1,4 @@
-"""Skills as MCP prompts: what a person picks by name, such as a slash command, and the text the model then gets.
+"""Skills as MCP prompts, which a person picks by name like a slash command, and the completion of arguments.
 
 A prompt is the skill itself, as the tool `skill` gives it; what the person adds comes as a message of its own, so that no text
 of a skill can pass for theirs. Skills with `user-invocable: false` are no prompts.
@@ -6,20 +6,21 @@ of a skill can pass for theirs. Skills with `user-invocable: false` are no promp
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mcp import types
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import SkillNotFound, SkillyardError
-from skillyard.mcp.paging import page
+from skillyard.mcp.published_skills import FILE_NAME_LIMIT, SCHEME, cut_page
+from skillyard.mcp.resources import TEMPLATE
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
-    from skillyard.mcp.published import PublishedSkill, PublishedSkills
+    from skillyard.mcp.published_skills import PublishedSkill, PublishedSkills
     from skillyard.tools import ToolResult
 
-__all__ = ["find", "list_page", "messages"]
 
 _PROMPTS_A_PAGE: Final = 50
 _REQUEST: Final = "request"
@@ -27,7 +28,7 @@ _REQUEST: Final = "request"
 
 def list_page(skills: PublishedSkills, cursor: str | None) -> types.ListPromptsResult:
     """The prompts of the next skills, by their address."""
-    found, following = page(skills, cursor, size=_PROMPTS_A_PAGE, key=lambda published: published.uri)
+    found, following = cut_page(skills, cursor, size=_PROMPTS_A_PAGE, key=lambda published: published.uri)
     listed = [prompt for published in found if (prompt := _prompt(published))]
     return types.ListPromptsResult(prompts=listed, next_cursor=following)
 
@@ -70,3 +71,36 @@ def _name(published: PublishedSkill) -> str:
 
 def _described(published: PublishedSkill) -> str:
     return shorten(single_line(published.skill.description), DESCRIPTION_LIMIT)
+
+
+_MOST: Final = 100  # as many as the protocol lets a server send
+
+
+def complete_argument(skills: PublishedSkills, params: types.CompleteRequestParams) -> types.CompleteResult:
+    """The values that go on from what was typed, those that begin with it first; none where nobody knows any."""
+    known: Iterable[str] = ()
+    if isinstance(params.ref, types.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
+        if params.argument.name == "skill":
+            known = ("/".join(published.path) for published in skills)
+        elif params.argument.name == "path":
+            given = params.context.arguments if params.context else None
+            known = _files(skills, (given or {}).get("skill", ""))
+    found = _fitting(known, params.argument.value)
+    return types.CompleteResult(
+        completion=types.Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
+    )
+
+
+def _files(skills: PublishedSkills, name: str) -> tuple[str, ...]:
+    """The files of the skill that was chosen before."""
+    try:
+        published, _ = skills.locate(f"{SCHEME}{name}")
+        return tuple(name for name in published.files() if single_line(name) == name and len(name) <= FILE_NAME_LIMIT)
+    except (SkillyardError, OSError):
+        return ()
+
+
+def _fitting(known: Iterable[str], typed: str) -> list[str]:
+    wanted = typed.casefold()
+    found = [value for value in known if wanted in value.casefold()]
+    return sorted(found, key=lambda value: (not value.casefold().startswith(wanted), value))

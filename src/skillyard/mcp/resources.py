@@ -11,15 +11,12 @@ from mcp import types
 from skillyard.catalog import media_type
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import FileMissing
-from skillyard.mcp.addresses import INDEX, MAIN_FILE
-from skillyard.mcp.paging import page
-from skillyard.mcp.published import FILE_NAME_LIMIT, PublishedSkill, PublishedSkills
+from skillyard.mcp.published_skills import FILE_NAME_LIMIT, INDEX_URI, MAIN_FILE, PublishedSkill, PublishedSkills, cut_page
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent
 
-__all__ = ["DIRECTORY", "TEMPLATE", "children", "index_document", "list_page", "read", "templates"]
 
 DIRECTORY: Final = "inode/directory"
 TEMPLATE: Final = "skill://{skill}/{+path}"
@@ -30,7 +27,7 @@ _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
 def list_page(skills: PublishedSkills, cursor: str | None) -> types.ListResourcesResult:
     """Every file of the next skills; the first page begins with the index. A skill is never split across pages."""
-    found, following = page(skills, cursor, size=_SKILLS_A_PAGE, key=lambda published: published.uri)
+    found, following = cut_page(skills, cursor, size=_SKILLS_A_PAGE, key=lambda published: published.uri)
     first = [_index_resource()] if cursor is None else []
     listed = [resource(published, name) for published in found for name in published.files()]
     return types.ListResourcesResult(resources=first + listed, next_cursor=following)
@@ -66,7 +63,7 @@ def children(skills: PublishedSkills, uri: str, cursor: str | None) -> tuple[lis
     Raises:
         FileProblem: `uri` is not a folder of a skill.
     """
-    found, following = page(skills.children(uri), cursor, size=_CHILDREN_A_PAGE, key=lambda child: child[0])
+    found, following = cut_page(skills.children(uri), cursor, size=_CHILDREN_A_PAGE, key=lambda child: child[0])
     return [_child(skills, address, folder) for address, folder in found], following
 
 
@@ -119,11 +116,11 @@ def index_document(skills: PublishedSkills) -> types.TextResourceContents:
         for published in skills
     ]
     text = json.dumps({"$schema": _SCHEMA, "skills": listed}, ensure_ascii=False, indent=2)
-    return types.TextResourceContents(uri=INDEX, mime_type="application/json", text=text)
+    return types.TextResourceContents(uri=INDEX_URI, mime_type="application/json", text=text)
 
 
 def _index_resource() -> types.Resource:
     description = "Every skill with its description and address."
     return types.Resource(
-        uri=INDEX, name="index.json", title="All skills", description=description, mime_type="application/json"
+        uri=INDEX_URI, name="index.json", title="All skills", description=description, mime_type="application/json"
     )

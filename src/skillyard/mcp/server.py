@@ -22,19 +22,15 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
 from skillyard.mcp import prompts, resources
-from skillyard.mcp.addresses import INDEX
-from skillyard.mcp.announcing import Announcer
-from skillyard.mcp.completing import complete
-from skillyard.mcp.manifest import entry
-from skillyard.mcp.paging import page
-from skillyard.mcp.published import PublishedSkill, PublishedSkills
-from skillyard.mcp.shapes import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams
+from skillyard.mcp.change_notifications import ChangeAnnouncer
+from skillyard.mcp.prompts import complete_argument
+from skillyard.mcp.published_skills import INDEX_URI, PublishedSkill, PublishedSkills, cut_page
+from skillyard.mcp.skills_extension import FolderListing, FolderParams, SkillEntries, SkillEntry, UriParams, skill_entry
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
-    from skillyard.tools import Consent, SkillTools, ToolResult
+    from skillyard.tools import SkillConsent, SkillTools, ToolResult
 
-__all__ = ["EXTENSION", "SkillServer", "ToolUse", "ToolUses", "create_server"]
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _ENTRIES_A_PAGE: Final = 50
@@ -87,7 +83,7 @@ def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = 
     With `watch` the folders of the catalog are watched while a client is connected, and every change is announced. `on_call`
     stands around each call of a tool, where the tools serve several users.
     """
-    announcer = Announcer(tools.access.offered())
+    announcer = ChangeAnnouncer(tools.access.offered())
     handlers = _Handlers(tools, announcer, on_call)
     listening = ListenHandler(announcer.bus)
     server = SkillServer(
@@ -121,24 +117,24 @@ def create_server(tools: SkillTools, *, watch: bool = True, on_call: ToolUses = 
 class _Handlers:
     """One method for each request."""
 
-    def __init__(self, tools: SkillTools, announcer: Announcer, on_call: ToolUses) -> None:
+    def __init__(self, tools: SkillTools, announcer: ChangeAnnouncer, on_call: ToolUses) -> None:
         self._tools = tools
         self._announcer = announcer
         self._on_call = on_call
         self._last = PublishedSkills(())
 
     async def list_tools(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        self._announcer.meet(context)
+        self._announcer.remember_connection(context)
         found = await self._answer(lambda: self._tools.definitions("mcp"))
         return types.ListToolsResult(tools=[types.Tool.model_validate(definition) for definition in found])
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        self._announcer.meet(context)
+        self._announcer.remember_connection(context)
         async with self._on_call(context.request, params.name, params.arguments or {}) as use:
             result = use.result = await _to_its_end(self._tools.call(params.name, params.arguments, user=use.user))
         if result.code == "unknown_tool":
             raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
-        await self._announcer.tell(self._tools.access.offered())  # the call may have looked at the folders again
+        await self._announcer.announce_changes(self._tools.access.offered())  # the call may have looked at the folders again
         if not result.ok:
             await self._announcer.log("warning", {"tool": params.name, "code": result.code})
         detail = None if result.ok else {"code": result.code, "title": sanitize(result.title or "")}
@@ -146,7 +142,7 @@ class _Handlers:
         return types.CallToolResult(content=content, structured_content=detail, is_error=not result.ok)
 
     async def list_resources(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        self._announcer.meet(context)
+        self._announcer.remember_connection(context)
         return await self._answer(lambda: resources.list_page(self._skills(), params.cursor if params else None))
 
     async def list_templates(
@@ -156,7 +152,7 @@ class _Handlers:
 
     async def read_resource(self, context: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        if uri == INDEX:
+        if uri == INDEX_URI:
             return types.ReadResourceResult(contents=[await self._answer(lambda: resources.index_document(self._skills()))])
         published, file = await self._answer(lambda: self._skills().locate(uri))
         consent = await self._approve(published)
@@ -178,10 +174,10 @@ class _Handlers:
         return types.EmptyResult()
 
     async def complete(self, context: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        return await self._answer(lambda: complete(self._skills(), params))
+        return await self._answer(lambda: complete_argument(self._skills(), params))
 
     async def list_prompts(self, context: _Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        self._announcer.meet(context)
+        self._announcer.remember_connection(context)
         return await self._answer(lambda: prompts.list_page(self._skills(), params.cursor if params else None))
 
     async def get_prompt(self, context: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
@@ -193,13 +189,15 @@ class _Handlers:
 
     async def list_skills(self, context: _Context, params: types.PaginatedRequestParams) -> dict[str, object]:
         def find() -> SkillEntries:
-            found, following = page(self._skills(), params.cursor, size=_ENTRIES_A_PAGE, key=lambda published: published.uri)
+            found, following = cut_page(
+                self._skills(), params.cursor, size=_ENTRIES_A_PAGE, key=lambda published: published.uri
+            )
             return SkillEntries(skills=[shown for published in found if (shown := _entry(published))], next_cursor=following)
 
         return _with_freshness(context, await self._answer(find))
 
     async def get_skill(self, context: _Context, params: UriParams) -> dict[str, object]:
-        shown = await self._answer(lambda: entry(self._skills().main(params.uri)))
+        shown = await self._answer(lambda: skill_entry(self._skills().main(params.uri)))
         if shown is None:
             raise MCPError(types.INVALID_PARAMS, f"{params.uri} has more files or bytes than the extension allows", None)
         return _with_freshness(context, SkillEntry(skill=shown))
@@ -216,13 +214,13 @@ class _Handlers:
         return self._last
 
     def _read(
-        self, published: PublishedSkill, file: str, consent: Consent
+        self, published: PublishedSkill, file: str, consent: SkillConsent
     ) -> types.TextResourceContents | types.BlobResourceContents:
         content = resources.read(published, file)
         self._tools.access.confirm(published.skill, consent)
         return content
 
-    async def _approve(self, published: PublishedSkill) -> Consent:
+    async def _approve(self, published: PublishedSkill) -> SkillConsent:
         try:
             return await self._tools.access.approve(published.skill, session="mcp")
         except SkillyardError as error:
@@ -262,7 +260,7 @@ async def _to_its_end(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
 def _entry(published: PublishedSkill) -> dict[str, object] | None:
     """The entry, or None for a skill that cannot be read just now: one bad skill never hides a good one."""
     try:
-        return entry(published)
+        return skill_entry(published)
     except SkillyardError:
         return None
 
@@ -276,7 +274,7 @@ def _with_freshness(context: _Context, result: types.Result) -> dict[str, object
 
 
 def _lifespan(
-    tools: SkillTools, announcer: Announcer, watch: bool
+    tools: SkillTools, announcer: ChangeAnnouncer, watch: bool
 ) -> Callable[[Server[dict[str, object]]], AbstractAsyncContextManager[dict[str, object]]]:
     @asynccontextmanager
     async def lifespan(server: Server[dict[str, object]]) -> AsyncIterator[dict[str, object]]:
@@ -291,13 +289,13 @@ def _lifespan(
     return lifespan
 
 
-async def _watch(tools: SkillTools, announcer: Announcer) -> None:
+async def _watch(tools: SkillTools, announcer: ChangeAnnouncer) -> None:
     """Look at the folders when they change, and tell what changed also when somebody else in this process looked first."""
     looking = asyncio.create_task(_look(tools))
     try:
         while True:
             await asyncio.sleep(_TELLING_S)
-            await announcer.tell(tools.access.offered())
+            await announcer.announce_changes(tools.access.offered())
     except Exception:  # the server goes on; its lists are made anew for each request anyway
         _log.exception("no longer watching for changes")
     finally:

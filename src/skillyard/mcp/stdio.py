@@ -7,16 +7,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog, Permission
+    from skillyard.catalog import Permission, SkillCatalog
     from skillyard.execution import Executor
     from skillyard.permissions import Approver, Rules
     from skillyard.tools import Language, SkillTools
 
-__all__ = ["serve_stdio"]
-
 
 def serve_stdio(
-    catalog: Catalog,
+    catalog: SkillCatalog,
     *,
     permissions: Mapping[str, Permission] | Rules | None = None,
     approver: Approver | None = None,
@@ -54,10 +52,10 @@ async def _serve(tools: SkillTools, *, watch: bool) -> None:
     # The SDK and what it needs take most of a second to import: only who serves pays for it.
     from mcp.server.stdio import stdio_server
 
-    from skillyard.mcp.answering import Outlet, answering_all
+    from skillyard.mcp.request_drain import StdoutWatch, drain_requests
     from skillyard.mcp.server import create_server
 
     server = create_server(tools, watch=watch)
-    with closing(Outlet()) as outlet:
-        async with stdio_server() as (read, written), answering_all(read, written, outlet) as (reading, writing):
+    with closing(StdoutWatch()) as outlet:
+        async with stdio_server() as (read, written), drain_requests(read, written, outlet) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())

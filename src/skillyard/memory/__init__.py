@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-from skillyard.memory.model import OWNERS, TYPES, Memory, Recalled
-from skillyard.memory.service import MemoryService, PersonalMemory
-from skillyard.memory.sql import SqlMemoryService
-from skillyard.memory.suggestions import Suggestion, keep_suggestions
+from skillyard.memory.memory_service import MemoryService, PersonalMemory, Suggestion, keep_suggestions
+from skillyard.memory.model import OWNERS, TYPES, Memory, MemoryMatch
+from skillyard.memory.sql_memory import SqlMemoryService
 
 __all__ = [
     "OWNERS",
     "TYPES",
     "Memory",
+    "MemoryMatch",
     "MemoryService",
     "PersonalMemory",
-    "Recalled",
     "SqlMemoryService",
     "Suggestion",
     "keep_suggestions",

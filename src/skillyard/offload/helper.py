@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-__all__ = ["READY", "report_progress", "serve"]
 
 READY: Final = b"ready"
 """What a helper says when it can be called."""

@@ -17,7 +17,6 @@ from skillyard.errors import HelpersBusy, WorkMemoryExceeded, WorkProblem, WorkT
 if TYPE_CHECKING:
     from skillyard.offload.process import HelperProcess
 
-__all__ = ["HelperPool", "WorkLimits", "WorkOutcome", "observe_helpers", "run_in_helper", "run_in_helper_async"]
 
 WorkOutcome = Literal["done", "timed_out", "out_of_memory", "busy", "failed", "cancelled"]
 """How a call ended; `done` is one that returned, or raised an error of its own."""

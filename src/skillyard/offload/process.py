@@ -16,8 +16,6 @@ from typing import Any, Final
 from skillyard.errors import HelperFailed, WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload.helper import READY
 
-__all__ = ["HelperProcess"]
-
 _KEPT: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """The variables that a helper inherits: where programs, libraries and time zones are, and nothing that could be a secret."""
 _PROGRAM: Final = "import sys; sys.path[:] = {path!r}; from skillyard.offload.helper import serve; serve({parent})"

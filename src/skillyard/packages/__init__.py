@@ -9,17 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillyard.packages.addresses import shown_address, without_secrets
-    from skillyard.packages.copying import copy_tree
-    from skillyard.packages.differing import Difference, FileDifference, compare_trees
-    from skillyard.packages.digest import tree_digest
-    from skillyard.packages.extracting import ArchiveFormat, Extracted, extract, sniff
-    from skillyard.packages.finding import FoundSkill, choose_skills, find_skills
-    from skillyard.packages.limits import Limits
-    from skillyard.packages.moving import CopiedPackages, copy_packages
-    from skillyard.packages.packing import IGNORED, Package, PackageFormat, pack
+    from skillyard.packages.archive_extraction import ArchiveFormat, Extracted, extract, sniff
+    from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, pack
+    from skillyard.packages.digest import digest_of, tree_digest
+    from skillyard.packages.entry_rules import PackageLimits
     from skillyard.packages.s3_store import S3Store
-    from skillyard.packages.signing import (
+    from skillyard.packages.signatures import (
         SIGNATURE_FILE,
         Signature,
         SigningKey,
@@ -28,24 +23,26 @@ if TYPE_CHECKING:
         sign_tree,
         verify_tree,
     )
-    from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve
-    from skillyard.packages.store import LocalStore, Store, digest_of, open_store
+    from skillyard.packages.skill_discovery import FoundSkill, choose_skills, find_skills
+    from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve, shown_address, without_secrets
+    from skillyard.packages.store import LocalStore, PackageCopyReport, Store, copy_packages, open_store
+    from skillyard.packages.tree_diff import FileDifference, FolderDifference, compare_trees
 
 __all__ = [
     "IGNORED",
     "SIGNATURE_FILE",
     "ArchiveFormat",
-    "CopiedPackages",
-    "Difference",
     "Extracted",
     "FileDifference",
+    "FolderDifference",
     "FoundSkill",
-    "Limits",
     "LocalStore",
     "Origin",
     "OriginShape",
     "Package",
+    "PackageCopyReport",
     "PackageFormat",
+    "PackageLimits",
     "S3Store",
     "Signature",
     "SigningKey",
@@ -73,19 +70,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "addresses": ("shown_address", "without_secrets"),
-    "copying": ("copy_tree",),
-    "differing": ("Difference", "FileDifference", "compare_trees"),
-    "digest": ("tree_digest",),
-    "extracting": ("ArchiveFormat", "Extracted", "extract", "sniff"),
-    "finding": ("FoundSkill", "choose_skills", "find_skills"),
-    "limits": ("Limits",),
-    "moving": ("CopiedPackages", "copy_packages"),
-    "packing": ("IGNORED", "Package", "PackageFormat", "pack"),
-    "signing": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
-    "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve"),
+    "archive_extraction": ("ArchiveFormat", "Extracted", "extract", "sniff"),
+    "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "pack"),
+    "digest": ("digest_of", "tree_digest"),
+    "entry_rules": ("PackageLimits",),
     "s3_store": ("S3Store",),
-    "store": ("LocalStore", "Store", "digest_of", "open_store"),
+    "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
+    "skill_discovery": ("FoundSkill", "choose_skills", "find_skills"),
+    "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
+    "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
+    "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

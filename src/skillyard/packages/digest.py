@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from skillyard.errors import DigestMismatch, InvalidInput
+from skillyard.packages.entry_rules import PackageLimits
 from skillyard.reserved_files import is_reserved
-
-__all__ = ["file_digests", "folded", "tree_digest"]
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CHUNK: Final = 1024 * 1024
@@ -25,7 +26,7 @@ def tree_digest(directory: str | os.PathLike[str], *, without: str | None = None
     """
     root = os.fsencode(directory)
     left_out = None if without is None else os.fsencode(without)
-    return folded((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)) if path != left_out)
+    return digest_of_entries((path, *_content(root + b"/" + path)) for path in sorted(_paths(root)) if path != left_out)
 
 
 def file_digests(directory: str | os.PathLike[str]) -> dict[str, str]:
@@ -38,7 +39,7 @@ def file_digests(directory: str | os.PathLike[str]) -> dict[str, str]:
     return {os.fsdecode(path): kind.decode("ascii") + content.hex() for path, kind, content in found if kind != b"d"}
 
 
-def folded(entries: Iterable[tuple[bytes, bytes, bytes]]) -> str:
+def digest_of_entries(entries: Iterable[tuple[bytes, bytes, bytes]]) -> str:
     """The digest of a tree from path, letter and SHA-256 of each entry, sorted bytewise by path."""
     digest = hashlib.sha256(b"skillyard tree 1\n")
     for path, kind, content in entries:
@@ -74,3 +75,54 @@ def _content(path: bytes) -> tuple[bytes, bytes]:
     finally:
         os.close(descriptor)
     return b"x" if mode & 0o111 else b"f", digest.digest()
+
+
+DIGEST_PATTERN: Final = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+def digest_of(data: bytes) -> str:
+    """`sha256:` and 64 hex digits."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def digest_hex(digest: str) -> str:
+    """The 64 hex digits of a digest.
+
+    Raises:
+        InvalidInput: it is no digest.
+    """
+    match = DIGEST_PATTERN.fullmatch(digest)
+    if not match:
+        raise InvalidInput(f"{digest[:100]!r} is not a digest", hint="for example sha256: and 64 lower-case hex digits")
+    return match[1]
+
+
+def check_size(size: int, digest: str) -> None:
+    """Refuse what is larger than any package, before it is read into memory.
+
+    Raises:
+        DigestMismatch: it cannot be what was put there.
+    """
+    if size > PackageLimits().archive:
+        raise DigestMismatch(
+            f"what the store has under {digest} is {size:,} bytes, more than any package",
+            hint="somebody else wrote it there: look who may write to the store",
+            expected=digest,
+        )
+
+
+def check_content(data: bytes, digest: str | None) -> str:
+    """The digest of `data`.
+
+    Raises:
+        DigestMismatch: it is not the `digest` that is given.
+    """
+    found = digest_of(data)
+    if digest is not None and f"sha256:{digest_hex(digest)}" != found:
+        raise DigestMismatch(
+            f"the content has the digest {found} and not {digest}",
+            hint="it was changed or damaged: get it again from where it was published",
+            expected=digest,
+            found=found,
+        )
+    return found

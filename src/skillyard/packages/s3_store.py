@@ -14,14 +14,12 @@ from datetime import timedelta
 from typing import Final
 
 from skillyard.errors import DigestMismatch, InvalidConfiguration, PackageMissing, StoreFailed
-from skillyard.packages.addresses import shown_address
-from skillyard.packages.store import checked_content, checked_size, hex_part
-
-__all__ = ["S3Store"]
+from skillyard.packages.digest import check_content, check_size, digest_hex
+from skillyard.packages.source import shown_address
 
 _PATH: Final = re.compile(r"([0-9a-f]{2})/([0-9a-f]{62})")
 _TRIES: Final = 4
-_PATIENCE: Final = timedelta(seconds=30)
+_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 
 class S3Store:
@@ -40,10 +38,10 @@ class S3Store:
             ) from None
         self.address = address
         try:
-            self._bucket = Bucket.from_url(address, retry_config={"max_retries": _TRIES, "retry_timeout": _PATIENCE})
+            self._bucket = Bucket.from_url(address, retry_config={"max_retries": _TRIES, "retry_timeout": _RETRY_TIMEOUT})
         except Exception as error:  # its own kinds, and some of Python's
             raise InvalidConfiguration(
-                f"{shown_address(address)} cannot be used: {_brief(error)}", hint="as in s3://bucket/prefix"
+                f"{shown_address(address)} cannot be used: {_short_message(error)}", hint="as in s3://bucket/prefix"
             ) from None
 
     def put(self, data: bytes, digest: str | None = None) -> str:
@@ -51,7 +49,7 @@ class S3Store:
         from obstore import put
         from obstore.exceptions import AlreadyExistsError
 
-        digest = checked_content(data, digest)
+        digest = check_content(data, digest)
         with self._failures("write to"):
             try:
                 put(self._bucket, _path(digest), data, mode="create")
@@ -68,11 +66,11 @@ class S3Store:
         with self._failures("read"):
             try:
                 found = get(self._bucket, path)
-                checked_size(found.meta["size"], digest)
+                check_size(found.meta["size"], digest)
                 data = bytes(found.bytes())
             except FileNotFoundError:
                 raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
-        checked_content(data, digest)
+        check_content(data, digest)
         return data
 
     def has(self, digest: str) -> bool:
@@ -145,17 +143,17 @@ class S3Store:
             yield
         except (BaseError, OSError) as error:
             raise StoreFailed(
-                f"cannot {what} {shown_address(self.address)}: {_brief(error)}",
+                f"cannot {what} {shown_address(self.address)}: {_short_message(error)}",
                 hint="check the bucket, the credentials (AWS_…) and the network",
             ) from None
 
 
 def _path(digest: str) -> str:
-    name = hex_part(digest)
+    name = digest_hex(digest)
     return f"{name[:2]}/{name[2:]}"
 
 
-def _brief(error: Exception) -> str:
+def _short_message(error: Exception) -> str:
     """What happened, without the library's dump of its own state."""
     if "169.254.169.254" in str(error):  # where machines of a cloud get them, when no variable names any
         return "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

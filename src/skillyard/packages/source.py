@@ -1,4 +1,4 @@
-"""Where a package may come from, as a person writes it: `resolve` reads the text and fetches nothing."""
+"""Where a package may come from, as a person writes it (`resolve` reads the text and fetches nothing), and addresses without secrets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,48 @@ from typing import Final, Literal, TypedDict
 from urllib.parse import quote, unquote
 
 from skillyard.errors import InvalidInput, InvalidSource
-from skillyard.packages.addresses import shown_address, without_secrets
 
-__all__ = ["Origin", "OriginShape", "Source", "SourceKind", "resolve"]
+_SECRET: Final = re.compile(
+    r"token|secret|passw|pwd|auth|credential|signature|session|jwt|(?:^|[^a-z])(?:sig|key|pass|apikey)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+_REVISION: Final = re.compile(r"(?:at|ref|sha|rev|revision|commit|version|v|id)", re.IGNORECASE)
+_LOOKS_RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=~-]{20,}|eyJ[A-Za-z0-9_.-]+")
+
+
+def shown_address(text: str) -> str:
+    """An address as it may be shown: without its query, and without a user's name and password; other text as it is.
+
+    >>> shown_address("https://me:word@example.com/a.zip?token=x")
+    'https://example.com/a.zip'
+    """
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return text
+    authority, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    host = authority if scheme == "ssh" and ":" not in authority.rpartition("@")[0] else authority.rpartition("@")[2]
+    return f"{scheme}://{host}{slash}{path}"
+
+
+def without_secrets(address: str) -> str:
+    """An address as it may be kept: what in its query is called or looks like a secret is taken out, the rest stays.
+
+    >>> without_secrets("https://example.com/get?id=5&token=abc")
+    'https://example.com/get?id=5'
+    """
+    bare, mark, query = address.partition("?")
+    if not mark or "://" not in bare:
+        return address
+    kept = [part for part in query.split("&") if not _is_secret(part)]
+    return bare + (f"?{'&'.join(kept)}" if kept else "")
+
+
+def _is_secret(part: str) -> bool:
+    name, _, value = part.partition("=")
+    if _SECRET.search(name):
+        return True
+    return bool(_LOOKS_RANDOM.fullmatch(value or name)) and not _REVISION.fullmatch(name)
+
 
 SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirror", "upload"]
 """`address`: something on the web that shows what it is when it is read: an archive, a SKILL.md, a manifest or a catalog.
@@ -88,7 +127,7 @@ _TREE: Final = re.compile(
 )
 _FORGES: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 _REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
-_WAYS: Final = "a folder, an archive, owner/repo[/path][@ref], a git address, or an https address"
+_SOURCE_FORMS: Final = "a folder, an archive, owner/repo[/path][@ref], a git address, or an https address"
 
 
 def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
@@ -99,14 +138,14 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
     """
     text = source.strip()
     if not text or text.startswith("-") or not text.isprintable():
-        raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_WAYS}")
-    found = _local(text) or _on_the_web(text) or _by_ssh(text) or _shorthand(text)
+        raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_SOURCE_FORMS}")
+    found = _local_source(text) or _web_source(text) or _ssh_source(text) or _shorthand(text)
     if found is None:
-        raise InvalidSource(f"{_without_secret(text)!r} is neither there nor an address", hint=f"a source is {_WAYS}")
+        raise InvalidSource(f"{_without_secret(text)!r} is neither there nor an address", hint=f"a source is {_SOURCE_FORMS}")
     return replace(found, names=names)
 
 
-def _local(text: str) -> Source | None:
+def _local_source(text: str) -> Source | None:
     path = Path(text).expanduser()
     if "::" in text or text.lower().startswith("file:"):
         raise InvalidSource(
@@ -138,7 +177,7 @@ def _refuse_ref(text: str) -> None:
         )
 
 
-def _on_the_web(text: str) -> Source | None:
+def _web_source(text: str) -> Source | None:
     git = text.startswith("git+")
     address = text.removeprefix("git+")
     if not re.match(r"https?://", address, re.IGNORECASE):
@@ -168,7 +207,7 @@ def _in_repository(repository: str, path: str, ref: str) -> Source:
     return _git(repository, path, unquote(ref))
 
 
-def _by_ssh(text: str) -> Source | None:
+def _ssh_source(text: str) -> Source | None:
     address = text.removeprefix("git+")
     if re.match(r"ssh://", address, re.IGNORECASE):
         address, _, ref = address.partition("#")
@@ -214,7 +253,7 @@ def _git(address: str, path: str, ref: str) -> Source:
 
 
 def _check_address(address: str) -> None:
-    from skillyard.sandbox.network.guarded import read_destination
+    from skillyard.network.messages import read_destination
 
     if "@" in address.partition("://")[2].partition("/")[0]:
         raise InvalidSource(

@@ -1,25 +1,22 @@
-"""Where packages are kept: by the digest of their bytes, written once, never changed.
+"""Where packages are kept: by the digest of their bytes, written once, never changed; and copies from one store to another.
 
-A `Store` gives back exactly what was put in, or says that it cannot. `LocalStore` is a folder, `S3Store` a bucket.
+A `Store` gives back exactly what was put in, or raises. `LocalStore` is a folder, `S3Store` a bucket.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from skillyard.errors import DigestMismatch, InvalidConfiguration, InvalidInput, PackageMissing, StoreFailed
-from skillyard.packages.addresses import shown_address
-from skillyard.packages.limits import Limits
+from skillyard.errors import InvalidConfiguration, PackageMissing, StoreFailed
+from skillyard.packages.digest import DIGEST_PATTERN, check_content, check_size, digest_hex, digest_of
+from skillyard.packages.entry_rules import PackageLimits
+from skillyard.packages.source import shown_address
 
-__all__ = ["LocalStore", "Store", "checked_content", "checked_size", "digest_of", "hex_part", "open_store"]
-
-_DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -69,54 +66,6 @@ def open_store(address: str) -> Store:
     return LocalStore(Path(address).expanduser().absolute())
 
 
-def digest_of(data: bytes) -> str:
-    """`sha256:` and 64 hex digits."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def hex_part(digest: str) -> str:
-    """The 64 hex digits of a digest.
-
-    Raises:
-        InvalidInput: it is no digest.
-    """
-    match = _DIGEST.fullmatch(digest)
-    if not match:
-        raise InvalidInput(f"{digest[:100]!r} is not a digest", hint="for example sha256: and 64 lower-case hex digits")
-    return match[1]
-
-
-def checked_size(size: int, digest: str) -> None:
-    """Refuse what is larger than any package, before it is read into memory.
-
-    Raises:
-        DigestMismatch: it cannot be what was put there.
-    """
-    if size > Limits().archive:
-        raise DigestMismatch(
-            f"what the store has under {digest} is {size:,} bytes, more than any package",
-            hint="somebody else wrote it there: look who may write to the store",
-            expected=digest,
-        )
-
-
-def checked_content(data: bytes, digest: str | None) -> str:
-    """The digest of `data`.
-
-    Raises:
-        DigestMismatch: it is not the `digest` that is given.
-    """
-    found = digest_of(data)
-    if digest is not None and f"sha256:{hex_part(digest)}" != found:
-        raise DigestMismatch(
-            f"the content has the digest {found} and not {digest}",
-            hint="it was changed or damaged: get it again from where it was published",
-            expected=digest,
-            found=found,
-        )
-    return found
-
-
 class LocalStore:
     """A store in the folder `root`: `ab/cdef…`, files that nobody may write, each moved into place in one step."""
 
@@ -125,7 +74,7 @@ class LocalStore:
 
     def put(self, data: bytes, digest: str | None = None) -> str:
         """As `Store.put`; the file and its folder have reached the disk."""
-        digest = checked_content(data, digest)
+        digest = check_content(data, digest)
         path = self._path(digest)
         with _failures(f"write to {self.root}"):
             if self._is_whole(path, digest):
@@ -145,11 +94,11 @@ class LocalStore:
         """As `Store.get`."""
         with _failures(f"read {self.root}"):
             try:
-                checked_size(self._path(digest).lstat().st_size, digest)
+                check_size(self._path(digest).lstat().st_size, digest)
                 data = _read(self._path(digest))
             except FileNotFoundError:
                 raise PackageMissing(f"there is no package {digest}", hint="install or put it again") from None
-        checked_content(data, digest)
+        check_content(data, digest)
         return data
 
     def has(self, digest: str) -> bool:
@@ -159,7 +108,7 @@ class LocalStore:
     def list(self) -> Iterator[str]:
         """As `Store.list`."""
         names = (path.parent.name + path.name for path in self.root.glob("[0-9a-f][0-9a-f]/*"))
-        yield from sorted(digest for name in names if _DIGEST.fullmatch(digest := f"sha256:{name}"))
+        yield from sorted(digest for name in names if DIGEST_PATTERN.fullmatch(digest := f"sha256:{name}"))
 
     def delete(self, digest: str) -> bool:
         """As `Store.delete`."""
@@ -171,13 +120,13 @@ class LocalStore:
         return True
 
     def _path(self, digest: str) -> Path:
-        name = hex_part(digest)
+        name = digest_hex(digest)
         return self.root / name[:2] / name[2:]
 
     def _is_whole(self, path: Path, digest: str) -> bool:
         """Whether it is there and undamaged; a damaged one is put again."""
         try:
-            return path.lstat().st_size <= Limits().archive and digest_of(_read(path)) == digest
+            return path.lstat().st_size <= PackageLimits().archive and digest_of(_read(path)) == digest
         except OSError:
             return False
 
@@ -212,3 +161,36 @@ def _failures(what: str) -> Iterator[None]:
         raise StoreFailed(
             f"cannot {what}: {error.strerror}", hint="check the folder, its permissions and the free space"
         ) from None
+
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PackageCopyReport:
+    """How many packages the first store has, and how many of them were new to the second one."""
+
+    packages: int
+    new: int
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data."""
+        return {"packages": self.packages, "new": self.new}
+
+
+def copy_packages(source: Store, target: Store, *, check: bool = False) -> PackageCopyReport:
+    """Put every package of `source` into `target`; with `check` only count what `target` lacks.
+
+    Raises:
+        DigestMismatch: a package has become something else where it was kept.
+        StoreFailed: one of the two cannot be used; what was put stays.
+    """
+    there, count, new = set(target.list()), 0, 0
+    for digest in source.list():
+        count += 1
+        if digest not in there:
+            new += 1
+            if not check:
+                target.put(source.get(digest), digest)
+    return PackageCopyReport(count, new)

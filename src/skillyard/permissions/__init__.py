@@ -4,51 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.permissions.allowed import ALWAYS_PERMITTED, AllowedTools
-from skillyard.permissions.approvals import Approvals
-from skillyard.permissions.asking import (
+from skillyard.permissions.allowed_tools import ALWAYS_PERMITTED, AllowedTools, ToolRule, parse_tool_rule
+from skillyard.permissions.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
     ApprovalRequestShape,
+    Approvals,
     Approver,
     Decision,
     PolicyApprover,
 )
-from skillyard.permissions.gate import Consent, Gate, unusable
+from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
-from skillyard.permissions.rules import Rules, Ruling, visible
+from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
 from skillyard.permissions.sql_store import SqlApprovalStore
-from skillyard.permissions.store import ApprovalStore, Approved, MemoryApprovalStore
-from skillyard.permissions.toolrules import ToolRule, parse_tool_rule
+from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
 
 if TYPE_CHECKING:
-    from skillyard.permissions.sessions import SqlSessionApprovals
+    from skillyard.permissions.sql_tables import SqlSessionApprovals
 
 __all__ = [
     "ALWAYS_PERMITTED",
     "AllowedTools",
     "ApprovalAnswer",
+    "ApprovalRecord",
     "ApprovalRequest",
     "ApprovalRequestShape",
     "ApprovalStore",
     "Approvals",
-    "Approved",
     "Approver",
-    "Consent",
     "Decision",
-    "Gate",
     "InstalledOrigins",
     "MemoryApprovalStore",
     "OriginLookup",
+    "PermissionGate",
+    "PermissionRuling",
     "PolicyApprover",
     "Rules",
-    "Ruling",
+    "SkillConsent",
     "SqlApprovalStore",
     "SqlSessionApprovals",
     "ToolRule",
     "parse_tool_rule",
-    "unusable",
-    "visible",
+    "unusable_skill",
+    "without_denied",
 ]
 
 
@@ -56,6 +55,6 @@ def __getattr__(name: str) -> object:
     """Import what speaks to the database when it is named."""
     if name != "SqlSessionApprovals":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skillyard.permissions.sessions import SqlSessionApprovals
+    from skillyard.permissions.sql_tables import SqlSessionApprovals
 
     return SqlSessionApprovals

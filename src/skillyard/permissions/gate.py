@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from skillyard.permissions.approvals import Approvals
     from skillyard.permissions.rules import Rules
 
-__all__ = ["Consent", "Gate", "unusable"]
 
 _REASON: Final = 1000  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
+class SkillConsent:
     """That a skill may be used: by which rule, and when someone had to agree, to which content (`sha256:…`)."""
 
     permission: Permission
@@ -30,7 +29,7 @@ class Consent:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class PermissionGate:
     """The rules that hold, and the approvals that answer where one of them says `ask`.
 
     With `for_models` skills that are kept for people are refused too.
@@ -54,7 +53,7 @@ class Gate:
         if self.denies(skill):
             raise PermissionDenied(f'You don\'t have permission to use "{skill.label}" skill')
         if skill.status != "ok":
-            raise unusable(skill, skill.status, skill.reason or f"it is {skill.status}")
+            raise unusable_skill(skill, skill.status, skill.reason or f"it is {skill.status}")
         if self.for_models and not skill.model_invocable:
             raise SkillUnusable(
                 f"The skill {skill.label!r} is kept for people to start",
@@ -65,7 +64,7 @@ class Gate:
 
     async def consent(
         self, skill: Skill, *, session: str, message_id: str | None = None, call_id: str | None = None
-    ) -> Consent:
+    ) -> SkillConsent:
         """Ask for consent when a rule wants it; bound to the content of the skill as it is now.
 
         Raises:
@@ -73,11 +72,11 @@ class Gate:
         """
         permission = self.rules.rule(skill).permission
         if permission != "ask":
-            return Consent(permission)
+            return SkillConsent(permission)
         digest = await self.approvals.require(skill, session=session, message_id=message_id, call_id=call_id)
-        return Consent(permission, digest)
+        return SkillConsent(permission, digest)
 
-    def confirm(self, skill: Skill, consent: Consent) -> None:
+    def confirm(self, skill: Skill, consent: SkillConsent) -> None:
         """Make sure that what was just read is what was agreed to.
 
         Raises:
@@ -90,7 +89,7 @@ class Gate:
             )
 
 
-def unusable(skill: Skill, status: Status, reason: str) -> SkillUnusable:
+def unusable_skill(skill: Skill, status: Status, reason: str) -> SkillUnusable:
     """Why a skill cannot be used, and what to do instead."""
     return SkillUnusable(
         f"The skill {skill.label!r} is {status} and cannot be used: {shorten(single_line(reason), _REASON)}",

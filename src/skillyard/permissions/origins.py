@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog, Skill
+    from skillyard.catalog import Skill, SkillCatalog
 
-__all__ = ["InstalledOrigins", "OriginLookup", "SkillProvenance", "source_parts"]
 
 _SHORT: Final = {"github": "github.com", "gitlab": "gitlab.com", "codeberg": "codeberg.org", "bitbucket": "bitbucket.org"}
 _SCHEME: Final = re.compile(r"(?:git\+)?(?:https|ssh)://", re.IGNORECASE)
@@ -61,7 +60,7 @@ class InstalledOrigins:
         self._url = url
 
     @classmethod
-    def of(cls, catalog: Catalog) -> Self:
+    def of(cls, catalog: SkillCatalog) -> Self:
         """Those of a catalog's own registry."""
         return cls(catalog.data_directory, catalog.configuration.database_url)
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from skillyard.text import single_line
 
-__all__ = ["CoverBudget", "covers", "glob", "matches"]
-
 _MOST_STATES: Final = 20_000  # pairs of states looked at before an answer is given up
 _MOST_POSITIONS: Final = 500_000  # places in both patterns that these states have together
 _MOST_OF_ALL: Final = 2_000_000  # places in all pairs of a set of rules
@@ -46,7 +44,7 @@ def _literal(part: str) -> str:
     return "".join("." if char == "?" else re.escape(char) for char in part)
 
 
-class CoverBudget:
+class ComparisonBudget:
     """What may be spent on the comparisons of one set of rules, in places of patterns: about two seconds at most."""
 
     __slots__ = ("_left",)
@@ -65,13 +63,13 @@ class CoverBudget:
         return self._left >= 0
 
 
-def covers(wide: str, narrow: str, budget: CoverBudget | None = None) -> bool:
+def covers(wide: str, narrow: str, budget: ComparisonBudget | None = None) -> bool:
     """Whether every name that `narrow` matches is matched by `wide` too.
 
     Both patterns are walked at once as automata over the characters they name and one that stands for all others. For a pair of
     patterns too entangled to decide within a fixed number of steps, or when the `budget` is spent, the answer is False.
     """
-    budget = budget or CoverBudget()
+    budget = budget or ComparisonBudget()
     if not budget.takes(_EACH + (len(wide) + len(narrow)) // _EACH):
         return False
     wide, narrow = re.sub(r"\*+", "*", _fold(wide)), re.sub(r"\*+", "*", _fold(narrow))

@@ -1,31 +1,103 @@
-"""Rules: which skills an agent may use, by pattern.
+"""Permission rules: which skills an agent may use, by pattern, source and signer.
 
 A rule set is an ordered mapping `{pattern: "allow" | "ask" | "deny"}`. A pattern is matched against the skill's name, its slug
-and its id (`user:pdf`), so that a rule holds however the author spells the name, and `project:*` is a rule about a source.
-Because anybody may call a skill by any name, a pattern may say whose is meant: `deploy source=github.com/acme/skills`, or
-`deploy signer=ed25519:…`. Where the origin of a skill is not known, such a rule holds unless it allows.
+and its id (`user:pdf`). It may say whose skill is meant: `deploy source=github.com/acme/skills`, or `deploy signer=ed25519:…`.
+Where the origin of a skill is not known, such a rule holds unless it allows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self, TypeVar, get_args
 
-from skillyard.catalog import Catalog, Configuration, Permission, PermissionMatch, Skill, Status
+from skillyard.catalog import Configuration, Permission, PermissionMatch, Skill, SkillCatalog, Status
 from skillyard.errors import InvalidInput, UnreachableRule
-from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillProvenance
-from skillyard.permissions.patterns import CoverBudget
-from skillyard.permissions.selectors import RuleSelector
+from skillyard.packages import is_signer
+from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillProvenance, source_parts
+from skillyard.permissions.patterns import ComparisonBudget, covers, matches
 
-__all__ = ["Rules", "Ruling", "visible"]
-
-_PERMISSIONS: Final[Mapping[str, Permission]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
-CatalogT = TypeVar("CatalogT", bound=Catalog)
+_FIELD: Final = re.compile(r"(source|signer)=(.*)", re.DOTALL)
+_LIKE_A_FIELD: Final = re.compile(r"[A-Za-z]+=")  # taken for a part of the name, such a rule would never apply
+_OWN: Final = ("user:", "env:", "config:", "plugin:", "builtin:")
+"""Ids that name a source whose folders are the user's own choice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class RuleSelector:
+    """A pattern for names, and if given the parts of a source and the key of a signer."""
+
+    name: str
+    source: tuple[str, ...] | None = None
+    signer: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a rule's pattern; the fields stand after the name, separated by blanks.
+
+        Raises:
+            InvalidInput: there is no name, a field is unknown, empty or there twice, or the signer is no key.
+        """
+        words, fields = text.split(), dict[str, str]()
+        while words and (match := _FIELD.fullmatch(words[-1])):
+            if match[1] in fields:
+                raise InvalidInput(f"the rule {text!r} names {match[1]} twice", hint="write two rules")
+            fields[match[1]] = match[2]
+            words.pop()
+        if unknown := next(filter(_LIKE_A_FIELD.match, words[1:]), None):
+            raise InvalidInput(
+                f"the rule {text!r} has {unknown!r}, which is no field of a rule",
+                hint="after the name write source=… or signer=…, and nothing behind them",
+            )
+        if not words:
+            raise InvalidInput("a rule has an empty pattern", hint="write a name, or a pattern such as 'internal-*'")
+        source = source_parts(fields["source"]) if "source" in fields else None
+        if source == ():
+            raise InvalidInput(f"the rule {text!r} names no source", hint="as in 'deploy source=github.com/acme/skills'")
+        signer = fields.get("signer")
+        if signer is not None and not is_signer(signer):
+            raise InvalidInput(
+                f"the rule {text!r} names no signer", hint="`skillyard key` shows a public key: ed25519: and 44 characters"
+            )
+        return cls(" ".join(words) if fields else text, source, signer)
+
+    @property
+    def names_origin(self) -> bool:
+        """Whether the rule says whose skills it means, and not only how they are called."""
+        return self.source is not None or self.signer is not None or self.name.casefold().startswith(_OWN)
+
+    def fits_names(self, names: Sequence[str]) -> bool:
+        """Whether one of the names of a skill fits."""
+        return any(matches(self.name, name) for name in names)
+
+    def fits_origin(self, provenance: SkillProvenance | None) -> bool | None:
+        """Whether source and signer fit; None when that is not known."""
+        if self.source is None and self.signer is None:
+            return True
+        if provenance is None:
+            return None
+        if self.source is not None and not any(_below(self.source, source) for source in provenance.sources):
+            return False if provenance.complete else None
+        return self.signer is None or provenance.signer() == self.signer
+
+    def covers(self, other: RuleSelector, budget: ComparisonBudget | None = None) -> bool:
+        """Whether this is about every skill that `other` is about."""
+        source = self.source is None or (other.source is not None and _below(self.source, other.source))
+        return source and self.signer in (None, other.signer) and covers(self.name, other.name, budget)
+
+
+def _below(wanted: Sequence[str], found: Sequence[str]) -> bool:
+    """Whether `found` is the source that is wanted, or a folder of it."""
+    return len(found) >= len(wanted) and all(matches(one, other) for one, other in zip(wanted, found, strict=False))
+
+
+_PERMISSIONS: Final[Mapping[str, Permission]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
+CatalogT = TypeVar("CatalogT", bound=SkillCatalog)
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRuling:
     """A decision, and the pattern that made it (None: no rule matched, so the default)."""
 
     permission: Permission
@@ -74,7 +146,7 @@ class Rules:
         return cls(configuration.permissions, match=configuration.permission_match, origins=origins)
 
     @classmethod
-    def for_catalog(cls, catalog: Catalog, patterns: Mapping[str, str] | None = None) -> Self:
+    def for_catalog(cls, catalog: SkillCatalog, patterns: Mapping[str, str] | None = None) -> Self:
         """These rules, or those of the catalog's configuration, with the origins that its registry wrote down."""
         origins = InstalledOrigins.of(catalog)
         if patterns is None:
@@ -94,14 +166,14 @@ class Rules:
         """The permission of `skill`; give the skill itself where there is one, so that its slug and id count too."""
         return self.rule(skill).permission
 
-    def rule(self, skill: str | Skill) -> Ruling:
+    def rule(self, skill: str | Skill) -> PermissionRuling:
         """The permission of `skill` and the pattern that gave it; each pattern is tried on the name, the slug and the id."""
         if isinstance(skill, str):
             return self._first((skill,), lambda: None)
         origins = self.origins
         return self._first((skill.name, skill.slug, skill.id), lambda: origins.provenance(skill) if origins else None)
 
-    def rule_installed(self, names: Sequence[str], directory: str) -> Ruling:
+    def rule_installed(self, names: Sequence[str], directory: str) -> PermissionRuling:
         """The same for an installed skill that no catalog shows, by its names and the folder that it serves from."""
         origins = self.origins
         return self._first(names, lambda: origins.installed(directory) if origins else None)
@@ -114,17 +186,17 @@ class Rules:
             if permission == "allow" and selector.name != "*" and not selector.names_origin
         )
 
-    def _first(self, names: Sequence[str], provenance: Callable[[], SkillProvenance | None]) -> Ruling:
+    def _first(self, names: Sequence[str], provenance: Callable[[], SkillProvenance | None]) -> PermissionRuling:
         for selector, pattern, permission in self._ordered:
             if not selector.fits_names(names):
                 continue
             fits = selector.fits_origin(provenance()) if selector.source or selector.signer else True
             if fits or (fits is None and permission != "allow"):
-                return Ruling(permission, pattern)
-        return Ruling("allow")
+                return PermissionRuling(permission, pattern)
+        return PermissionRuling("allow")
 
 
-def visible(catalog: CatalogT, rules: Rules) -> CatalogT:
+def without_denied(catalog: CatalogT, rules: Rules) -> CatalogT:
     """`catalog` without the skills that `rules` deny: `all()` shows them as `denied` with the reason, iteration does not.
 
     The rules stay in force: they also hold for skills that appear later.
@@ -148,7 +220,7 @@ def _checked(pattern: str, permission: str) -> Permission:
 
 
 def _refuse_unreachable(ordered: Sequence[tuple[RuleSelector, str, Permission]]) -> None:
-    budget = CoverBudget()  # a project of somebody else may bring thousands of rules
+    budget = ComparisonBudget()  # a project of somebody else may bring thousands of rules
     for number, (selector, pattern, permission) in enumerate(ordered):
         if budget.spent:
             return

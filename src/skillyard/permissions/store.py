@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-__all__ = ["ApprovalStore", "Approved", "MemoryApprovalStore"]
-
-
 @dataclass(frozen=True, slots=True)
-class Approved:
+class ApprovalRecord:
     """That a skill may be used in `workspace` (a real path) for as long as its content has the `digest`."""
 
     workspace: str
@@ -44,7 +41,7 @@ class ApprovalStore(Protocol):
     def has(self, skill_id: str, digest: str) -> bool:
         """Whether the skill with exactly this content is approved here."""
 
-    def approved(self) -> tuple[Approved, ...]:
+    def approved(self) -> tuple[ApprovalRecord, ...]:
         """What is approved here, by the skills' ids."""
 
     def add(self, skill_id: str, digest: str) -> None:
@@ -59,7 +56,7 @@ class MemoryApprovalStore:
     """Approvals that end with the program."""
 
     workspace: str = ""
-    _kept: dict[str, Approved] = field(default_factory=dict, repr=False)
+    _kept: dict[str, ApprovalRecord] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def has(self, skill_id: str, digest: str) -> bool:
@@ -67,7 +64,7 @@ class MemoryApprovalStore:
         kept = self._kept.get(skill_id)
         return kept is not None and kept.digest == digest
 
-    def approved(self) -> tuple[Approved, ...]:
+    def approved(self) -> tuple[ApprovalRecord, ...]:
         """What is approved here, by the skills' ids."""
         with self._lock:
             return tuple(self._kept[skill_id] for skill_id in sorted(self._kept))
@@ -75,7 +72,7 @@ class MemoryApprovalStore:
     def add(self, skill_id: str, digest: str) -> None:
         """Approve the skill with this content, in place of any earlier content of it."""
         with self._lock:
-            self._kept[skill_id] = Approved(self.workspace, skill_id, digest, utc_now())
+            self._kept[skill_id] = ApprovalRecord(self.workspace, skill_id, digest, utc_now())
 
     def remove(self, skill_id: str) -> bool:
         """Take the skill's approval back; False when there was none."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from skillyard.prompt.costs import entry_costs
 from skillyard.prompt.disclosure import Stage, describe_skill, disclosure_stage
-from skillyard.prompt.forms import Style
-from skillyard.prompt.index import append_index, build_index
+from skillyard.prompt.index import append_index, build_index, entry_costs, write_index
 from skillyard.prompt.report import Index, IndexShape, Omission, OmissionShape
-from skillyard.prompt.request import write_index
+from skillyard.prompt.styles import Style
 from skillyard.prompt.tokens import count_tokens
 
 __all__ = [

@@ -16,9 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skillyard.prompt.entry import BARE, WHOLE, Entry
-
-__all__ = ["Plan", "plan", "water_level"]
+from skillyard.prompt.entry import BARE, WHOLE, IndexEntry
 
 SMALLEST: Final = 32  # quarter tokens: a description below about five words helps nobody
 FAIR_ENOUGH: Final = 80  # quarter tokens: below this a known ranking beats equal shares
@@ -28,18 +26,18 @@ ROUNDS: Final = 3  # how often what word boundaries left over is shared out agai
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BudgetPlan:
     """Entries with their allowance, in the order of priority, how many were left out, and what is left of the room."""
 
-    shown: tuple[tuple[Entry, int], ...]
-    left_out: tuple[Entry, ...]
+    shown: tuple[tuple[IndexEntry, int], ...]
+    left_out: tuple[IndexEntry, ...]
     spare: int
 
 
-def plan(tiers: Sequence[Sequence[Entry]], room: int, *, ranked: bool = False) -> Plan:
+def plan_budget(tiers: Sequence[Sequence[IndexEntry]], room: int, *, ranked: bool = False) -> BudgetPlan:
     """Share `room` quarter tokens among `tiers`, the most important first; `ranked`: the last tier's order is a ranking."""
-    shown: list[tuple[Entry, int]] = []
-    left_out: list[Entry] = []
+    shown: list[tuple[IndexEntry, int]] = []
+    left_out: list[IndexEntry] = []
     for number, tier in enumerate(tiers):
         if left_out:
             left_out += tier
@@ -49,7 +47,7 @@ def plan(tiers: Sequence[Sequence[Entry]], room: int, *, ranked: bool = False) -
         shown += part.shown
         left_out += part.left_out
         room = part.spare
-    return Plan(tuple(shown), tuple(left_out), room)
+    return BudgetPlan(tuple(shown), tuple(left_out), room)
 
 
 def water_level(sizes: Sequence[int], room: int) -> int:
@@ -63,13 +61,13 @@ def water_level(sizes: Sequence[int], room: int) -> int:
     return ordered[-1] if ordered else 0
 
 
-def _fairly(tier: Sequence[Entry], room: int) -> Plan:
+def _fairly(tier: Sequence[IndexEntry], room: int) -> BudgetPlan:
     listed, room = _as_many_names_as_fit(tier, room)
     allowances, room = _share(tier[:listed], room)
-    return Plan(tuple(zip(tier, allowances, strict=False)), tuple(tier[listed:]), room)
+    return BudgetPlan(tuple(zip(tier, allowances, strict=False)), tuple(tier[listed:]), room)
 
 
-def _as_many_names_as_fit(tier: Sequence[Entry], room: int) -> tuple[int, int]:
+def _as_many_names_as_fit(tier: Sequence[IndexEntry], room: int) -> tuple[int, int]:
     for number, entry in enumerate(tier):
         if entry.bare > room:
             return number, room
@@ -77,7 +75,7 @@ def _as_many_names_as_fit(tier: Sequence[Entry], room: int) -> tuple[int, int]:
     return len(tier), room
 
 
-def _share(entries: Sequence[Entry], room: int) -> tuple[list[int], int]:
+def _share(entries: Sequence[IndexEntry], room: int) -> tuple[list[int], int]:
     """An allowance for each of `entries`, whose names are paid for, and what is left of `room`."""
     if room < SMALLEST:  # nothing to share: do not even look at the descriptions
         return [BARE] * len(entries), room
@@ -91,7 +89,7 @@ def _share(entries: Sequence[Entry], room: int) -> tuple[list[int], int]:
     return _even(entries, room, level)
 
 
-def _even(entries: Sequence[Entry], room: int, level: int) -> tuple[list[int], int]:
+def _even(entries: Sequence[IndexEntry], room: int, level: int) -> tuple[list[int], int]:
     spent = sum(entry.cost(level) - entry.bare for entry in entries)
     for _ in range(ROUNDS):
         cut_fields = sum(field.size > level for entry in entries for field in entry.fields)
@@ -103,7 +101,7 @@ def _even(entries: Sequence[Entry], room: int, level: int) -> tuple[list[int], i
     return [level] * len(entries), room - spent
 
 
-def _first_come(entries: Sequence[Entry], room: int, allowance: int) -> tuple[list[int], int]:
+def _first_come(entries: Sequence[IndexEntry], room: int, allowance: int) -> tuple[list[int], int]:
     """`allowance` for the first of `entries` for as long as `room` lasts, their names alone for the others."""
     allowances = [BARE] * len(entries)
     for number, entry in enumerate(entries):
@@ -114,7 +112,7 @@ def _first_come(entries: Sequence[Entry], room: int, allowance: int) -> tuple[li
     return allowances, room
 
 
-def _by_rank(tier: Sequence[Entry], room: int) -> Plan:
+def _by_rank(tier: Sequence[IndexEntry], room: int) -> BudgetPlan:
     fair = _fairly(tier, room)
     if not fair.left_out and all(allowance == WHOLE or allowance >= FAIR_ENOUGH for _, allowance in fair.shown):
         return fair
@@ -125,12 +123,12 @@ def _by_rank(tier: Sequence[Entry], room: int) -> Plan:
     others = tier[len(first) :]
     listed, room = _as_many_names_as_fit(others, room - _cost(first))
     names_only = [(entry, BARE) for entry in others[:listed]]
-    return Plan((*first, *names_only), tuple(others[listed:]), room)
+    return BudgetPlan((*first, *names_only), tuple(others[listed:]), room)
 
 
-def _in_order(entries: Sequence[Entry], room: int, allowance: int) -> list[tuple[Entry, int]]:
+def _in_order(entries: Sequence[IndexEntry], room: int, allowance: int) -> list[tuple[IndexEntry, int]]:
     """The first of `entries` at `allowance`, for as long as they fit."""
-    fitting: list[tuple[Entry, int]] = []
+    fitting: list[tuple[IndexEntry, int]] = []
     for entry in entries:
         if (price := entry.cost(allowance)) > room:
             break
@@ -139,5 +137,5 @@ def _in_order(entries: Sequence[Entry], room: int, allowance: int) -> list[tuple
     return fitting
 
 
-def _cost(shown: Sequence[tuple[Entry, int]]) -> int:
+def _cost(shown: Sequence[tuple[IndexEntry, int]]) -> int:
     return sum(entry.cost(allowance) for entry, allowance in shown)

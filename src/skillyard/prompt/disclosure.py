@@ -23,7 +23,6 @@ from skillyard.text import sanitize, shorten, single_line
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["Stage", "describe_skill", "disclosure_stage"]
 
 Stage = Literal["metadata", "brief", "full"]
 """How much of a skill is told."""

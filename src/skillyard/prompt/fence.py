@@ -20,8 +20,6 @@ from typing import Final, Literal
 
 from skillyard.text import is_label, sanitize, shorten, single_line
 
-__all__ = ["FenceKind", "cut_fenced", "fence", "markers", "new_nonce", "steady_nonce", "without_markers"]
-
 FenceKind = Literal["skill_text", "file_text", "run_result", "conversation"]
 
 _MARKER: Final = re.compile(r"<(?=\s*+(?:/\s*+)?(?:skill_text|file_text|run_result|conversation)\b)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The index: the short text about all skills that goes into a system prompt, and the report of what it left unsaid."""
+"""The index: the short text about all skills that goes into a system prompt, for a request when it is known, and what it costs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.paths import relative_to
-from skillyard.prompt.budget import Plan, plan
-from skillyard.prompt.continuing import Continuation, Line, continued, started
-from skillyard.prompt.entry import BARE, WHOLE, Entry
-from skillyard.prompt.forms import FORMS, Form, Overview, Style
+from skillyard.prompt.budget import BudgetPlan, plan_budget
+from skillyard.prompt.continuation import Continuation, IndexLine, continue_index, start_index
+from skillyard.prompt.entry import BARE, WHOLE, IndexEntry, ShownSkill, labels
 from skillyard.prompt.report import Index, Omission
-from skillyard.prompt.shown import ShownSkill, labels
+from skillyard.prompt.styles import FORMS, Overview, Style, StyleForm
 from skillyard.prompt.tokens import QUARTERS, count_tokens, quarters
+from skillyard.search import SearchIndex, named_skills, search_skills
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill
+    from skillyard.catalog import Skill, SkillCatalog
 
-__all__ = ["append_index", "build_index"]
 
 DEFAULT_BUDGET: Final = 2000  # tokens: fifty skills or 8000 characters (C-29)
 DEFAULT_DESCRIPTION: Final = 200  # characters of a description (C-29)
@@ -74,11 +73,11 @@ def build_index(
         form.entry(ShownSkill(skill, label, description_chars)) for skill, label in zip(offered, labels(offered), strict=True)
     ]
     tiers = _tiers(offered, entries, named, pinned)
-    builder = _Builder(form, overview, style, budget, _Wish(tiers, ranked, previous, installed))
+    builder = _Builder(form, overview, style, budget, _IndexRequest(tiers, ranked, previous, installed))
     return builder.build(entries, hidden)
 
 
-def _alike(one: str, two: str) -> int:
+def _common_prefix(one: str, two: str) -> int:
     """How many characters two texts have in common from the beginning."""
     if one == two:
         return len(one)
@@ -93,10 +92,10 @@ def append_index(prompt: str, index: Index, *, enabled: bool = True) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _IndexRequest:
     """What an index is to show: skills by importance, and what was shown before."""
 
-    tiers: Sequence[Sequence[Entry]]
+    tiers: Sequence[Sequence[IndexEntry]]
     ranked: bool
     previous: Index | None
     installed: Collection[str] | None
@@ -105,7 +104,7 @@ class _Wish:
     def turn(self) -> int:
         return self.previous.turn + 1 if self.previous else 1
 
-    def wanted(self, fresh: Plan) -> tuple[str, ...]:
+    def wanted(self, fresh: BudgetPlan) -> tuple[str, ...]:
         """The ids that have to be there: named, pinned, the best of a ranking, else what was installed since."""
         allowances = {entry.id: allowance for entry, allowance in fresh.shown}
         first = [entry.id for tier in self.tiers[:-1] for entry in tier if entry.id in allowances]
@@ -135,47 +134,47 @@ class _Wish:
 class _Builder:
     """One index being written: the form, what its header speaks of, the budget in tokens, and what it is to show."""
 
-    form: Form
+    form: StyleForm
     overview: Overview
     style: Style
     budget: int | None
-    wish: _Wish
+    wish: _IndexRequest
 
-    def build(self, entries: Sequence[Entry], hidden: Sequence[Omission]) -> Index:
+    def build(self, entries: Sequence[IndexEntry], hidden: Sequence[Omission]) -> Index:
         header, footer = self.form.header(self.overview), self.form.footer
         room = None if self.budget is None else self.budget * QUARTERS - quarters(header) - quarters(footer)
         if self._all_fit(entries, room):
             ordered = [(entry, WHOLE) for entry in entries]
-            return self._write(entries, self._lines(Plan(tuple(ordered), (), 0), entries, room), hidden)
+            return self._write(entries, self._lines(BudgetPlan(tuple(ordered), (), 0), entries, room), hidden)
         tiers, ranked = self.wish.tiers, self.wish.ranked
         capped, over = _first(tiers, self.form.most)
-        fresh = plan(capped, room, ranked=ranked) if room is not None else _everything(capped)
+        fresh = plan_budget(capped, room, ranked=ranked) if room is not None else _everything(capped)
         if room is not None and (fresh.left_out or over or room < 0):
             room -= quarters(self.form.more(len(entries)))
             if room < 0:
                 return self._nothing(entries, hidden)
-            fresh = plan(capped, room, ranked=ranked)
+            fresh = plan_budget(capped, room, ranked=ranked)
         lines = self._lines(fresh, entries, room)
         if room is not None and not fresh.left_out and len(lines) < len(entries):  # what was shown before costs more
             lines = self._lines(fresh, entries, room - quarters(self.form.more(len(entries))))
         return self._write([entry for tier in tiers for entry in tier], lines, hidden)
 
-    def _all_fit(self, entries: Sequence[Entry], room: int | None) -> bool:
+    def _all_fit(self, entries: Sequence[IndexEntry], room: int | None) -> bool:
         if self.form.most is not None and len(entries) > self.form.most:
             return False
         if room is None:
             return True
         return sum(entry.bare for entry in entries) <= room and sum(entry.cost(WHOLE) for entry in entries) <= room
 
-    def _lines(self, fresh: Plan, entries: Sequence[Entry], room: int | None) -> tuple[Line, ...]:
+    def _lines(self, fresh: BudgetPlan, entries: Sequence[IndexEntry], room: int | None) -> tuple[IndexLine, ...]:
         """The lines of `fresh`, or those of the previous index with as little changed as can be."""
         wanted = self.wish.wanted(fresh)
         last = self.wish.continuation(wanted, self.style, self.budget)
         by_id = {entry.id: entry for entry in entries} if last else {}
-        after = continued(last, fresh, by_id, room, self.form.most) if last else None
-        return started(fresh, wanted, self.wish.turn) if after is None else after
+        after = continue_index(last, fresh, by_id, room, self.form.most) if last else None
+        return start_index(fresh, wanted, self.wish.turn) if after is None else after
 
-    def _write(self, entries: Sequence[Entry], lines: Sequence[Line], hidden: Sequence[Omission]) -> Index:
+    def _write(self, entries: Sequence[IndexEntry], lines: Sequence[IndexLine], hidden: Sequence[Omission]) -> Index:
         by_id = {entry.id: entry for entry in entries}
         shown = {line.id for line in lines}
         missing = [entry for entry in entries if entry.id not in shown]
@@ -196,7 +195,7 @@ class _Builder:
             more=len(missing),
             added=tuple(line.id for line in lines if line.id not in shown_before) if before.lines else (),
             dropped=tuple(line.id for line in before.lines if line.id not in shown),
-            unchanged=_alike(before.text, text),
+            unchanged=_common_prefix(before.text, text),
             style=self.style,
             budget=self.budget,
             turn=self.wish.turn,
@@ -209,13 +208,13 @@ class _Builder:
             return f"style {self.style} lists at most {self.form.most} skills"
         return f"no room within {self.budget} tokens"
 
-    def _nothing(self, entries: Sequence[Entry], hidden: Sequence[Omission]) -> Index:
+    def _nothing(self, entries: Sequence[IndexEntry], hidden: Sequence[Omission]) -> Index:
         needed = count_tokens(self.form.header(self.overview) + self.form.footer + self.form.more(len(entries)))
         reason = f"the words around the list alone need {needed} tokens, the budget is {self.budget}"
         return Index("", 0, omitted=(*(Omission(entry.id, reason) for entry in entries), *hidden), more=len(entries))
 
 
-def _form(style: Style, budget: int | None, description_chars: int | None) -> Form:
+def _form(style: Style, budget: int | None, description_chars: int | None) -> StyleForm:
     if style not in FORMS:
         raise InvalidInput(f"there is no index style {style!r}", hint=f"use one of {', '.join(FORMS)}")
     for name, limit in {"budget": budget, "description_chars": description_chars}.items():
@@ -238,10 +237,10 @@ def _hidden(skill: Skill) -> Omission:
 
 
 def _tiers(
-    skills: Sequence[Skill], entries: Sequence[Entry], named: Collection[str], pinned: Collection[str]
-) -> tuple[list[Entry], list[Entry], list[Entry]]:
+    skills: Sequence[Skill], entries: Sequence[IndexEntry], named: Collection[str], pinned: Collection[str]
+) -> tuple[list[IndexEntry], list[IndexEntry], list[IndexEntry]]:
     """The entries of named, pinned and other skills, each in the order given; names are compared without regard to case."""
-    tiers: tuple[list[Entry], list[Entry], list[Entry]] = ([], [], [])
+    tiers: tuple[list[IndexEntry], list[IndexEntry], list[IndexEntry]] = ([], [], [])
     if not named and not pinned:
         return [], [], list(entries)
     first = {word.casefold() for word in named}
@@ -252,12 +251,12 @@ def _tiers(
     return tiers
 
 
-def _first(tiers: Sequence[Sequence[Entry]], most: int | None) -> tuple[list[Sequence[Entry]], list[Entry]]:
+def _first(tiers: Sequence[Sequence[IndexEntry]], most: int | None) -> tuple[list[Sequence[IndexEntry]], list[IndexEntry]]:
     """The first `most` entries of all tiers, and the others."""
     if most is None:
         return list(tiers), []
-    kept: list[Sequence[Entry]] = []
-    over: list[Entry] = []
+    kept: list[Sequence[IndexEntry]] = []
+    over: list[IndexEntry] = []
     for tier in tiers:
         kept.append(tier[:most])
         over += tier[most:]
@@ -265,5 +264,71 @@ def _first(tiers: Sequence[Sequence[Entry]], most: int | None) -> tuple[list[Seq
     return kept, over
 
 
-def _everything(tiers: Sequence[Sequence[Entry]]) -> Plan:
-    return Plan(tuple((entry, WHOLE) for tier in tiers for entry in tier), (), 0)
+def _everything(tiers: Sequence[Sequence[IndexEntry]]) -> BudgetPlan:
+    return BudgetPlan(tuple((entry, WHOLE) for tier in tiers for entry in tier), (), 0)
+
+
+def entry_costs(
+    skills: Iterable[Skill], index: Index, *, description_chars: int | None = DEFAULT_DESCRIPTION
+) -> dict[str, int]:
+    """The tokens of each skill that `index` shows, by id, in its order; `skills` and the limit are those it was written of."""
+    offered = [skill for skill in skills if skill.offered]
+    form = FORMS[index.style]
+    shown = {skill.id: (skill, label) for skill, label in zip(offered, labels(offered), strict=True)}
+    costs = {}
+    for line in index.lines:
+        skill, label = shown[line.id]
+        costs[line.id] = count_tokens(form.entry(ShownSkill(skill, label, description_chars)).render(line.allowance))
+    return costs
+
+
+_RANKED: Final = 200  # more than a prompt has room for: what comes after these keeps its order
+
+
+def write_index(
+    catalog: SkillCatalog,
+    *,
+    style: Style = "compact",
+    budget: int | None = DEFAULT_BUDGET,
+    description_chars: int | None = DEFAULT_DESCRIPTION,
+    request: str | None = None,
+    named: Collection[str] = (),
+    pinned: Collection[str] = (),
+    search_index: SearchIndex | None = None,
+    previous: Index | None = None,
+    installed: Collection[str] | None = None,
+) -> Index:
+    """The index of the skills of `catalog`, at most `budget` tokens (None: no limit).
+
+    Without a `request` the order is the catalog's, so that prompt caches hold. With the text of a request the skills it names
+    come first, then those that fit it best. `named` skills, then `pinned` ones, are served before the others. `search_index`
+    holds the catalog's usable skills; left out, it is made when it is needed. With the `previous` index of a conversation what
+    it showed stays where it is (see `build_index`).
+
+    Raises:
+        InvalidInput: unknown style, or a negative limit.
+    """
+    skills: Sequence[Skill] = catalog.all()
+    if request:
+        index = search_index or SearchIndex(skills)
+        skills = _best_first(skills, index, request)
+        named = (*named, *named_skills(index, request))
+    return build_index(
+        skills,
+        style=style,
+        budget=budget,
+        description_chars=description_chars,
+        named=named,
+        pinned=pinned,
+        ranked=bool(request),
+        roots=[root.location for root in catalog.roots if root.scanned],
+        project_root=catalog.project_root,
+        previous=previous,
+        installed=installed,
+    )
+
+
+def _best_first(skills: Sequence[Skill], index: SearchIndex, request: str) -> list[Skill]:
+    best = [match.skill for match in search_skills(index, request, limit=_RANKED)]
+    first = {skill.id for skill in best}
+    return best + [skill for skill in skills if skill.id not in first]

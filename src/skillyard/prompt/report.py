@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, TypedDict, TypeGuard
 
 from skillyard.errors import InvalidInput
-from skillyard.prompt.continuing import Line
+from skillyard.prompt.continuation import IndexLine
 from skillyard.prompt.entry import WHOLE
-from skillyard.prompt.forms import FORMS, Style
+from skillyard.prompt.styles import FORMS, Style
 from skillyard.prompt.tokens import count_tokens
-
-__all__ = ["Index", "IndexShape", "Omission", "OmissionShape"]
 
 _LONGEST: Final = 100_000  # lines or omissions of an index that is read back
 
@@ -84,7 +82,7 @@ class Index:
     style: Style = "compact"
     budget: int | None = None
     turn: int = 1
-    lines: tuple[Line, ...] = ()
+    lines: tuple[IndexLine, ...] = ()
 
     def to_dict(self) -> IndexShape:
         """The index as plain data, for JSON; `from_dict` takes it back."""
@@ -164,10 +162,10 @@ def _omission(item: object) -> Omission:
     return _refuse("an omission has no id or reason")
 
 
-def _line(item: object) -> Line:
+def _line(item: object) -> IndexLine:
     match item:
         case [str(skill_id), int(allowance), int(used)] if allowance >= WHOLE and used >= 0:
-            return Line(skill_id, allowance, used)
+            return IndexLine(skill_id, allowance, used)
     return _refuse("a line is not an id, an allowance and a turn")
 
 

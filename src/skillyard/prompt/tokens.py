@@ -11,8 +11,6 @@ from typing import Final
 
 from skillyard.text import shorten
 
-__all__ = ["QUARTERS", "count_tokens", "cut", "cut_list", "quarters"]
-
 QUARTERS: Final = 4  # quarter tokens in one token
 _EXTRA: Final = QUARTERS - 1
 # Hangul, CJK with its punctuation, kana, full-width forms, emoji and the supplementary ideographs.

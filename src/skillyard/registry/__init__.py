@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.registry.backfill import Backfilled
-from skillyard.registry.candidate import Finding, Scanner
-from skillyard.registry.editing import Edited
-from skillyard.registry.fetched import Fetched, Fetcher
-from skillyard.registry.fetching import SourceFetcher
-from skillyard.registry.git import GitFetcher
-from skillyard.registry.hearing import hear_operations
-from skillyard.registry.inspection import Inspected, Refusal
+from skillyard.registry.candidate import Scanner, ScannerFinding
+from skillyard.registry.fetcher import FetchedTree, Fetcher
+from skillyard.registry.git_fetcher import GitFetcher
+from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
+from skillyard.registry.metadata_edits import EditValue
 from skillyard.registry.model import (
     AgreeReplacement,
     Consent,
@@ -23,65 +20,67 @@ from skillyard.registry.model import (
     InstallLog,
     InstallReport,
     Operation,
+    OperationResult,
     Progress,
     ProgressEvent,
-    Replacement,
-    Result,
     SkillVersion,
+    SourceReplacement,
 )
-from skillyard.registry.operations import new_operation_id
+from skillyard.registry.operations import new_operation_id, subscribe_operations
+from skillyard.registry.package_cache import skill_with_content
 from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
+from skillyard.registry.recovery import BackfillReport
 from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import Requirements
-from skillyard.registry.stored import skill_with_content
-from skillyard.registry.version_locks import locked_to
+from skillyard.registry.source_fetcher import SourceFetcher
+from skillyard.registry.version_ranges import locked_versions
 
 if TYPE_CHECKING:
-    from skillyard.registry.popularity import Counts
+    from skillyard.registry.popularity import PopularityCounts
     from skillyard.registry.version_tags import LATEST, check_tag
 
 __all__ = [
     "LATEST",
     "LOCK_FILE",
     "AgreeReplacement",
-    "Backfilled",
+    "BackfillReport",
     "Consent",
-    "Counts",
-    "Edited",
-    "Fetched",
+    "EditValue",
+    "FetchedTree",
     "Fetcher",
-    "Finding",
     "GitFetcher",
-    "Inspected",
     "InstallLog",
+    "InstallRefusal",
     "InstallReport",
     "InstalledSkill",
     "LockEntry",
     "LockState",
     "Operation",
+    "OperationResult",
+    "PopularityCounts",
     "PowerChange",
     "Powers",
     "Progress",
     "ProgressEvent",
     "ProjectLock",
-    "Refusal",
     "Registry",
-    "Replacement",
     "Requirements",
-    "Result",
     "Scanner",
+    "ScannerFinding",
+    "SkillInspection",
     "SkillVersion",
     "SourceFetcher",
+    "SourceReplacement",
     "check_tag",
-    "hear_operations",
-    "locked_to",
+    "locked_versions",
     "new_operation_id",
     "read_powers",
     "skill_with_content",
+    "subscribe_operations",
 ]
 
-_LATER = {"LATEST": "version_tags", "Counts": "popularity", "check_tag": "version_tags"}  # they need the database
+_LATER = {"LATEST": "version_tags", "PopularityCounts": "popularity", "check_tag": "version_tags"}  # they need the database
 
 
 def __getattr__(name: str) -> object:

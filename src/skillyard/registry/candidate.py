@@ -1,34 +1,35 @@
-"""A skill that may be installed: copied to where it waits, read, checked, measured, but not yet in its place."""
+"""What is to be installed: the request, and each skill of the source, staged, read, checked and measured before it is installed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from skillyard.errors import InvalidSkill, LinkNotAllowed, SpecialNotAllowed
-from skillyard.packages import IGNORED, FoundSkill, Limits, Origin, tree_digest, verify_tree
-from skillyard.registry.fetched import Fetched
+from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, LinkNotAllowed, NoSkillInside, SpecialNotAllowed
+from skillyard.packages import IGNORED, FoundSkill, Origin, PackageLimits, Source, tree_digest, verify_tree
+from skillyard.registry.fetcher import FetchedTree
+from skillyard.registry.model import AgreeReplacement, Consent, Progress
 from skillyard.registry.powers import Powers, read_powers
 from skillyard.registry.requirements import Requirements, read_requirements
 
 if TYPE_CHECKING:
     from skillyard.document import Document
 
-__all__ = ["Candidate", "Finding", "Scanner", "checked", "read_candidate", "staged"]
 
 _MANIFEST: Final = "manifest.json"
 _CHUNK: Final = 1024 * 1024
-_ABANDONED: Final = (
+_MANIFEST_IGNORED: Final = (
     f"{_MANIFEST} is ignored: SKILL.md alone says what the skill is; `skillyard check --package` shows what the manifest adds"
 )
 
 
-class Finding(Protocol):
+class ScannerFinding(Protocol):
     """What a scanner says: advice only, it stops nothing."""
 
     def to_dict(self) -> Mapping[str, object]:
@@ -38,7 +39,7 @@ class Finding(Protocol):
 class Scanner(Protocol):
     """Looks for harm in the folder of one skill."""
 
-    def __call__(self, directory: Path) -> Sequence[Finding]:
+    def __call__(self, directory: Path) -> Sequence[ScannerFinding]:
         """The findings, none when it looks fine."""
 
 
@@ -67,7 +68,7 @@ class Candidate:
     findings: tuple[Mapping[str, object], ...] = ()
 
 
-def staged(found: FoundSkill, fetched: Fetched, within: Path, limits: Limits) -> tuple[Path, Origin]:
+def stage_skill(found: FoundSkill, fetched: FetchedTree, within: Path, limits: PackageLimits) -> tuple[Path, Origin]:
     """The skill's own folder below `within`, and its own origin: moved there when it was unpacked for us, else copied.
 
     A copy keeps the rules of archives: no links, no devices, safe names, the same limits; what is never packed is left out.
@@ -82,16 +83,16 @@ def staged(found: FoundSkill, fetched: Fetched, within: Path, limits: Limits) ->
         target = within / f"skill-{os.urandom(6).hex()}"
         found.directory.rename(target)
         return target, origin
-    return copied(found.directory, within, limits), origin
+    return copy_skill(found.directory, within, limits), origin
 
 
-def copied(folder: Path, within: Path, limits: Limits) -> Path:
+def copy_skill(folder: Path, within: Path, limits: PackageLimits) -> Path:
     """A copy of `folder` in a new folder below `within` that has reached the disk.
 
     Raises:
         ArchiveRefused: the folder holds what no package may.
     """
-    from skillyard.packages.writing import new_staging
+    from skillyard.packages.tree_writer import new_staging
 
     with new_staging(within, limits) as writer:
         for path, mode in _walk(folder, ""):
@@ -102,7 +103,7 @@ def copied(folder: Path, within: Path, limits: Limits) -> Path:
             elif not stat.S_ISREG(mode):
                 raise SpecialNotAllowed(f"{path!r} is no regular file", hint="remove it", entry=path)
             else:
-                writer.file(path, _pieces(folder, path), executable=bool(mode & 0o111))
+                writer.file(path, _chunks(folder, path), executable=bool(mode & 0o111))
     return Path(writer.path)
 
 
@@ -119,7 +120,7 @@ def _walk(root: Path, prefix: str) -> Iterator[tuple[str, int]]:
             yield from below or [(prefix + entry.name, mode)]
 
 
-def _pieces(root: Path, path: str) -> Iterator[bytes]:
+def _chunks(root: Path, path: str) -> Iterator[bytes]:
     from skillyard.paths import open_inside
 
     with os.fdopen(open_inside(root, path), "rb") as file:
@@ -150,11 +151,11 @@ def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: st
         requirements=read_requirements(document),
         inventory=take_inventory(tree.as_posix()).to_dict(),
         skill_md_hash=hashlib.sha256(data).hexdigest(),
-        warnings=(_ABANDONED,) if (tree / _MANIFEST).is_file() else (),
+        warnings=(_MANIFEST_IGNORED,) if (tree / _MANIFEST).is_file() else (),
     )
 
 
-def checked(candidate: Candidate, folder_name: str) -> Candidate:
+def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:
     """The candidate with its warnings, and with whoever signed it.
 
     Raises:
@@ -178,3 +179,75 @@ def checked(candidate: Candidate, folder_name: str) -> Candidate:
         signer=signature.key if signature else None,
         signed_at=signature.signed_at if signature else None,
     )
+
+
+_SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill", ".git")
+
+
+@dataclass(frozen=True, slots=True)
+class InstallRequest:
+    """What is to be installed, and how.
+
+    `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
+    that it must have, `signers` the keys that a lock says signed it. `force` installs over local edits and yanked content, and
+    installs the same content again. With `accept_signer` another signer than before is taken, or none, with `accept_source`
+    another source; `replacing` is asked about what these leave open. Without `activate` a version is put beside the one that
+    serves, as if it had been installed at the moment `installed_at`. With `new` none may be installed already.
+    `operation_id` was made by `new_operation_id`.
+    """
+
+    source: Source
+    names: tuple[str, ...] = ()
+    only: Collection[str] = ()
+    expected: Mapping[str, str] = field(default_factory=dict)
+    signers: Mapping[str, str] = field(default_factory=dict)
+    operation: Literal["install", "update"] = "install"
+    consent: Consent | None = None
+    force: bool = False
+    accept_signer: bool = False
+    accept_source: bool = False
+    replacing: AgreeReplacement | None = None
+    activate: bool = True
+    new: bool = False
+    progress: Progress | None = None
+    operation_id: str | None = None
+    installed_at: datetime | None = None
+
+
+def select_candidates(pairs: list[tuple[Candidate, str]], order: InstallRequest) -> list[tuple[Candidate, str]]:
+    """The candidates the order is about, each id once, with the digests that were promised; each beside its folder's name.
+
+    Raises:
+        NoSkillInside: one that it must have is not there.
+        AmbiguousSkill: several have one id.
+        DigestMismatch: one has other content than was promised.
+    """
+    if order.only:
+        pairs = [pair for pair in pairs if pair[0].skill_id in order.only]
+    ids = [candidate.skill_id for candidate, _ in pairs]
+    if missing := sorted(set(order.only) - set(ids)):
+        raise NoSkillInside(f"the source no longer has {', '.join(missing)}", hint="install it from where it is now")
+    if twice := sorted({skill_id for skill_id in ids if ids.count(skill_id) > 1}):
+        raise AmbiguousSkill(
+            f"the source has several skills called {', '.join(twice)}",
+            hint="choose one by its path with --skill",
+            candidates=[candidate.origin.path for candidate, _ in pairs if candidate.skill_id in twice],
+        )
+    for candidate, _ in pairs:
+        promised = order.expected.get(candidate.skill_id)
+        if promised is not None and promised != candidate.digest:
+            raise DigestMismatch(
+                f"{candidate.skill_id} is not the content that is locked",
+                hint="`skillyard update` takes the new content and writes the lock again",
+                expected=promised,
+                found=candidate.digest,
+            )
+    return pairs
+
+
+def source_folder_name(path: str, source: Source) -> str:
+    """The name of the folder a skill came in, which stands in for a name without Latin letters (D-4)."""
+    name = (path if path != "." else source.path or source.address).rstrip("/").rpartition("/")[2]
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name

@@ -11,22 +11,6 @@ from typing import Final, Literal
 
 from skillyard.registry.powers import PowerChange, Powers
 
-__all__ = [
-    "AgreeReplacement",
-    "Consent",
-    "InstallLog",
-    "InstallReport",
-    "InstalledSkill",
-    "LogStatus",
-    "Operation",
-    "PackageState",
-    "Progress",
-    "ProgressEvent",
-    "Replacement",
-    "Result",
-    "SkillVersion",
-]
-
 Operation = Literal["install", "update", "rollback", "uninstall"]
 LogStatus = Literal["pending", "in_progress", "success", "failed"]
 PackageState = Literal["pending", "downloading", "validating", "installing", "active", "deprecated", "failed"]
@@ -58,7 +42,7 @@ Consent = Callable[[Sequence[PowerChange]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class SourceReplacement:
     """That content from another source, or signed by another key (None: by nobody), would serve in place of what does.
 
     `digest` is that of the new content, `sentence` says what is different.
@@ -80,10 +64,10 @@ class Replacement:
 
     def to_dict(self) -> dict[str, object]:
         """The replacement as plain data."""
-        return _plain(self) | {"consent": self.consent}
+        return _plain_fields(self) | {"consent": self.consent}
 
 
-AgreeReplacement = Callable[[Sequence[Replacement]], bool]
+AgreeReplacement = Callable[[Sequence[SourceReplacement]], bool]
 """Asks whether skills may come from another source, or be signed by another key; the answer is about all of them."""
 
 
@@ -126,7 +110,7 @@ class SkillVersion:
 
     def to_dict(self) -> dict[str, object]:
         """The version as plain data."""
-        return _plain(self)
+        return _plain_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +202,11 @@ class InstallLog:
 
     def to_dict(self) -> dict[str, object]:
         """The log as plain data."""
-        return {**_plain(self), "state": self.state}
+        return {**_plain_fields(self), "state": self.state}
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class OperationResult:
     """What became of one skill of an operation.
 
     `unmet` are requirements this machine lacks, `findings` what a scanner says of it, as plain data: advice only.
@@ -248,7 +232,7 @@ class Result:
         """The result as plain data."""
         powers = self.powers
         sentences = list(powers.sentences()) if powers else []
-        return _plain(self) | {"powers": powers and powers.to_dict(), "power_sentences": sentences}
+        return _plain_fields(self) | {"powers": powers and powers.to_dict(), "power_sentences": sentences}
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,14 +240,14 @@ class InstallReport:
     """What became of every skill of an operation."""
 
     operation_id: str
-    results: tuple[Result, ...]
+    results: tuple[OperationResult, ...]
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain data."""
         return {"operation_id": self.operation_id, "results": [result.to_dict() for result in self.results]}
 
 
-def _plain(thing: SkillVersion | InstallLog | Result | Replacement) -> dict[str, object]:
+def _plain_fields(thing: SkillVersion | InstallLog | OperationResult | SourceReplacement) -> dict[str, object]:
     """The fields of a flat dataclass, times as text and tuples as lists."""
     shape: dict[str, object] = {}
     for item in fields(thing):

@@ -1,7 +1,7 @@
-"""Where an operation works until it is done: a folder of its own beside the versions, and the sign that it is alive.
+"""Operations while they run: their scratch folder with its lock, their log, and subscribers that are told how they ended.
 
-An operation holds a lock on `.work/{id}.lock`, which the kernel lets go when the process dies, by `kill -9` too. Whoever comes
-next finds what is left and may take it over: nobody else can, and nobody takes over what is still alive.
+A running operation holds a lock on `.work/{id}.lock`, which the kernel releases when the process dies. Whoever comes next finds
+abandoned operations and recovers them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from skillyard.registry.versions import delete_tree, real_folder
-
-__all__ = ["Operations", "Workplace", "new_operation_id"]
+from skillyard.errors import DatabaseUnavailable
+from skillyard.registry.model import Operation, Progress, ProgressEvent
+from skillyard.registry.version_store import delete_tree, ensure_real_folder
 
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"op_[0-9a-f]{28}\.lock")
@@ -28,7 +31,7 @@ def new_operation_id() -> str:
     return f"op_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}"
 
 
-class Workplace:
+class RunningOperation:
     """One operation that this process may work on: its `id`, and a `folder` for what is not finished."""
 
     def __init__(self, operation_id: str, folder: Path) -> None:
@@ -45,38 +48,38 @@ class Operations:
         self.folder = root / ".work"
 
     @contextlib.contextmanager
-    def begin(self, operation_id: str | None = None) -> Iterator[Workplace]:
+    def begin(self, operation_id: str | None = None) -> Iterator[RunningOperation]:
         """A new operation, with an id that was made for it or another; its folder is gone afterwards when it was settled."""
-        real_folder(self.folder, 0o700)
+        ensure_real_folder(self.folder, 0o700)
         name = operation_id or new_operation_id()
         with self._gate():
             descriptor = os.open(self.folder / f"{name}.lock", _LOCK, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        operation = Workplace(name, self.folder / name)
+        operation = RunningOperation(name, self.folder / name)
         try:
             operation.folder.mkdir(mode=0o700)
             yield operation
         finally:
             self._leave(operation, descriptor)
 
-    def abandoned(self) -> Iterator[Workplace]:
+    def abandoned(self) -> Iterator[RunningOperation]:
         """Every operation whose process is gone, held while the caller puts it in order."""
         if not self.folder.exists():
             return
-        real_folder(self.folder, 0o700)
+        ensure_real_folder(self.folder, 0o700)
         for name in sorted(entry.name for entry in self.folder.iterdir() if _NAME.fullmatch(entry.name)):
             with self._gate():
                 descriptor = self._try_hold(self.folder / name)
             if descriptor is None:
                 continue
-            operation = Workplace(name.removesuffix(".lock"), self.folder / name.removesuffix(".lock"))
+            operation = RunningOperation(name.removesuffix(".lock"), self.folder / name.removesuffix(".lock"))
             try:
                 operation.folder.mkdir(mode=0o700, exist_ok=True)
                 yield operation
             finally:
                 self._leave(operation, descriptor)
 
-    def _leave(self, operation: Workplace, descriptor: int) -> None:
+    def _leave(self, operation: RunningOperation, descriptor: int) -> None:
         try:
             if operation.settled:
                 delete_tree(operation.folder)
@@ -108,3 +111,73 @@ class Operations:
             yield
         finally:
             os.close(descriptor)
+
+
+class LogWriter(Protocol):
+    """Writes something into a log that is open."""
+
+    def __call__(self, log_id: str, **values: object) -> None:
+        """Change these columns of the log."""
+
+
+@dataclass(slots=True)
+class OpenLog:
+    """The log of an operation on one skill while it goes on; its time is that of its own steps, not of its turn to come."""
+
+    write: LogWriter
+    id: str
+    operation_id: str
+    operation: Operation
+    source: str | None
+    progress: Progress | None = None
+    skill_id: str | None = None
+    steps: list[dict[str, object]] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str, percent: int) -> Iterator[None]:
+        """One step of the operation: told when it begins, timed, written down when the next one begins."""
+        self.write(self.id, status="in_progress", step=name, progress=percent, steps=self.steps)
+        if self.progress is not None:
+            self.progress(ProgressEvent(name, percent, self.skill_id))
+        started = time.monotonic()
+        entry: dict[str, object] = {"name": name, "progress": percent}
+        self.steps.append(entry)
+        try:
+            yield
+        except BaseException:
+            entry["duration_ms"] = _milliseconds_since(started)
+            with suppress(DatabaseUnavailable):  # why it failed is more than how long it took
+                self.write(self.id, steps=self.steps)
+            raise
+        entry["duration_ms"] = _milliseconds_since(started)
+
+    def ending(self) -> dict[str, object]:
+        """The columns that every ended log has."""
+        spent = sum(taken for step in self.steps if isinstance(taken := step.get("duration_ms"), int))
+        return {"steps": self.steps, "completed_at": datetime.now(UTC), "duration_ms": spent}
+
+
+def _milliseconds_since(began: float) -> int:
+    """Milliseconds since a moment of the monotonic clock."""
+    return round((time.monotonic() - began) * 1000)
+
+
+_OperationListener = Callable[[str, str], object]
+_listeners: Final[dict[object, _OperationListener]] = {}
+
+
+def subscribe_operations(told: _OperationListener) -> Callable[[], None]:
+    """Let `told` hear the action (`install`, `yank`, …) and its outcome (`success`, `failed`); gives what ends that."""
+    mine = object()
+    _listeners[mine] = told
+
+    def stop() -> None:
+        _listeners.pop(mine, None)
+
+    return stop
+
+
+def publish_operation(action: str, outcome: str) -> None:
+    """Say it to everybody who wants to hear."""
+    for told in tuple(_listeners.values()):
+        told(action, outcome)

@@ -1,7 +1,6 @@
-"""Skills of the store on a machine that never installed them: fetched by digest, proven, read-only, and bounded in size.
+"""The skill with exactly the content that is asked for: from this machine's disk, else from the package store through a cache.
 
-A worker runs exactly the content that it is asked for. Where no skill on its disk has that content, the package is taken from
-the store and kept here; what was not used for longest goes first, and what is in use stays.
+Cached packages are fetched by digest, verified, read-only and bounded in size; the least recently used go first.
 """
 
 from __future__ import annotations
@@ -13,14 +12,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from skillyard.errors import DigestMismatch
-from skillyard.packages import Limits, Store, extract, tree_digest
-from skillyard.packages.store import hex_part
-from skillyard.registry.versions import close_tree, delete_tree, real_folder
+from skillyard.errors import DigestMismatch, SkillNotFound
+from skillyard.packages import PackageLimits, Store, extract, tree_digest
+from skillyard.packages.digest import digest_hex
+from skillyard.registry.registry import Registry
+from skillyard.registry.version_store import delete_tree, ensure_real_folder, make_tree_read_only
 
-__all__ = ["PackageCache"]
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.permissions import PermissionGate
+
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -43,10 +46,10 @@ class PackageCache:
             DigestMismatch: the package holds something else.
             ArchiveRefused: it breaks a rule of archives.
         """
-        place = self.root / hex_part(digest)
+        place = self.root / digest_hex(digest)
         found = place / name
         if not _is_whole(found, digest):
-            real_folder(self.root, 0o700)
+            ensure_real_folder(self.root, 0o700)
             with self._locked(digest):
                 if not _is_whole(found, digest):  # nobody was faster
                     self._fetch(digest, package, place, name)
@@ -60,12 +63,12 @@ class PackageCache:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=self.root, ignore_cleanup_errors=True) as scratch:
             archive = Path(scratch, "package.zip")
             archive.write_bytes(data)
-            tree = extract(archive, scratch, Limits()).tree
+            tree = extract(archive, scratch, PackageLimits()).tree
             if tree_digest(tree) != digest:
                 raise DigestMismatch(f"the package {package} holds other content than was asked for", expected=digest)
             made = Path(scratch, "made")
             made.mkdir(0o700)
-            close_tree(Path(tree))
+            make_tree_read_only(Path(tree))
             Path(tree).rename(made / name)
             (made / name).chmod(0o555)
             if place.exists():  # damaged
@@ -76,7 +79,7 @@ class PackageCache:
     @contextlib.contextmanager
     def _locked(self, digest: str) -> Iterator[None]:
         """Let nobody else fetch the same content meanwhile."""
-        descriptor = os.open(self.root / f".lock-{hex_part(digest)[:2]}", _LOCK, 0o600)
+        descriptor = os.open(self.root / f".lock-{digest_hex(digest)[:2]}", _LOCK, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -130,3 +133,49 @@ def _size(entry: Path) -> int:
         for above, _, names in os.walk(entry)
         for name in names
     )
+
+
+def skill_with_content(catalog: SkillCatalog, gate: PermissionGate, skill_id: str, digest: str) -> Skill:
+    """The skill of a catalog, when it has that content and may be used; looked for once more when it seems to be another.
+
+    Raises:
+        SkillNotFound: it is not there, and no store is configured.
+        DigestMismatch: neither the disk nor the store has that content.
+        PackageMissing, StoreFailed: the store does not give it any more.
+        PermissionDenied, SkillUnusable: it may not be used.
+    """
+    for again in (False, True):
+        try:
+            if again:
+                catalog.refresh()
+            skill = catalog.get(skill_id)
+            if skill.digest() == digest:
+                gate.check(skill)
+                return skill
+        except SkillNotFound:
+            if again and catalog.configuration.package_store is None:
+                raise
+    stored = _from_store(Registry.of(catalog), skill_id, digest)
+    if stored is None:
+        raise DigestMismatch(
+            f"this worker has other content of {skill_id} than was asked for",
+            hint="install the same version where the worker runs, or let it use the same store of packages",
+            expected=digest,
+        )
+    gate.check(stored)
+    return stored
+
+
+def _from_store(registry: Registry, skill_id: str, digest: str) -> Skill | None:
+    """The installed skill with exactly that content; None when the store never got it."""
+    from skillyard.catalog.installed import read_skill_folder
+
+    store, name = registry.store, skill_id.removeprefix("installed:")
+    try:
+        package = registry.ledger.package_of(name, digest) if store is not None else None
+    finally:
+        registry.close()
+    if store is None or package is None:
+        return None
+    cache = PackageCache(registry.root.parent / "cache" / "skills", store)
+    return read_skill_folder(cache.folder(digest, package, name), skill_id)

@@ -15,14 +15,13 @@ from skillyard.database import insert_if_new, skill_callers, skill_counts, skill
 if TYPE_CHECKING:
     from skillyard.database import Database
 
-__all__ = ["Counted", "Counts", "Popularity"]
 
-Counted = Literal["downloads", "installs"]
+CountedEvent = Literal["downloads", "installs"]
 _DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PopularityCounts:
     """The stars of a skill, how often its package was fetched, and how often clients told that they installed it."""
 
     stars: int = 0
@@ -36,7 +35,7 @@ class Popularity:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def counts(self) -> Mapping[str, Counts]:
+    def counts(self) -> Mapping[str, PopularityCounts]:
         """The counts of every skill that has any, by id."""
         with self._database.read() as connection:
             stars = connection.execute(select(skill_stars.c.skill_id, func.count()).group_by(skill_stars.c.skill_id)).all()
@@ -44,7 +43,7 @@ class Popularity:
         starred: dict[str, int] = {row[0]: row[1] for row in stars}
         fetched = {row.skill_id: (row.downloads, row.installs) for row in counted}
         return {
-            skill_id: Counts(starred.get(skill_id, 0), *fetched.get(skill_id, (0, 0)))
+            skill_id: PopularityCounts(starred.get(skill_id, 0), *fetched.get(skill_id, (0, 0)))
             for skill_id in starred.keys() | fetched.keys()
         }
 
@@ -63,7 +62,7 @@ class Popularity:
             mine = delete(skill_stars).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
             return connection.execute(mine).rowcount > 0
 
-    def count(self, skill_id: str, what: Counted, owner: str) -> None:
+    def count(self, skill_id: str, what: CountedEvent, owner: str) -> None:
         """Count that `owner` has fetched or installed a skill; once a day, however often it is told."""
         table, callers, today = skill_counts.c, skill_callers.c, int(time.time() // _DAY_S)
         row = {"skill_id": skill_id, "owner": owner, "what": what, "day": 0}

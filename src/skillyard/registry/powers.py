@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from skillyard.document import Document, Metadata
 
-__all__ = ["PowerChange", "Powers", "read_powers"]
 
 _RANK: Final[Mapping[str, int]] = {"none": 0, "read-only": 1, "read-write": 2}
 _SCRIPT_LIMIT: Final = 20 * 1024 * 1024  # as much as a run reads of a script
@@ -68,7 +67,7 @@ class Powers:
         told = _sentences(replace(self, tools=self.tools or ()), Powers(tools=()))
         return tuple(sentence.partition(", before ")[0] for sentence in told)
 
-    def beyond(self, before: Powers) -> tuple[str, ...]:
+    def added_since(self, before: Powers) -> tuple[str, ...]:
         """One sentence for everything these allow and `before` did not."""
         return tuple(_sentences(self, before))
 
@@ -178,7 +177,7 @@ def _servers(metadata: Metadata) -> tuple[str, ...]:
 
 
 def _sentences(after: Powers, before: Powers) -> Iterator[str]:
-    from skillyard.sandbox.hosts import covers
+    from skillyard.network.hosts import covers
 
     for name, words in _LISTS.items():
         had = getattr(before, name)

@@ -21,14 +21,13 @@ from skillyard.paths import slug
 from skillyard.reserved_files import refuse_reserved
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import AgreeReplacement, Consent, Progress, Result
+    from skillyard.registry.model import AgreeReplacement, Consent, OperationResult, Progress
     from skillyard.registry.registry import Registry
 
-__all__ = ["LOCK_FILE", "LockEntry", "LockState", "ProjectLock"]
 
 LOCK_FILE: Final = "skillyard.lock"
 _VERSION: Final = 1
-_LARGEST: Final = 4 * 1024 * 1024
+_MAX_BYTES: Final = 4 * 1024 * 1024
 _KINDS: Final[tuple[SourceKind, ...]] = ("folder", "archive", "git", "address", "well-known")
 _LOCAL: Final = ("folder", "archive")
 
@@ -82,7 +81,7 @@ class ProjectLock:
             return ()
         try:
             refuse_reserved(self.path)
-            data = json.loads(self.path.read_bytes()[:_LARGEST].decode("utf-8-sig"))
+            data = json.loads(self.path.read_bytes()[:_MAX_BYTES].decode("utf-8-sig"))
             if not isinstance(data, dict) or "lock_version" not in data or not isinstance(data.get("skills"), dict):
                 raise ValueError("it is not the object with `lock_version` and `skills` that a lock is")
             if data["lock_version"] != _VERSION:
@@ -102,7 +101,7 @@ class ProjectLock:
         """Add or replace entries and drop others; the file is replaced in one step, under a lock."""
         from skillyard.files import replace_file
 
-        with _alone(self.folder):
+        with _locked_folder(self.folder):
             entries = {entry.skill_id: entry for entry in self.entries()} | dict(results)
             kept = {name: self._written(entry).to_dict() for name, entry in sorted(entries.items()) if name not in dropped}
             text = json.dumps({"lock_version": _VERSION, "skills": kept}, indent=2, sort_keys=True, ensure_ascii=False)
@@ -112,7 +111,7 @@ class ProjectLock:
         """The key of each locked skill that is signed, by the skill's id."""
         return {entry.skill_id: entry.signer for entry in self.entries() if entry.signer}
 
-    def record(self, results: tuple[Result, ...], *, accept_signer: bool = False) -> None:
+    def record(self, results: tuple[OperationResult, ...], *, accept_signer: bool = False) -> None:
         """Write down what an installation gave.
 
         Raises:
@@ -144,7 +143,7 @@ class ProjectLock:
         accept_source: bool = False,
         replacing: AgreeReplacement | None = None,
         progress: Progress | None = None,
-    ) -> tuple[Result, ...]:
+    ) -> tuple[OperationResult, ...]:
         """Install whatever is not installed as locked; a lock may be a stranger's and replaces no signer and no source.
 
         Raises:
@@ -152,7 +151,7 @@ class ProjectLock:
             SignerChanged, SourceChanged: another signer or source than the lock or the installed version names.
             SkillyardError: as `Registry.install`.
         """
-        results: list[Result] = []
+        results: list[OperationResult] = []
         for state in self.states(registry):
             if state.state != "ok":
                 entry = state.entry
@@ -202,7 +201,7 @@ class ProjectLock:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from writing this lock; the folder itself is held, so that no further file lies beside it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -212,7 +211,7 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _entry_of(result: Result) -> LockEntry | None:
+def _entry_of(result: OperationResult) -> LockEntry | None:
     """What to write of one result: a git source is pinned to its commit."""
     origin = {key: str(value) for key, value in result.origin.items()}
     if result.digest is None or origin.get("kind") not in _KINDS:

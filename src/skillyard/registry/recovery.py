@@ -1,26 +1,30 @@
-"""Put in order what an operation left when it failed or its process was killed.
+"""Bringing disk and database together: after an operation that failed or was killed, and for skills without records.
 
-The link `current` on the disk decides: a version it leads to is whole and serves, so the records are brought to say that. A
-version it does not lead to never served, so its files go. Nothing half is left, and the old version served all along.
+The link `current` on the disk decides: the version it points to is complete and serves. `recover` settles abandoned operations,
+`backfill` writes records for versions that are on the disk only.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.errors import DatabaseUnavailable, DiskFull
+from skillyard.errors import DatabaseUnavailable, DiskFull, SkillyardError
+from skillyard.packages import Origin, Store, tree_digest
+from skillyard.registry.candidate import read_candidate
+from skillyard.registry.version_files import store_package
+from skillyard.registry.version_store import CURRENT
 
 if TYPE_CHECKING:
-    from skillyard.registry.ledger import Ledger
-    from skillyard.registry.operations import Operations, Workplace
-    from skillyard.registry.versions import Versions
-
-__all__ = ["recover", "settle", "settling"]
+    from skillyard.registry.operations import Operations, RunningOperation
+    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.version_store import VersionStore
 
 
-def recover(operations: Operations, versions: Versions, ledger: Ledger) -> int:
+def recover(operations: Operations, versions: VersionStore, ledger: RegistryRecords) -> int:
     """Settle every operation whose process is gone; give how many there were."""
     count = 0
     for operation in operations.abandoned():
@@ -29,7 +33,7 @@ def recover(operations: Operations, versions: Versions, ledger: Ledger) -> int:
     return count
 
 
-def settle(operation: Workplace, versions: Versions, ledger: Ledger, error: BaseException | None) -> None:
+def settle(operation: RunningOperation, versions: VersionStore, ledger: RegistryRecords, error: BaseException | None) -> None:
     """Bring disk and records of one operation together, and end its logs; `error` is None when its process was killed."""
     for skill_id in ledger.touched(operation.id):
         with versions.locked(skill_id):
@@ -39,7 +43,7 @@ def settle(operation: Workplace, versions: Versions, ledger: Ledger, error: Base
 
 
 @contextlib.contextmanager
-def settling(operation: Workplace, versions: Versions, ledger: Ledger) -> Iterator[None]:
+def settling(operation: RunningOperation, versions: VersionStore, ledger: RegistryRecords) -> Iterator[None]:
     """Carry out an operation: it is settled at the end, and at once when something is raised."""
     try:
         yield
@@ -53,7 +57,7 @@ def settling(operation: Workplace, versions: Versions, ledger: Ledger) -> Iterat
     operation.settled = True
 
 
-def _settle_skill(operation: Workplace, skill_id: str, versions: Versions, ledger: Ledger) -> None:
+def _settle_skill(operation: RunningOperation, skill_id: str, versions: VersionStore, ledger: RegistryRecords) -> None:
     current = versions.current(skill_id)
     for version in ledger.installing(operation.id, skill_id):
         if version == current:
@@ -70,3 +74,68 @@ def _settle_skill(operation: Workplace, skill_id: str, versions: Versions, ledge
     elif current in ledger.version_names(skill_id):
         ledger.activate(skill_id, current, action="recover")
     ledger.end_interrupted(operation.id, skill_id)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillReport:
+    """What was found: `versions` as `skill_id@version`, and `problems`, one sentence for each folder that says nothing."""
+
+    versions: tuple[str, ...]
+    added: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The outcome as plain data."""
+        return {"versions": list(self.versions), "added": list(self.added), "problems": list(self.problems)}
+
+
+def backfill(
+    versions: VersionStore, operations: Operations, ledger: RegistryRecords, store: Store | None = None
+) -> BackfillReport:
+    """Write down every version on the disk; with a `store` put the packages there that it lacks."""
+    seen: list[str] = []
+    added: list[str] = []
+    problems: list[str] = []
+    with operations.begin() as operation:
+        operation.settled = True  # it opens no log
+        for skill_id in versions.skills():
+            with versions.locked(skill_id):
+                try:
+                    _adopt_folder(skill_id, versions, ledger, operation.folder)
+                    known = ledger.version_names(skill_id)
+                    for version in versions.names(skill_id):
+                        _backfill_version(skill_id, version, versions, ledger)
+                        seen.append(f"{skill_id}@{version}")
+                        added += [seen[-1]] if version not in known else []
+                    if store is not None:
+                        _keep_packages(skill_id, versions, ledger, store, operation.folder)
+                except (SkillyardError, OSError) as error:
+                    problems.append(f"{versions.home(skill_id)}: {error}")
+    return BackfillReport(tuple(seen), tuple(added), tuple(problems))
+
+
+def _backfill_version(skill_id: str, version: str, versions: VersionStore, ledger: RegistryRecords) -> None:
+    path = versions.path(skill_id, version)
+    candidate = read_candidate(path, Origin("folder", str(path)), folder_name=skill_id, skill_id=skill_id)
+    ledger.adopt(candidate, version, path, current=versions.current(skill_id) == version)
+
+
+def _keep_packages(skill_id: str, versions: VersionStore, ledger: RegistryRecords, store: Store, scratch: Path) -> None:
+    for version in ledger.versions(skill_id):
+        folder = versions.path(skill_id, version.version)
+        kept = version.package_digest is not None and store.has(version.package_digest)
+        if not kept and folder.is_dir() and tree_digest(folder) == version.digest:
+            digest = store_package(store, folder, scratch)
+            ledger.mark(skill_id, version.version, "store", package_digest=digest)
+
+
+def _adopt_folder(skill_id: str, versions: VersionStore, ledger: RegistryRecords, scratch: Path) -> None:
+    """Make a version of a real folder `current`; one that was moved and not yet linked to is linked to now."""
+    folder = versions.home(skill_id) / CURRENT
+    if folder.is_dir() and not folder.is_symlink():
+        version = versions.free_name(skill_id, ledger.version_names(skill_id))
+        folder.rename(versions.path(skill_id, version))
+        versions.activate(skill_id, version, scratch)
+    elif versions.current(skill_id) is None and ledger.skill(skill_id) is None:
+        with contextlib.suppress(IndexError):
+            versions.activate(skill_id, versions.names(skill_id)[-1], scratch)

@@ -19,24 +19,22 @@ from typing import TYPE_CHECKING, Self
 
 from skillyard.errors import InvalidSource
 from skillyard.packages import Origin, Source, Store, open_store, resolve
-from skillyard.registry.fetched import Fetcher
-from skillyard.registry.fetching import SourceFetcher, source_of
+from skillyard.registry.candidate import InstallRequest
+from skillyard.registry.fetcher import Fetcher
+from skillyard.registry.install_pipeline import InstallPipeline
 from skillyard.registry.model import AgreeReplacement, Consent, InstallReport, Progress
-from skillyard.registry.needs import unmet_needs
-from skillyard.registry.order import Order
-from skillyard.registry.pipeline import Pipeline
-from skillyard.registry.serving import Serving
+from skillyard.registry.requirement_checks import unmet_skill_requirements
+from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
+from skillyard.registry.version_management import VersionManager
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Catalog
-    from skillyard.registry.backfill import Backfilled
+    from skillyard.catalog import SkillCatalog
     from skillyard.registry.candidate import Scanner
-    from skillyard.registry.inspection import Inspected
+    from skillyard.registry.install_pipeline import SkillInspection
+    from skillyard.registry.recovery import BackfillReport
 
-__all__ = ["Registry"]
 
-
-class Registry(Serving):
+class Registry(VersionManager):
     """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
@@ -70,7 +68,7 @@ class Registry(Serving):
         return cls(home or home_directory(), url or os.environ.get("SKILLYARD_DATABASE_URL") or None)
 
     @classmethod
-    def of(cls, catalog: Catalog, *, scanner: Scanner | None = None) -> Self:
+    def of(cls, catalog: SkillCatalog, *, scanner: Scanner | None = None) -> Self:
         """The registry that a catalog's configuration names; `scanner` as above."""
         configuration = catalog.configuration
         store = open_store(configuration.package_store) if configuration.package_store else None
@@ -86,7 +84,7 @@ class Registry(Serving):
             keep=configuration.kept_versions,
         )
 
-    def beside(self, catalog: Catalog, *, public_only: bool = False) -> Self:
+    def beside(self, catalog: SkillCatalog, *, public_only: bool = False) -> Self:
         """The registry of a catalog, which looks into what it installs as this one does, and fetches from where this one does.
 
         With `public_only` it asks no address that is not public, whatever the configuration says: for who is not its user.
@@ -140,7 +138,7 @@ class Registry(Serving):
         """
         found = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
         return self._pipeline().install(
-            Order(
+            InstallRequest(
                 found,
                 tuple(skills),
                 only=tuple(only),
@@ -159,16 +157,16 @@ class Registry(Serving):
             )
         )
 
-    def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[Inspected, ...]:
+    def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, looked at as closely as an installation does, and installed not at all.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.
         """
-        from skillyard.registry.inspection import inspect
+        from skillyard.registry.install_pipeline import inspect_source
 
         found = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
-        return inspect(self._pipeline(), Order(found, tuple(skills)))
+        return inspect_source(self._pipeline(), InstallRequest(found, tuple(skills)))
 
     def update(
         self,
@@ -196,9 +194,9 @@ class Registry(Serving):
                 f"{skill.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
                 hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
             )
-        source = source_of(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
+        source = source_from_origin(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
         return self._pipeline().install(
-            Order(
+            InstallRequest(
                 source,
                 only=(skill.skill_id,),
                 operation="update",
@@ -213,21 +211,21 @@ class Registry(Serving):
             )
         )
 
-    def backfill(self) -> Backfilled:
+    def backfill(self) -> BackfillReport:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
-        from skillyard.registry.backfill import backfill
+        from skillyard.registry.recovery import backfill
 
         return backfill(self.versions_folder, self.operations, self.ledger, self.store)
 
     # -- pieces ----------------------------------------------------------------------------------------------------------
 
-    def _pipeline(self) -> Pipeline:
-        return Pipeline(
+    def _pipeline(self) -> InstallPipeline:
+        return InstallPipeline(
             self.versions_folder,
             self.operations,
             self.ledger,
             self._fetcher,
-            partial(unmet_needs, self.ledger, self._servers),
+            partial(unmet_skill_requirements, self.ledger, self._servers),
             self._scanner,
             keep=self.keep,
             store=self.store,

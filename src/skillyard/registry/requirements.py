@@ -25,12 +25,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from skillyard.registry.ranges import Wanted, read_wanted
+from skillyard.registry.version_ranges import VersionRequirement, parse_requirement
 
 if TYPE_CHECKING:
     from skillyard.document import Document
 
-__all__ = ["Requirements", "Surroundings", "cycles", "read_requirements", "unmet"]
 
 _ALIASES: Final = ("openclaw", "clawdbot", "clawdis")
 _NAMES: Final[Mapping[str, str]] = {
@@ -65,7 +64,7 @@ class Requirements:
     @property
     def skill_names(self) -> tuple[str, ...]:
         """The names of the skills it requires, without ranges."""
-        return tuple(dict.fromkeys(read_wanted(text).name for text in self.skills))
+        return tuple(dict.fromkeys(parse_requirement(text).name for text in self.skills))
 
     def to_dict(self) -> dict[str, object]:
         """Only what is required."""
@@ -73,7 +72,7 @@ class Requirements:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RequirementContext:
     """What requirements are held against: other skills with their versions, registered servers, and this machine."""
 
     skills: Mapping[str, str | None]
@@ -124,7 +123,7 @@ def _json(text: str) -> object:
         return None
 
 
-def unmet(required: Requirements, around: Surroundings) -> tuple[str, ...]:
+def unmet_requirements(required: Requirements, around: RequirementContext) -> tuple[str, ...]:
     """One sentence for everything that is not there, each with its way out."""
     environ = os.environ if around.environ is None else around.environ
     path = environ.get("PATH")
@@ -136,7 +135,7 @@ def unmet(required: Requirements, around: Surroundings) -> tuple[str, ...]:
         ("bins", "the program", has_program, "install it"),
         ("env", "the variable", lambda name: bool(environ.get(name)), "set it"),
         ("mcp_servers", "the MCP server", around.servers.__contains__, "register it in [servers]"),
-        ("skills", "the skill", lambda text: _has_skill(read_wanted(text), around.skills), "install it"),
+        ("skills", "the skill", lambda text: _has_skill(parse_requirement(text), around.skills), "install it"),
     )
     missing: list[str] = []
     for name, noun, present, remedy in checks:
@@ -150,7 +149,7 @@ def unmet(required: Requirements, around: Surroundings) -> tuple[str, ...]:
 def _python(ranges: Iterable[str]) -> Iterator[str]:
     here = platform.python_version()
     for text in ranges:
-        if not read_wanted(f"python {text}").holds(here):
+        if not parse_requirement(f"python {text}").holds(here):
             yield f"Python {text} is required and this one is {here}: run Skillyard on such a Python"
 
 
@@ -158,7 +157,7 @@ def _packages(wanted: Iterable[str]) -> Iterator[str]:
     from importlib.metadata import PackageNotFoundError, version
 
     for text in wanted:
-        package = read_wanted(text)
+        package = parse_requirement(text)
         try:
             found = version(package.name)
         except (PackageNotFoundError, ValueError):
@@ -168,7 +167,7 @@ def _packages(wanted: Iterable[str]) -> Iterator[str]:
             yield f"the Python package {text} is required and {found} is installed: pip install '{text}'"
 
 
-def _has_skill(wanted: Wanted, skills: Mapping[str, str | None]) -> bool:
+def _has_skill(wanted: VersionRequirement, skills: Mapping[str, str | None]) -> bool:
     if wanted.name not in skills:
         return False
     version = skills[wanted.name]

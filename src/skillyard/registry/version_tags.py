@@ -14,7 +14,6 @@ from skillyard.errors import InvalidInput
 if TYPE_CHECKING:
     from skillyard.database import Database
 
-__all__ = ["LATEST", "VersionTags", "check_tag"]
 
 LATEST: Final = "latest"
 _TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

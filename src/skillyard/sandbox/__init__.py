@@ -7,38 +7,39 @@ one folder and leaves nothing behind. `WarmPool(k, digest)` runs jobs in sandbox
 
 from __future__ import annotations
 
-from skillyard.sandbox.job import Job, Limit, Probe, Result, SandboxBackend, Status, Unmet
-from skillyard.sandbox.listening import Listener, listening
-from skillyard.sandbox.network.contact import Contact
-from skillyard.sandbox.network.guarded import GuardedResponse, guarded_request
-from skillyard.sandbox.policy import Policy, effective, lowered, narrowed
+from skillyard.network.contacts import Contact
+from skillyard.network.guarded_request import guarded_request
+from skillyard.network.messages import GuardedResponse
+from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
+from skillyard.sandbox.job import Job, Limit, Probe, SandboxBackend, SandboxResult, Status, UnmetRequirement
+from skillyard.sandbox.policy import Policy, effective_policy, lowered_ceiling, narrowing_warnings, prewarm_count
 from skillyard.sandbox.programs import on_trusted_path
+from skillyard.sandbox.run_output import OutputListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for
-from skillyard.sandbox.selection import backends, choose_backend, probe_all
-from skillyard.sandbox.warm import WarmPool, prewarm_count
+from skillyard.sandbox.warm_pool import WarmPool
 
 __all__ = [
     "Contact",
     "GuardedResponse",
     "Job",
     "Limit",
-    "Listener",
+    "OutputListener",
     "Policy",
     "Probe",
-    "Result",
     "SandboxBackend",
+    "SandboxResult",
     "Status",
-    "Unmet",
+    "UnmetRequirement",
     "WarmPool",
     "backends",
     "can_start",
     "choose_backend",
-    "effective",
+    "effective_policy",
     "guarded_request",
     "interpreter_for",
-    "listening",
-    "lowered",
-    "narrowed",
+    "listen_to_output",
+    "lowered_ceiling",
+    "narrowing_warnings",
     "on_trusted_path",
     "prewarm_count",
     "probe_all",

@@ -11,21 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "ALLOW",
-    "KILL",
-    "Instruction",
-    "Label",
-    "assemble",
-    "error",
-    "jump",
-    "jump_if_any_bit",
-    "jump_if_equal",
-    "load",
-    "mask",
-    "stop",
-]
-
 ALLOW: Final = 0x7FFF0000
 """The verdict: let the call through."""
 KILL: Final = 0x80000000

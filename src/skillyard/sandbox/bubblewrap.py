@@ -16,20 +16,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Final
 
+from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.environment import base_environment, proxy_environment
-from skillyard.sandbox.filters import FilterOptions
-from skillyard.sandbox.handover import PROXY_PORT
-from skillyard.sandbox.hosts import ANY_HOST
 from skillyard.sandbox.identity import Identity
-from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
+from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparing import Prepared, own_script
-from skillyard.sandbox.running import run_job
+from skillyard.sandbox.preparation import PreparedRun, own_script
+from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, SandboxCommand
+from skillyard.sandbox.run_lifecycle import run_job
 from skillyard.sandbox.runtimes import runtime_for
-from skillyard.sandbox.spawning import Command, Descriptors
-
-__all__ = ["BubblewrapBackend"]
+from skillyard.sandbox.seccomp import FilterOptions
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _CHROOT: Final = "/usr/sbin/chroot"
@@ -73,20 +70,20 @@ class BubblewrapBackend:
 
     def probe(self) -> Probe:
         """Whether bubblewrap is here, new enough, and holds against attacks."""
-        from skillyard.sandbox.probing import attack  # loads asyncio and threads, which only a probe needs
+        from skillyard.sandbox.backend_probe import probe_by_attack  # loads asyncio and threads, which only a probe needs
 
         version = _version(self.program)
         facts = {"program": self.program, "version": ".".join(map(str, version)) if version else "not installed"}
         if version < _OLDEST:
             reason = f"bubblewrap at {self.program} is {facts['version']}"
             return Probe(self.name, ok=False, reason=reason, remedies=REMEDIES, facts=facts)
-        return attack(self, binary=self.program, remedies=REMEDIES, facts=facts)
+        return probe_by_attack(self, binary=self.program, remedies=REMEDIES, facts=facts)
 
-    def supports(self, policy: Policy) -> list[Unmet]:
+    def supports(self, policy: Policy) -> list[UnmetRequirement]:
         """What of the policy cannot be enforced: only a network without any limit."""
         return [_NO_LIMIT] if policy.reaches_network and ANY_HOST in policy.network_allowlist else []
 
-    async def run(self, job: Job) -> Result:
+    async def run(self, job: Job) -> SandboxResult:
         """Run one job; see `run_job`."""
         return await run_job(self, job)
 
@@ -98,7 +95,7 @@ class BubblewrapBackend:
         """Memory files go when nothing counts them; IPC objects live and die in the run's own namespace."""
         return FilterOptions(uncounted_memory=not counted)
 
-    def limits(self, run: Prepared) -> tuple[Limit, ...]:
+    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
         """Everything is enforced here."""
         return (
             *common_limits(run, processes="cgroup" if run.cgroup else "rlimit", files="tmpfs"),
@@ -106,7 +103,7 @@ class BubblewrapBackend:
             Limit("filesystem", run.policy.filesystem, True, "mount namespace"),
         )
 
-    def command(self, run: Prepared, descriptors: Descriptors) -> Command:
+    def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
         """The command line (which says nothing) and the options (which go through a pipe)."""
         limits = dict(process_limits(run))
         if run.cgroup is None:
@@ -128,7 +125,7 @@ class BubblewrapBackend:
             opening, inner = _opened(run, descriptors.door, inner)
         options = "\0".join([*_options(run, descriptors.files, opening), ""])
         argv = [self.program, "--args", str(descriptors.control), "--", *inner]
-        return _as_user(Command(argv, options.encode("utf-8", "surrogateescape")), run.identity)
+        return _as_user(SandboxCommand(argv, options.encode("utf-8", "surrogateescape")), run.identity)
 
 
 def _without_cores(limits: dict[str, int]) -> list[str]:
@@ -140,14 +137,14 @@ def _without_cores(limits: dict[str, int]) -> list[str]:
     return []
 
 
-_NO_LIMIT: Final = Unmet("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
+_NO_LIMIT: Final = UnmetRequirement("network.allowlist", "a run needs each host by name; '*' cannot be enforced")
 
 
-def _by_proxy(run: Prepared) -> str:
+def _by_proxy(run: PreparedRun) -> str:
     return ", proxy" if run.policy.reaches_network else ""
 
 
-def _opened(run: Prepared, door: int, inner: list[str]) -> tuple[list[str], list[str]]:
+def _opened(run: PreparedRun, door: int, inner: list[str]) -> tuple[list[str], list[str]]:
     """The mounts for the program that opens the proxy's listener, and its command line, which ends with the skill's own."""
     python = runtime_for("opener.py", as_other=run.identity is not None)
     opener = run.stage.add_file(*own_script("proxy_opener", compiled=python.same_python))
@@ -158,7 +155,7 @@ def _opened(run: Prepared, door: int, inner: list[str]) -> tuple[list[str], list
     return [*mounts, "--ro-bind", opener, place], command
 
 
-def _as_user(command: Command, identity: Identity | None) -> Command:
+def _as_user(command: SandboxCommand, identity: Identity | None) -> SandboxCommand:
     """The command under another user.
 
     A small program changes the user: Python could, but would have to copy its own page tables first, which takes milliseconds
@@ -181,7 +178,7 @@ def _changes_users(program: str) -> bool:
     return b"GNU coreutils" in answer.stdout
 
 
-def _options(run: Prepared, files: tuple[int, ...], opening: list[str]) -> list[str]:
+def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> list[str]:
     policy, (seccomp, *etc) = run.policy, files
     return [
         "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
@@ -206,7 +203,7 @@ def _options(run: Prepared, files: tuple[int, ...], opening: list[str]) -> list[
     ]  # fmt: skip
 
 
-def _workspace(run: Prepared) -> tuple[str, ...]:
+def _workspace(run: PreparedRun) -> tuple[str, ...]:
     """The folder to work in: a copy of the files the run is given, else an empty one in memory where the policy wants one."""
     if run.job.workspace:
         return ("--bind" if run.policy.filesystem == "read-write" else "--ro-bind", run.stage.workspace, "/workspace")
@@ -215,11 +212,11 @@ def _workspace(run: Prepared) -> tuple[str, ...]:
     return ()
 
 
-def _runner(run: Prepared) -> str:
+def _runner(run: PreparedRun) -> str:
     return _RUNNER + Path(run.stage.runner).name
 
 
-def _imports(run: Prepared) -> list[str]:
+def _imports(run: PreparedRun) -> list[str]:
     """Mounts for what the script may import: beside the runner for Python, at the root for node, which looks upwards."""
     stage, parts = run.stage, []
     if stage.library:

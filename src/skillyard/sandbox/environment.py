@@ -12,18 +12,6 @@ import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-__all__ = [
-    "REDACTED",
-    "base_environment",
-    "environment_problems",
-    "granted_values",
-    "is_secret_name",
-    "name_problem",
-    "proxy_environment",
-    "redact",
-    "secret_forms",
-]
-
 REDACTED: Final = b"[redacted]"
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Identity", "can_reach", "pick_identity"]
-
 # Above the ranges that systemd and container managers hand out, below what signed 32-bit tools misread.
 _FIRST: Final = 0x70000000
 _COUNT: Final = 0x0FFFFFFF

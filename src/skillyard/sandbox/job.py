@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypedDict
 
-from skillyard.sandbox.network.contact import Contact
+from skillyard.network.contacts import Contact
 from skillyard.sandbox.policy import Policy
-
-__all__ = ["Job", "Level", "Limit", "LimitShape", "Probe", "Result", "SandboxBackend", "Status", "Unmet"]
 
 Status = Literal[
     "ok", "error", "timeout", "memory", "pids", "output_limit", "result_invalid", "killed", "denied", "unavailable"
@@ -66,7 +64,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SandboxResult:
     """What one run came to.
 
     `result` is the JSON document from the result pipe (`None` when nothing was written) and `value` the same, read. `detail`
@@ -93,7 +91,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmet:
+class UnmetRequirement:
     """One thing a policy asks for that a backend cannot enforce here."""
 
     requirement: str
@@ -139,10 +137,10 @@ class SandboxBackend(Protocol):
     def probe(self) -> Probe:
         """Attack the sandbox once and say whether it held; blocks for some tens of milliseconds."""
 
-    def supports(self, policy: Policy) -> list[Unmet]:
+    def supports(self, policy: Policy) -> list[UnmetRequirement]:
         """What of `policy` this backend cannot enforce; empty when it can run it."""
 
-    async def run(self, job: Job) -> Result:
+    async def run(self, job: Job) -> SandboxResult:
         """Run one job to its end; no process of it is left.
 
         Its copy is deleted in a thread, which the end of the loop and of the program wait for.

@@ -17,17 +17,15 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from skillyard.sandbox.environment import base_environment
-from skillyard.sandbox.filters import FilterOptions
-from skillyard.sandbox.job import Job, Level, Limit, Probe, Result, Unmet
+from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
 from skillyard.sandbox.limits import common_limits, process_limits
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.preparing import Prepared, own_script
+from skillyard.sandbox.preparation import PreparedRun, own_script
+from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
 from skillyard.sandbox.processes import threads_of_user
-from skillyard.sandbox.running import run_job
+from skillyard.sandbox.run_lifecycle import run_job
 from skillyard.sandbox.runtimes import runtime_for
-from skillyard.sandbox.spawning import Command, Descriptors
-
-__all__ = ["LandlockBackend", "landlock_version"]
+from skillyard.sandbox.seccomp import FilterOptions
 
 _CREATE_RULESET: Final = 444
 _OLDEST: Final = 3  # before it, files could be truncated that may not be written
@@ -56,20 +54,20 @@ class LandlockBackend:
 
     def probe(self) -> Probe:
         """Whether the kernel has Landlock, and it holds against attacks."""
-        from skillyard.sandbox.probing import attack  # loads asyncio and threads, which only a probe needs
+        from skillyard.sandbox.backend_probe import probe_by_attack  # loads asyncio and threads, which only a probe needs
 
         version = landlock_version()
         facts = {"abi": str(version)}
         if version < _OLDEST:
             reason = f"the kernel's Landlock is version {version or 'none'}, at least {_OLDEST} is needed"
             return Probe(self.name, ok=False, reason=reason, remedies=REMEDIES, facts=facts)
-        return attack(self, binary=None, remedies=REMEDIES, facts=facts)
+        return probe_by_attack(self, binary=None, remedies=REMEDIES, facts=facts)
 
-    def supports(self, policy: Policy) -> list[Unmet]:
+    def supports(self, policy: Policy) -> list[UnmetRequirement]:
         """What of the policy cannot be enforced: any network, because Landlock knows ports and not hosts."""
         return [_PORTS_ONLY] if policy.reaches_network else []
 
-    async def run(self, job: Job) -> Result:
+    async def run(self, job: Job) -> SandboxResult:
         """Run one job; see `run_job`."""
         return await run_job(self, job)
 
@@ -87,7 +85,7 @@ class LandlockBackend:
             signals=landlock_version() < _SCOPES,
         )
 
-    def limits(self, run: Prepared) -> tuple[Limit, ...]:
+    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
         """Everything is enforced, some of it by looking every 25 ms."""
         return (
             *common_limits(run, processes="rlimit", files="watchdog"),
@@ -96,15 +94,15 @@ class LandlockBackend:
             Limit("file_metadata", "hidden", False, "landlock cannot hide names, sizes and times of files"),
         )
 
-    def command(self, run: Prepared, descriptors: Descriptors) -> Command:
+    def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
         """The launcher's command line and the configuration it reads from its control pipe."""
         own = runtime_for("launcher.py", as_other=False)
         launcher = run.stage.add_file(*own_script("landlock_launcher", compiled=own.same_python))
         argv = [own.program, "-I", "-S", "-B", launcher, str(descriptors.control)]
-        return Command(argv, marshal.dumps(_configuration(run, descriptors), _PLAIN), own_reaper=True)
+        return SandboxCommand(argv, marshal.dumps(_configuration(run, descriptors), _PLAIN), own_reaper=True)
 
 
-_PORTS_ONLY: Final = Unmet(
+_PORTS_ONLY: Final = UnmetRequirement(
     "network.allowlist", "Landlock can allow ports but not hosts; an allow-list needs a network namespace"
 )
 
@@ -118,7 +116,7 @@ def landlock_version() -> int:
     return max(0, int(call(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
-def _configuration(run: Prepared, descriptors: Descriptors) -> dict[str, object]:
+def _configuration(run: PreparedRun, descriptors: Descriptors) -> dict[str, object]:
     policy, stage = run.policy, run.stage
     inner = run.runtime.command(
         f"{stage.tree}/{run.entry}",
@@ -145,7 +143,7 @@ def _configuration(run: Prepared, descriptors: Descriptors) -> dict[str, object]
     }
 
 
-def _limits(run: Prepared) -> dict[str, int]:
+def _limits(run: PreparedRun) -> dict[str, int]:
     limits = dict(process_limits(run))
     if run.cgroup is None:
         # The kernel counts per user: a run with a user of its own starts from nothing, others on top of what runs already.
@@ -163,7 +161,7 @@ def _handled(version: int) -> tuple[int, int, int, int]:
     return (files, 3, 3, 24) if version >= _SCOPES else (files, 3, 0, 16)
 
 
-def _rules(run: Prepared) -> list[tuple[str, int]]:
+def _rules(run: PreparedRun) -> list[tuple[str, int]]:
     """Which paths may be used how."""
     everything = _handled(landlock_version())[0] & ~_NEW_DEVICES
     stage = run.stage

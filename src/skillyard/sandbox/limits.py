@@ -1,16 +1,18 @@
-"""What is limited in a run: the limits of its processes, and the report of all of them, and by what."""
+"""The limits of a run: those of its processes, the quota of what it writes, and the report of all limits and what enforces them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.sandbox.job import Limit
+from skillyard.sandbox.processes import deleted_bytes, files_in
 
 if TYPE_CHECKING:
-    from skillyard.sandbox.preparing import Prepared
+    from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun
 
-__all__ = ["common_limits", "process_limits"]
 
 _MEBIBYTE: Final = 1024 * 1024
 _ESTIMATED: Final = (
@@ -18,7 +20,7 @@ _ESTIMATED: Final = (
 )
 
 
-def common_limits(run: Prepared, *, processes: str, files: str) -> tuple[Limit, ...]:
+def common_limits(run: PreparedRun, *, processes: str, files: str) -> tuple[Limit, ...]:
     """The limits all backends have; `processes` and `files` say what counts processes and written files."""
     policy = run.policy
     cgroup = run.cgroup.name if run.cgroup else None
@@ -38,7 +40,7 @@ def common_limits(run: Prepared, *, processes: str, files: str) -> tuple[Limit, 
     )
 
 
-def process_limits(run: Prepared) -> Mapping[str, int]:
+def process_limits(run: PreparedRun) -> Mapping[str, int]:
     """The process limits to set just before the skill's own program, by the names of `resource.RLIMIT_*`.
 
     Memory is only limited where no cgroup counts it, and address space never for node, which reserves far more than it uses.
@@ -57,3 +59,50 @@ def process_limits(run: Prepared) -> Mapping[str, int]:
         if run.runtime.kind != "node":
             limits["AS"] = 2 * policy.memory_bytes + 128 * _MEBIBYTE
     return limits
+
+
+_A_FILE: Final = 4096  # bytes that a file takes whatever is in it
+
+
+def quota_check(engine: IsolationMechanism, run: PreparedRun) -> Callable[[list[int]], bool] | None:
+    """How to see, from the numbers of the run's processes, that it has written too much; `None` where the kernel sees to it."""
+    if engine.own_folders:
+        return partial(_folders_over_quota, run)
+    in_memory = partial(_too_many_files, run) if run.cgroup is None else None
+    if not run.job.workspace:
+        return in_memory
+    return lambda pids: _folders_over_quota(run, pids, "/workspace") or (in_memory is not None and in_memory(pids))
+
+
+def _folders_over_quota(run: PreparedRun, pids: list[int], seen_as: str = "") -> bool:
+    """Whether the run's own folders, or files it has deleted and still holds, are larger than they may be.
+
+    What lay in the workspace before does not count.
+    """
+    allowed, stage = run.policy.tmp_mb * _MEBIBYTE, run.stage
+    given = stage.seeded.size + 2 * _A_FILE * len(stage.seeded.marks) if stage.seeded else 0
+    large = _size(stage.scratch, allowed) > allowed or _size(stage.workspace, allowed + given) > allowed + given
+    return large or deleted_bytes(pids, stage.base, seen_as=seen_as) > allowed + given
+
+
+def _size(folder: str, enough: int) -> int:
+    """The bytes that a folder takes; more than `enough` when a part of it cannot be looked into."""
+    total, waiting = 0, [folder]
+    while waiting and total <= enough:
+        try:
+            with os.scandir(waiting.pop()) as items:
+                for item in items:
+                    total += _A_FILE + item.stat(follow_symlinks=False).st_blocks * 512
+                    if item.is_dir(follow_symlinks=False):
+                        waiting.append(item.path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:  # made unreadable, or nested deeper than a path is long
+            return enough + 1
+    return total
+
+
+def _too_many_files(run: PreparedRun, pids: list[int]) -> bool:
+    """Whether the file systems in memory hold more files than fit their size: an empty file is memory that nobody counts."""
+    allowed = run.policy.tmp_mb * _MEBIBYTE // _A_FILE
+    return any(files_in(pids[0], folder) > allowed for folder in ("/tmp", "/dev/shm", "/workspace") if pids)  # noqa: S108

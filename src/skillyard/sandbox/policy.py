@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, get_args
 
 from skillyard.errors import InvalidPolicy
+from skillyard.network.hosts import ANY_HOST, covers, host_problem
 from skillyard.sandbox.environment import environment_problems, granted_values, is_secret_name, name_problem
-from skillyard.sandbox.hosts import ANY_HOST, covers, host_problem
-
-__all__ = ["RANGES", "Filesystem", "Network", "Policy", "effective", "lowered", "narrowed"]
 
 Network = Literal["none", "allowlist"]
 Filesystem = Literal["none", "read-only", "read-write"]
@@ -161,7 +159,7 @@ class Policy:
         return tuple(sorted((text for text in values if text), key=len, reverse=True))
 
 
-def effective(declared: Policy, ceiling: Policy) -> Policy:
+def effective_policy(declared: Policy, ceiling: Policy) -> Policy:
     """The smaller of the two in everything: what a run really gets.
 
     Hosts are kept when the ceiling names them, or a pattern that covers them. No host left means no network. Variables are the
@@ -184,7 +182,7 @@ def effective(declared: Policy, ceiling: Policy) -> Policy:
     )
 
 
-def lowered(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
+def lowered_ceiling(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
     """A user's ceiling, lowered by the `[sandbox]` table of a project, which may be a stranger's.
 
     Raises:
@@ -194,7 +192,7 @@ def lowered(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
         raise InvalidPolicy(
             f"a project cannot decide {' and '.join(own)} in [sandbox]", hint="move it to your own skillyard.toml"
         )
-    low = effective(Policy.ceiling(settings), ceiling)
+    low = effective_policy(Policy.ceiling(settings), ceiling)
     return replace(low, environment=ceiling.environment, secrets=ceiling.secrets, hidden_files=ceiling.hidden_files)
 
 
@@ -203,7 +201,7 @@ def _shared_hosts(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str
     return allowed if ANY_HOST in asked else tuple(host for host in asked if covers(allowed, host))
 
 
-def narrowed(declared: Policy, granted: Policy) -> tuple[str, ...]:
+def narrowing_warnings(declared: Policy, granted: Policy) -> tuple[str, ...]:
     """One sentence for each thing the skill asked for and did not get in full."""
     names = [item.name for item in fields(Policy) if item.name in _DECLARABLE and item.name != "environment"]
     missing = sorted(set(declared.environment) - set(granted.environment))
@@ -295,3 +293,20 @@ def _choice_problems(policy: Policy) -> list[str]:
 
 def _allowlist_problems(policy: Policy) -> list[str]:
     return [problem for host in policy.network_allowlist if host != ANY_HOST and (problem := host_problem(host))]
+
+
+MAXIMUM_STANDING: Final = 8
+
+
+def prewarm_count(settings: Mapping[str, object]) -> int:
+    """The number of sandboxes that the operator's `[sandbox]` table wants ready for each kind of job; 0 without a word.
+
+    Raises:
+        InvalidPolicy: it says something that cannot be meant.
+    """
+    count = settings.get("prewarm", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAXIMUM_STANDING:
+        raise InvalidPolicy(
+            f"prewarm must be a whole number from 0 to {MAXIMUM_STANDING}, not {count!r}", hint="fix the [sandbox] table"
+        )
+    return count

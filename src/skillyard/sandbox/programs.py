@@ -13,8 +13,6 @@ from typing import Final
 
 from skillyard.sandbox.identity import can_reach
 
-__all__ = ["is_binary", "is_system", "on_trusted_path", "reachable", "version_of"]
-
 _SYSTEM_FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _SHARED: Final = "/var/cache/skillyard/programs"  # of root, for the users that root's runs are given
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH

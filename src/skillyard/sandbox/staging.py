@@ -21,10 +21,8 @@ from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import open_inside, safe_relative
 from skillyard.reserved_files import is_reserved
 from skillyard.sandbox.identity import Identity, can_reach
-from skillyard.sandbox.sweeping import Sweeper
-from skillyard.sandbox.workspace import Seed, seed
-
-__all__ = ["Stage", "stage"]
+from skillyard.sandbox.orphan_cleanup import OrphanSweeper
+from skillyard.sandbox.workspace import WorkspaceSnapshot, copy_files_in
 
 MAXIMUM_ENTRIES: Final = 2_000
 MAXIMUM_BYTES: Final = 100 * 1024 * 1024
@@ -35,12 +33,12 @@ _OWN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER: Final = _OWN_FOLDER | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PREFIX: Final = "skillyard-run-"
-SWEEPER: Final = Sweeper("skillyard-[a-z]+-")
+SWEEPER: Final = OrphanSweeper("skillyard-[a-z]+-")
 _LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 
 
 @dataclass(slots=True)
-class Stage:
+class StagedCopy:
     """A temporary folder with everything one run needs; `remove()` when the run is over.
 
     `tree` is the skill's copy, `runner` our own script beside it, `library` and `packages` the folders of what the script may
@@ -53,7 +51,7 @@ class Stage:
     library: str = ""
     packages: str = ""
     left_out: frozenset[str] = frozenset()
-    seeded: Seed | None = None
+    seeded: WorkspaceSnapshot | None = None
     skipped: list[str] = field(default_factory=list)
     entries: int = 0
     total: int = 0
@@ -108,7 +106,7 @@ class Stage:
         """Make the workspace, with a copy of the files that the run is to work on when `folder` names any."""
         self.add_folder(self.workspace, owner)
         if folder:
-            self.seeded = seed(folder, self.workspace, owner)
+            self.seeded = copy_files_in(folder, self.workspace, owner)
 
     def remove(self) -> None:
         """Delete the folder and all in it, whatever the run has made of it."""
@@ -146,7 +144,7 @@ def _second_name(source: str, target: str) -> None:
         Path(target).chmod(0o444)
 
 
-def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Identity | None) -> Stage:
+def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Identity | None) -> StagedCopy:
     """Copy the skill at `tree` into a fresh temporary folder; only `entry` when not `whole`.
 
     `.git` and caches of compiled code are left out, unless the copy must be `complete` because it is going to be compared.
@@ -161,7 +159,7 @@ def stage(tree: str, entry: str, *, whole: bool, complete: bool, identity: Ident
     os.close(open_inside(_folder(tree), entry))
     parent = _parent(identity)
     SWEEPER.sweep(parent, _delete_own)
-    made = Stage(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    made = StagedCopy(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     made.left_out = frozenset() if complete else _LEFT_OUT
     try:
         if identity:
@@ -233,7 +231,7 @@ def _try(call: Callable[..., object], *values: object) -> bool:
     return True
 
 
-def _copy_folder(made: Stage, source: int, target: int, prefix: str, depth: int) -> None:
+def _copy_folder(made: StagedCopy, source: int, target: int, prefix: str, depth: int) -> None:
     try:
         if depth > MAXIMUM_DEPTH:
             raise PathRefused(f"{prefix!r} is too deep", hint=f"a skill has at most {MAXIMUM_DEPTH} levels of folders")
@@ -246,7 +244,7 @@ def _copy_folder(made: Stage, source: int, target: int, prefix: str, depth: int)
         os.close(target)
 
 
-def _copy_item(made: Stage, item: os.DirEntry[str], source: int, target: int, relative: str, depth: int) -> None:
+def _copy_item(made: StagedCopy, item: os.DirEntry[str], source: int, target: int, relative: str, depth: int) -> None:
     if item.is_dir(follow_symlinks=False):
         made.count(0, relative)
         below = _open_item(item.name, _FOLDER, source)
@@ -273,7 +271,7 @@ def _open_item(name: str, flags: int, folder: int) -> int | None:
         return None  # gone, unreadable, or turned into a link since the listing
 
 
-def _copy_one(made: Stage, tree: str, entry: str) -> None:
+def _copy_one(made: StagedCopy, tree: str, entry: str) -> None:
     folders, name = entry.split("/")[:-1], entry.split("/")[-1]
     place = Path(made.tree)
     for folder in folders:
@@ -287,7 +285,7 @@ def _copy_one(made: Stage, tree: str, entry: str) -> None:
         os.close(target)
 
 
-def _copy_file(made: Stage, file: int, name: str, target: int, relative: str) -> None:
+def _copy_file(made: StagedCopy, file: int, name: str, target: int, relative: str) -> None:
     """Copy one open file; the mode becomes 0444, or 0555 when its owner may execute it."""
     with os.fdopen(file, "rb") as source:
         state = os.fstat(file)

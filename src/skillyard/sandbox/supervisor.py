@@ -19,18 +19,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from skillyard.sandbox.birth import born_inside
-from skillyard.sandbox.cgroup import Cgroup, move_tree, remove_empty
-from skillyard.sandbox.ending import Ending, Received
-from skillyard.sandbox.handover import Door, receive_listener
+from skillyard.sandbox.cgroups import Cgroup, move_tree, remove_empty, started_in_cgroup
 from skillyard.sandbox.job import Status
-from skillyard.sandbox.kernel_memory import held_by_kernel
-from skillyard.sandbox.listening import ears, notes_of
 from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.processes import descendants, memory_in_use
-from skillyard.sandbox.spawning import Command, Descriptors, Pipes, open_pipes, spawn
-
-__all__ = ["Watch", "supervise"]
+from skillyard.sandbox.process_launch import (
+    Descriptors,
+    ListenerServer,
+    Pipes,
+    SandboxCommand,
+    open_pipes,
+    receive_listener,
+    spawn,
+)
+from skillyard.sandbox.processes import descendants, kernel_memory_bytes, memory_in_use
+from skillyard.sandbox.run_output import PipeBuffer, ProcessRecord, note_reader, stream_listeners
 
 _CHUNK: Final = 1 << 16
 _DRAIN_SECONDS: Final = 0.5
@@ -39,22 +41,22 @@ _WATCH_SECONDS: Final = 0.025
 
 
 async def supervise(
-    make_command: Callable[[Descriptors], Command],
+    make_command: Callable[[Descriptors], SandboxCommand],
     *,
     policy: Policy,
     stdin: bytes,
     files: Sequence[bytes],
     cgroup: Cgroup | None,
     over_quota: Callable[[list[int]], bool] | None = None,
-    door: Door | None = None,
-) -> Ending:
+    door: ListenerServer | None = None,
+) -> ProcessRecord:
     """Start the command, feed it, wait for its end or end it, and clean up; never longer than the timeout and a moment.
 
     `files` are given to the program as open files in memory. `over_quota` is asked now and then, with the numbers of all
     processes below the program, whether the run has written too much. `door` gets the listener that the run's first program
     hands out, before the skill starts.
     """
-    watch = Watch(policy, cgroup, over_quota, door)
+    watch = SupervisedProcess(policy, cgroup, over_quota, door)
     try:
         watch.start(make_command, stdin, files)
         await watch.finished.wait()
@@ -63,7 +65,7 @@ async def supervise(
     return watch.ending
 
 
-class Watch:
+class SupervisedProcess:
     """The state of one supervised process; one that `waits` has its interpreter stand at the gate until `begin`."""
 
     def __init__(
@@ -71,11 +73,11 @@ class Watch:
         policy: Policy,
         cgroup: Cgroup | None,
         over_quota: Callable[[list[int]], bool] | None,
-        door: Door | None,
+        door: ListenerServer | None,
         *,
         waits: bool = False,
     ) -> None:
-        self.ending = Ending()
+        self.ending = ProcessRecord()
         self.finished = asyncio.Event()
         self._policy = policy
         self._cgroup = cgroup
@@ -96,14 +98,14 @@ class Watch:
         self._started = 0.0
         self._moving: asyncio.Future[bool] | None = None
 
-    def start(self, make_command: Callable[[Descriptors], Command], stdin: bytes, files: Sequence[bytes]) -> None:
+    def start(self, make_command: Callable[[Descriptors], SandboxCommand], stdin: bytes, files: Sequence[bytes]) -> None:
         """Start the process and attach everything to the loop."""
         pipes = open_pipes(files, door=self._door is not None)
         try:
             command = make_command(pipes.descriptors)
             self._own_reaper = command.own_reaper
             self._started = time.monotonic()
-            with born_inside(self._cgroup) as inside:
+            with started_in_cgroup(self._cgroup) as inside:
                 self._process = spawn(command, pipes)
             pipes.close_theirs()
             with os.fdopen(pipes.take("control"), "wb", buffering=0) as control, contextlib.suppress(BrokenPipeError):
@@ -134,8 +136,8 @@ class Watch:
 
     def _hand_over(self, stdin: bytes) -> None:
         """Give the input, and let the clock and the watchdog start; whoever listens now hears this run."""
-        self.ending.stdout.ear, self.ending.stderr.ear = ears(self._policy.secret_values)
-        self.ending.result.notes = notes_of(self._policy.secret_values)
+        self.ending.stdout.ear, self.ending.stderr.ear = stream_listeners(self._policy.secret_values)
+        self.ending.result.notes = note_reader(self._policy.secret_values)
         self._write(self._stdin, stdin)
         self._later(self._policy.timeout_ms / 1000, self.stop, "timeout")
         if self._cgroup is None or self._over_quota is not None:
@@ -178,7 +180,7 @@ class Watch:
         else:
             self.stop("unavailable")
 
-    def _handed_out(self, fd: int, door: Door) -> None:
+    def _handed_out(self, fd: int, door: ListenerServer) -> None:
         """The run's first program hands out its listener, or has ended without."""
         listener = receive_listener(fd)
         self._drop_reader(fd)
@@ -194,14 +196,14 @@ class Watch:
         self._opened = _open_gate(self._gate)  # whether it was passed is asked at the end
         return self._opened
 
-    def _read(self, fd: int, received: Received, cap: int, reason: Status) -> None:
+    def _read(self, fd: int, received: PipeBuffer, cap: int, reason: Status) -> None:
         self._readers.add(fd)
         self._loop.add_reader(fd, self._readable, fd, received, cap, reason)
 
     def _later(self, seconds: float, call: Callable[..., None], *values: object) -> None:
         self._timers.append(self._loop.call_later(seconds, call, *values))
 
-    def _readable(self, fd: int, received: Received, cap: int, reason: Status) -> None:
+    def _readable(self, fd: int, received: PipeBuffer, cap: int, reason: Status) -> None:
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -210,7 +212,7 @@ class Watch:
             self._drop_reader(fd)
             return
         if received.notes is not None:
-            data = received.notes.sift(data)
+            data = received.notes.split_notes(data)
         room = cap - received.size
         received.add(data[: max(room, 0)])
         if len(data) > room:
@@ -279,7 +281,7 @@ class Watch:
         self._later(_WATCH_SECONDS, self._look)
 
     def _too_much_memory(self, pids: list[int]) -> bool:
-        left = self._policy.memory_bytes - held_by_kernel(pids)
+        left = self._policy.memory_bytes - kernel_memory_bytes(pids)
         return left < 0 or memory_in_use(pids, enough=left) > left
 
     def stop(self, reason: Status) -> None:

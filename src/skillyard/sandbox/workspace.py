@@ -1,24 +1,80 @@
-"""The files that a run works on: copied in before it starts, and what it made of them copied back when nothing of it is left.
+"""The workspace: files copied in before a run starts, and what it changed copied back when no process of it is left.
 
-A run never sees the folder itself. Only regular files travel, opened without following links, within fixed caps; what the run
-deleted stays in the folder, and what it did not change is not touched.
+Only regular files are copied, opened without following links, within fixed caps. Hidden files, control files of other programs
+and files that hold secrets do not go back unless the operator allows it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.reserved_files import is_reserved
+from skillyard.sandbox.environment import REDACTED, redact, secret_forms
 from skillyard.sandbox.identity import Identity
-from skillyard.sandbox.work_files import held_back, refusal_of_content, refusal_of_name
+from skillyard.text import single_line
 
-__all__ = ["Collected", "Seed", "collect", "seed"]
+HELD_BACK: Final = "file_held_back"
+"""The code that begins each sentence about a file that did not go back."""
+
+CONTROL_FILES: Final = frozenset({
+    "agent.md", "agents.md", "agents.override.md", "claude.local.md", "claude.md", "crush.json", "gemini.md", "opencode.json",
+    "opencode.jsonc", "qwen.md", "skillyard.lock", "skillyard.toml",
+})  # fmt: skip
+"""Names, in small letters, of files without a dot that programs act on by themselves."""
+
+_GIT: Final = re.compile(r"(?:.*/)?(?:head|git~[0-9]+(?:/.*)?)", re.IGNORECASE | re.DOTALL)
+"""A folder with a file `HEAD` can be a repository without a `.git`, whose settings name programs; `GIT~1` is `.git` on NTFS."""
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi and zero-width), surrogates, line separators
+_CHUNK: Final = 1 << 20
+
+
+def refusal_of_name(relative: str, *, hidden_files: bool, secrets: Iterable[str]) -> str:
+    """Why a path may not go back; empty when it may. Names that nobody can read are never allowed."""
+    parts = relative.split("/")
+    if any(unicodedata.category(letter) in _UNSEEN for letter in relative):
+        return "its name has characters that nobody sees or that turn the text around"
+    if REDACTED in redact(os.fsencode(relative), secrets):
+        return "its name holds a secret"
+    if hidden_files:
+        return ""
+    if any(part.startswith(".") for part in parts):
+        return "it is hidden (hidden-files = true in your own [sandbox] settings allows it)"
+    if any(part.casefold() in CONTROL_FILES for part in parts) or _GIT.fullmatch(relative):
+        return "programs act on it by themselves (hidden-files = true in your own [sandbox] settings allows it)"
+    return ""
+
+
+def refusal_of_content(file: int, secrets: Sequence[str]) -> str:
+    """Why the content of an open file may not go back; empty when it may. One pass over it, and it is left at its beginning.
+
+    Found are secrets in the forms that are removed from output: as they are, as hexadecimal digits, base64, quoted for a URL,
+    or inside JSON.
+    """
+    forms = secret_forms(secrets)
+    overlap = max(map(len, forms), default=1) - 1
+    kept, place = b"", 0
+    while forms and (data := os.pread(file, _CHUNK, place)):
+        place += len(data)
+        window = kept + data
+        if any(form in window for form in forms):
+            return "it holds a secret"
+        kept = window[-overlap:] if overlap else b""
+    return ""
+
+
+def held_back_message(relative: str, reason: str, secrets: Iterable[str]) -> str:
+    """The sentence for the outcome, with a name that can be shown."""
+    name = redact(os.fsencode(relative), secrets).decode("utf-8", "backslashreplace")
+    return f"{HELD_BACK}: {single_line(name)} was left behind: {reason}"
+
 
 MAXIMUM_FILES: Final = 1_000
 MAXIMUM_FILE_BYTES: Final = 50 * 1024 * 1024
@@ -32,7 +88,7 @@ _Mark = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Seed:
+class WorkspaceSnapshot:
     """What was copied in: a mark of each file, by which a change shows, and the bytes of all."""
 
     marks: Mapping[str, _Mark]
@@ -40,14 +96,14 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class WorkspaceChanges:
     """What came back: the names of new and changed files, and a sentence for each that could not."""
 
     files: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def seed(folder: str, into: str, owner: Identity | None) -> Seed:
+def copy_files_in(folder: str, into: str, owner: Identity | None) -> WorkspaceSnapshot:
     """Copy the files of `folder` into the empty folder `into`, for its run to read and change.
 
     Raises:
@@ -73,10 +129,12 @@ def seed(folder: str, into: str, owner: Identity | None) -> Seed:
                 os.close(source)
                 raise FileTooLarge("there is too much to work on", hint=f"at most {MAXIMUM_FILES} files, {MAXIMUM_BYTES} bytes")
             marks[f"{relative}{name}"] = _copy_in(source, f"{into}/{relative}{name}", owner)
-    return Seed(marks, total)
+    return WorkspaceSnapshot(marks, total)
 
 
-def collect(made: str, before: Seed, folder: str, *, hidden_files: bool = False, secrets: Sequence[str] = ()) -> Collected:
+def copy_changes_back(
+    made: str, before: WorkspaceSnapshot, folder: str, *, hidden_files: bool = False, secrets: Sequence[str] = ()
+) -> WorkspaceChanges:
     """Copy what is new or changed in `made` back into `folder`; no process of the run may be left.
 
     Hidden and control files stay behind unless `hidden_files` are allowed, and so do files with `secrets` in them.
@@ -104,7 +162,7 @@ def collect(made: str, before: Seed, folder: str, *, hidden_files: bool = False,
                 reason = reason or refusal_of_content(source, secrets)
             if reason:
                 os.close(source)
-                warnings.append(held_back(shown, reason, secrets))
+                warnings.append(held_back_message(shown, reason, secrets))
                 continue
             total += state.st_size
             if len(files) >= MAXIMUM_FILES or state.st_size > MAXIMUM_FILE_BYTES or total > MAXIMUM_BYTES:
@@ -115,7 +173,7 @@ def collect(made: str, before: Seed, folder: str, *, hidden_files: bool = False,
             else:
                 warnings.append(f"{shown} could not be kept under that name")
     more = len(warnings) - _NAMED
-    return Collected(tuple(files), (*warnings[:_NAMED], *((f"and {more} more",) if more > 0 else ())))
+    return WorkspaceChanges(tuple(files), (*warnings[:_NAMED], *((f"and {more} more",) if more > 0 else ())))
 
 
 def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str], int]]:

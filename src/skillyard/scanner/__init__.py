@@ -6,12 +6,23 @@ anything. `RULES` is what is looked for, `to_sarif` what code hosts read.
 
 from __future__ import annotations
 
-from skillyard.scanner.bounded import scan_skill
-from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, FindingShape, Report, Severity, Skipped, at_least
-from skillyard.scanner.rule import SUBJECTS, Rule, Subject
+from skillyard.scanner.finding import (
+    NOT_TEXT,
+    SEVERITIES,
+    SUBJECTS,
+    Finding,
+    FindingShape,
+    Report,
+    ScanRule,
+    Severity,
+    Skipped,
+    Subject,
+    at_least_severity,
+)
 from skillyard.scanner.rules import RULES
 from skillyard.scanner.sarif import to_sarif
-from skillyard.scanner.suppressing import Suppression, read_suppressions
+from skillyard.scanner.scan import scan_skill
+from skillyard.scanner.suppressions import Suppression, read_suppressions
 
 __all__ = [
     "NOT_TEXT",
@@ -21,12 +32,12 @@ __all__ = [
     "Finding",
     "FindingShape",
     "Report",
-    "Rule",
+    "ScanRule",
     "Severity",
     "Skipped",
     "Subject",
     "Suppression",
-    "at_least",
+    "at_least_severity",
     "read_suppressions",
     "scan_skill",
     "to_sarif",

@@ -6,27 +6,25 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.rule import Rule
-from skillyard.scanner.source import Hit, Source
-
-__all__ = ["CREDENTIAL_FILES", "CREDENTIAL_PATH", "CREDENTIAL_RULES", "SECRET_NAME", "look_for_credentials", "look_for_secrets"]
+from skillyard.scanner.sources import Hit, SourceText
 
 CREDENTIAL_RULES: Final = (
-    Rule("credential-files", "credentials", "a file is named that holds keys, passwords or sessions",
+    ScanRule("credential-files", "credentials", "a file is named that holds keys, passwords or sessions",
          "Whoever reads it can act as the user elsewhere.", "ask the user for the one value that is needed, by the name of a variable",
          "medium", "low"),
-    Rule("credential-store", "credentials", "the keychain or password store of the machine is asked",
+    ScanRule("credential-store", "credentials", "the keychain or password store of the machine is asked",
          "It holds every password of the user, not just the one the skill needs.", "ask the user for the one value that is needed",
          "medium", "low"),
-    Rule("environment-dump", "credentials", "the whole environment is written out or searched for secrets",
+    ScanRule("environment-dump", "credentials", "the whole environment is written out or searched for secrets",
          "Every key that was ever exported is in it.", "read the one variable that is needed, by its name", "medium", "low"),
-    Rule("hard-coded-secret", "credentials", "a key or token stands in the file",
+    ScanRule("hard-coded-secret", "credentials", "a key or token stands in the file",
          "Everyone who has the skill has the key; and a key of a stranger sends the user's data to the stranger's account.",
          "revoke it, and read it from a variable", "high", "medium"),
-    Rule("hard-coded-password", "credentials", "a password stands in the file",
+    ScanRule("hard-coded-password", "credentials", "a password stands in the file",
          "Everyone who has the skill has the password.", "read it from a variable", "low", "info"),
-    Rule("cloud-metadata", "credentials", "the metadata service of the cloud is asked",
+    ScanRule("cloud-metadata", "credentials", "the metadata service of the cloud is asked",
          "It hands out the credentials of the machine to whoever asks.", "give the skill a key of its own", "medium", "low"),
 )  # fmt: skip
 
@@ -74,12 +72,12 @@ _PLACEHOLDER: Final = re.compile(
 _MANY_KINDS: Final = 10  # different characters: fewer is a row of x, not a key
 
 
-def look_for_credentials(source: Source) -> Iterator[Hit]:
+def look_for_credentials(source: SourceText) -> Iterator[Hit]:
     """Places where secrets are kept, named in code or text."""
     yield from find(source, _ANYWHERE)
 
 
-def look_for_secrets(source: Source) -> Iterator[Hit]:
+def look_for_secrets(source: SourceText) -> Iterator[Hit]:
     """Keys and passwords that stand in the text, comments too; what is plainly a placeholder does not count."""
     for hit in find(source, _SECRETS):
         value = source.text[hit.offset : hit.offset + 120].partition("\n")[0]

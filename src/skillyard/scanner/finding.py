@@ -1,12 +1,10 @@
-"""What a scan found in a skill's folder, what it left out, and the report that holds both."""
+"""Findings, reports and rules: what a rule looks for, what a scan found, and what it left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypedDict, get_args
-
-__all__ = ["NOT_TEXT", "SEVERITIES", "Finding", "FindingShape", "Report", "Severity", "Skipped", "at_least", "lowered"]
 
 Severity = Literal["high", "medium", "low", "info"]
 """`high`: harm whoever wrote it; `medium`: harm unless there is a good reason; `low`: worth a look; `info`: a note."""
@@ -114,11 +112,49 @@ class Report:
         }
 
 
-def at_least(findings: Iterable[Finding], severity: Severity) -> tuple[Finding, ...]:
+def at_least_severity(findings: Iterable[Finding], severity: Severity) -> tuple[Finding, ...]:
     """The findings that weigh as much as `severity` or more."""
     return tuple(found for found in findings if SEVERITIES.index(found.severity) <= SEVERITIES.index(severity))
 
 
-def lowered(severity: Severity, steps: int = 1) -> Severity:
+def lower_severity(severity: Severity, steps: int = 1) -> Severity:
     """A severity that weighs `steps` less; nothing weighs less than a note."""
     return SEVERITIES[min(SEVERITIES.index(severity) + steps, len(SEVERITIES) - 1)]
+
+
+Subject = Literal[
+    "prompt injection",
+    "hidden text",
+    "credentials",
+    "download and run",
+    "persistence",
+    "obfuscation",
+    "permissions",
+    "network",
+    "data flow",
+    "dangerous calls",
+    "resource abuse",
+]
+"""What kind of harm a rule looks for."""
+
+SUBJECTS: Final[tuple[Subject, ...]] = get_args(Subject)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRule:
+    """One thing that is looked for: what it is, why it does harm, what to do about it, and how much it weighs."""
+
+    id: str
+    subject: Subject
+    title: str
+    """A sentence without an end: what was found."""
+    why: str
+    fix: str
+    severity: Severity
+    """In a file that runs or that a model reads as instructions, as the rule's subject demands."""
+    in_text: Severity | None = None
+    """In an example inside a document, which only shows what somebody may do; None: as `severity`."""
+
+    def weighs(self, *, example: bool) -> Severity:
+        """The severity of a finding, in an example or elsewhere."""
+        return self.in_text if example and self.in_text else self.severity

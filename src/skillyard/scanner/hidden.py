@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillyard.scanner.rule import Rule
-from skillyard.scanner.source import Hit, Source
-
-__all__ = ["HIDDEN_RULES", "look_for_hidden_text", "misleading_name", "smuggled", "visible"]
+from skillyard.scanner.finding import ScanRule
+from skillyard.scanner.sources import Hit, SourceText
 
 HIDDEN_RULES: Final = (
-    Rule(
+    ScanRule(
         "tag-characters",
         "hidden text",
         "text is written in tag characters, which no screen draws",
@@ -20,7 +18,7 @@ HIDDEN_RULES: Final = (
         "remove the characters U+E0000 to U+E007F",
         "high",
     ),
-    Rule(
+    ScanRule(
         "smuggled-bytes",
         "hidden text",
         "a run of variation selectors hides data behind a character",
@@ -28,7 +26,7 @@ HIDDEN_RULES: Final = (
         "remove the selectors",
         "high",
     ),
-    Rule(
+    ScanRule(
         "bidirectional-controls",
         "hidden text",
         "characters turn the direction of reading",
@@ -36,7 +34,7 @@ HIDDEN_RULES: Final = (
         "remove the characters, or write them as escapes",
         "high",
     ),
-    Rule(
+    ScanRule(
         "zero-width",
         "hidden text",
         "invisible characters stand inside words",
@@ -44,7 +42,7 @@ HIDDEN_RULES: Final = (
         "remove them",
         "medium",
     ),
-    Rule(
+    ScanRule(
         "terminal-controls",
         "hidden text",
         "control characters drive the terminal of whoever reads the file",
@@ -52,7 +50,7 @@ HIDDEN_RULES: Final = (
         "remove them, or write them as escapes",
         "medium",
     ),
-    Rule(
+    ScanRule(
         "look-alike-letters",
         "hidden text",
         "a word mixes Latin letters with ones that only look Latin",
@@ -60,7 +58,7 @@ HIDDEN_RULES: Final = (
         "write the word in one alphabet",
         "medium",
     ),
-    Rule(
+    ScanRule(
         "misleading-name",
         "hidden text",
         "a file's name holds characters that are invisible or turn its direction",
@@ -86,7 +84,7 @@ _ANY: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u034f\u0370-\u0
 _CONFUSABLE_SETS: Final = re.compile("[\u0370-\u03ff\u0400-\u052f]")
 
 
-def look_for_hidden_text(source: Source) -> Iterator[Hit]:
+def look_for_hidden_text(source: SourceText) -> Iterator[Hit]:
     """Characters in the text that are there to mislead; a text without any is passed over at once."""
     text = source.text
     if not _ANY.search(text):
@@ -106,7 +104,7 @@ def misleading_name(name: str) -> Hit | None:
     return None
 
 
-def smuggled(text: str) -> Iterator[tuple[int, str]]:
+def decode_tag_characters(text: str) -> Iterator[tuple[int, str]]:
     """What is written in tag characters: the offset and the text in plain letters."""
     plain = _FLAG.sub(lambda flag: " " * len(flag[0]), text)
     for run in _TAGS.finditer(plain):
@@ -119,7 +117,7 @@ def visible(text: str) -> str:
 
 
 def _tags(text: str) -> Iterator[Hit]:
-    for offset, hidden in smuggled(text):
+    for offset, hidden in decode_tag_characters(text):
         yield Hit("tag-characters", offset, f"hidden in tag characters: {hidden[:80]!r}" if hidden else "", visible(hidden))
 
 

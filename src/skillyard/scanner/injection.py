@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.rule import Rule
-from skillyard.scanner.source import Hit, Source
-
-__all__ = ["INJECTION_RULES", "look_for_injection"]
+from skillyard.scanner.sources import Hit, SourceText
 
 INJECTION_RULES: Final = (
-    Rule(
+    ScanRule(
         "prompt-override",
         "prompt injection",
         "the text tells the model to put its other instructions aside",
@@ -23,7 +21,7 @@ INJECTION_RULES: Final = (
         "high",
         "medium",
     ),
-    Rule(
+    ScanRule(
         "role-takeover",
         "prompt injection",
         "the text pretends to be the system, or gives the model a role without limits",
@@ -32,7 +30,7 @@ INJECTION_RULES: Final = (
         "high",
         "low",
     ),
-    Rule(
+    ScanRule(
         "safety-bypass",
         "prompt injection",
         "the text tells the model to go round safety checks",
@@ -41,7 +39,7 @@ INJECTION_RULES: Final = (
         "high",
         "low",
     ),
-    Rule(
+    ScanRule(
         "hide-from-user",
         "prompt injection",
         "the text tells the model to keep something from the user",
@@ -50,7 +48,7 @@ INJECTION_RULES: Final = (
         "high",
         "low",
     ),
-    Rule(
+    ScanRule(
         "send-away",
         "prompt injection",
         "the text tells the model to send secrets or the conversation somewhere",
@@ -59,7 +57,7 @@ INJECTION_RULES: Final = (
         "high",
         "low",
     ),
-    Rule(
+    ScanRule(
         "sends-results",
         "prompt injection",
         "the text tells the model to send what it works on to a server of the skill's maker",
@@ -68,7 +66,7 @@ INJECTION_RULES: Final = (
         "medium",
         "low",
     ),
-    Rule(
+    ScanRule(
         "reveal-secrets",
         "prompt injection",
         "the text asks the model to put a secret into its answer",
@@ -77,7 +75,7 @@ INJECTION_RULES: Final = (
         "high",
         "low",
     ),
-    Rule(
+    ScanRule(
         "unverified-execution",
         "prompt injection",
         "the text tells the model to run something without looking at it",
@@ -86,7 +84,7 @@ INJECTION_RULES: Final = (
         "medium",
         "low",
     ),
-    Rule(
+    ScanRule(
         "hidden-instruction",
         "prompt injection",
         "a comment that readers are not shown gives the model orders",
@@ -207,7 +205,7 @@ _REFUSING: Final = re.compile(r"do not|don'?t|never|must not|不要|切勿|别|�
 _LISTED: Final = re.compile(r"[ \t>]*(?:[-*+•|]|\d{1,3}[.)])")
 
 
-def look_for_injection(source: Source) -> Iterator[Hit]:
+def look_for_injection(source: SourceText) -> Iterator[Hit]:
     """Orders to the model in what it reads: prose, comments, descriptions, decoded text."""
     text = _unwrapped(source.text)
     unwrapped = replace(source, text=text)

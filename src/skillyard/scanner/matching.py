@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from skillyard.scanner.source import Hit, Source
-
-__all__ = ["Chain", "ChainStep", "Pattern", "chain", "find", "pattern"]
+from skillyard.scanner.sources import Hit, SourceText
 
 _MOST: Final = 20  # hits of one pattern in one text: more say nothing new
 # What a line only prints, or only searches other texts for, runs nothing: it weighs less, unless the line also starts something.
@@ -71,13 +69,13 @@ def chain(rule: str, first: str, *others: tuple[int, str, str], words: tuple[str
     return Chain(rule, (ChainStep(re.compile(first, flags)), *steps), words)
 
 
-def find(source: Source, patterns: Iterable[Pattern | Chain]) -> Iterator[Hit]:
+def find(source: SourceText, patterns: Iterable[Pattern | Chain]) -> Iterator[Hit]:
     """The places in a source where the patterns match, for each pattern the first ones."""
     for one in patterns:
         yield from islice(_matches(one, source), _MOST)
 
 
-def _matches(one: Pattern | Chain, source: Source) -> Iterator[Hit]:
+def _matches(one: Pattern | Chain, source: SourceText) -> Iterator[Hit]:
     text = source.text
     for start, end in _windows(text, source.lower, one.words):
         for offset in _places(one, text, start, end):
@@ -110,7 +108,7 @@ def _reached(step: ChainStep, text: str, start: int, end: int, before: list[tupl
             yield before[behind - 1][0], match.end()
 
 
-def _relief(source: Source, offset: int) -> int:
+def _relief(source: SourceText, offset: int) -> int:
     """How much less a command weighs that a script only prints, or only looks for with an expression of its own."""
     if source.role != "script":
         return 0

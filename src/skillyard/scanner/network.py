@@ -1,4 +1,7 @@
-"""Network use: where a skill reaches, and whether it said so."""
+"""Network use: hosts that are reached, code that is downloaded and run, and secrets that flow to the network.
+
+Patterns for JavaScript, shell and PowerShell; Python is read as a tree.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,28 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.rule import Rule
-from skillyard.scanner.source import Hit, Source
-
-__all__ = ["NETWORK_RULES", "hosts_in", "look_for_network_traps", "network_use"]
+from skillyard.scanner.credentials import CREDENTIAL_FILES
+from skillyard.scanner.finding import ScanRule
+from skillyard.scanner.matching import chain, find, pattern
+from skillyard.scanner.sources import Hit, SourceText
 
 NETWORK_RULES: Final = (
-    Rule("undeclared-network", "network", "a script uses the network, and SKILL.md does not say so",
+    ScanRule("undeclared-network", "network", "a script uses the network, and SKILL.md does not say so",
          "Who installs the skill expects that nothing leaves the machine.",
          "declare it: `security: {network: allowlist, network_allowlist: [HOST]}`, or say it in `compatibility`", "low", "info"),
-    Rule("undeclared-host", "network", "a script reaches a host that SKILL.md does not declare",
+    ScanRule("undeclared-host", "network", "a script reaches a host that SKILL.md does not declare",
          "The declaration says less than the script does; the sandbox will stop it.", "add the host to `network_allowlist`, or remove the call", "medium", "info"),
-    Rule("collecting-service", "network", "data goes to a service that takes in anything from anybody",
+    ScanRule("collecting-service", "network", "data goes to a service that takes in anything from anybody",
          "Such addresses are made in seconds, belong to nobody, and are what stolen data is sent to.", "send to a service the user knows", "high", "low"),
-    Rule("paste-service", "network", "something is fetched from or sent to a paste or file-sharing service",
+    ScanRule("paste-service", "network", "something is fetched from or sent to a paste or file-sharing service",
          "What stands there belongs to nobody and changes without notice.", "ship it with the skill", "medium", "info"),
-    Rule("numeric-address", "network", "a public address without a name is reached",
+    ScanRule("numeric-address", "network", "a public address without a name is reached",
          "An address without a name says nothing about who answers.", "reach the service by its name", "medium", "low"),
-    Rule("reverse-shell", "network", "a shell is connected to another machine",
+    ScanRule("reverse-shell", "network", "a shell is connected to another machine",
          "Somebody elsewhere types commands here.", "leave it out", "high", "medium"),
-    Rule("tunnel-address", "network", "a service behind a tunnel is reached",
+    ScanRule("tunnel-address", "network", "a service behind a tunnel is reached",
          "Who opened the tunnel reads everything; nobody can say who that is.", "use the address of the service itself", "medium", "medium"),
-    Rule("tunnel", "network", "a tunnel opens this machine to the network",
+    ScanRule("tunnel", "network", "a tunnel opens this machine to the network",
          "What listens behind it is reachable by everybody.", "let the user open it", "medium", "info"),
 )  # fmt: skip
 
@@ -59,12 +61,12 @@ _NO_HOSTS: Final = re.compile(
 )
 
 
-def look_for_network_traps(source: Source) -> Iterator[Hit]:
+def look_for_network_traps(source: SourceText) -> Iterator[Hit]:
     """Addresses and connections that have no good use in a skill."""
     yield from find(source, _PATTERNS)
 
 
-def network_use(source: Source) -> int | None:
+def network_use(source: SourceText) -> int | None:
     """Where a script in shell or JavaScript first uses the network; None when it does not."""
     expression = _USE.get(source.language)
     found = expression.search(source.text) if expression else None
@@ -79,3 +81,223 @@ def hosts_in(text: str) -> Iterable[tuple[str, int]]:
         if not _NO_HOSTS.search(host):
             seen.setdefault(host, found.start())
     return seen.items()
+
+
+DOWNLOAD_RULES: Final = (
+    ScanRule(
+        "download-and-run",
+        "download and run",
+        "something is fetched and handed straight to an interpreter",
+        "What runs is whatever the other side sends at that moment; no review has seen it.",
+        "ship the script with the skill, or fetch a version whose hash is checked",
+        "high",
+        "medium",
+    ),
+    ScanRule(
+        "download-then-run",
+        "download and run",
+        "a file is fetched and then run",
+        "The file can change after the skill was reviewed.",
+        "check its hash before it is run, or ship it with the skill",
+        "high",
+        "low",
+    ),
+    ScanRule(
+        "known-installer",
+        "download and run",
+        "the installer of a well-known tool is fetched and run",
+        "It is the way the tool's makers describe, and still code from elsewhere.",
+        "name the tool as a requirement and let the user install it",
+        "low",
+        "info",
+    ),
+    ScanRule(
+        "install-from-address",
+        "download and run",
+        "a package is installed from an address or an index of its own",
+        "It passes by the registry, its reviews and its names; the address can serve something else tomorrow.",
+        "install from the registry, at a fixed version",
+        "medium",
+        "low",
+    ),
+    ScanRule(
+        "runs-unpinned-package",
+        "download and run",
+        "a package is fetched and run at whatever version there is",
+        "Whoever takes over the package runs code here.",
+        "give the version, as in `npx name@1.2.3`",
+        "low",
+        "info",
+    ),
+)
+
+_FETCH: Final = r"\b(?:curl|wget|aria2c|lwp-download)\b"
+_INTERPRETER: Final = r"(?:(?:/usr)?/bin/(?:env )?)?(?:ba|z|da|k|fi|c)?sh\b|python[0-9.]*\b(?! -m json)|node\b|perl\b|ruby\b|php\b|osascript\b|iex\b|xargs (?:ba|z)?sh\b"
+_DOWNLOAD_PATTERNS: Final = (
+    chain(  # what follows the first pipe is only looked at: another command may begin in it
+        "download-and-run",
+        rf"{_FETCH}[^\n|]",
+        (299, "\n|", rf"\|(?=(?:[^\n|;]{{0,60}}\|){{0,2}}\s{{0,3}}(?:sudo (?:-\w+ )?)?(?:{_INTERPRETER})(?! -c))"),
+        words=("curl", "wget", "aria2c", "lwp-download"),
+    ),
+    pattern("download-and-run", r"\b(?:(?:ba|z|da|k)?sh|source|python[0-9.]*|\.) {0,3}(?:-\w )?<\( {0,3}(?:curl|wget|fetch)\b", "<(curl", "<( curl", "<(wget", "<( wget", "<(fetch"),
+    pattern("download-and-run", r"\b(?:eval|(?:ba|z|da|k)?sh -\w{0,3}c|python[0-9.]* -c|node -e) {0,3}[\"']?(?:\$\(|`) {0,3}(?:curl|wget|fetch)\b", "curl", "wget", "fetch"),
+    pattern("download-and-run", r"\b(?:iex|Invoke-Expression)\b[^\n]{0,80}?(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod|curl)\b", "iex", "invoke-expression"),
+    pattern("download-and-run", r"(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod)\b[^\n]{0,200}?\| {0,3}(?:iex|Invoke-Expression)\b", "downloadstring", "invoke-webrequest", "iwr", "irm", "invoke-restmethod"),
+    pattern("download-and-run", r"\b(?:mshta|regsvr32|rundll32|certutil|bitsadmin)\b[^\n]{0,120}?https?://", "mshta", "regsvr32", "rundll32", "certutil", "bitsadmin"),
+    pattern("install-from-address", r"\b(?:pip3?|uv pip|pipx|python[0-9.]* -m pip) install\b[^\n#]{0,160}?(?:git\+|https?://(?!pypi\.org)|--(?:extra-)?index-url|--trusted-host| -i http)", "install"),
+    pattern("install-from-address", r"\b(?:npm|pnpm|yarn|bun) (?:i|install|add)\b[^\n#]{0,160}?(?:git\+|https?://(?!registry\.npmjs\.org)|--registry[= ])", "npm", "yarn", "bun"),
+    pattern("install-from-address", r"\b(?:npx|bunx|uvx|pnpx|pnpm dlx|yarn dlx)\b[^\n#]{0,80}?(?:git\+|github:|https?://)", "npx", "bunx", "uvx", "pnpx", "dlx"),
+    pattern("install-from-address", r"\b(?:apt-key add|gpg --dearmor|add-apt-repository|rpm -i https?:|dpkg -i /tmp)\b", "apt-key", "add-apt", "rpm -i", "dpkg -i"),
+    pattern("runs-unpinned-package", r"\b(?:npx|bunx|uvx|pnpx|pnpm dlx|yarn dlx) (?:--?\w[\w-]* ){0,3}(?!--?)@?[\w.-]{2,60}(?:/[\w.-]{1,60})?(?![\w./@-])", "npx", "bunx", "uvx", "pnpx", "dlx"),
+)  # fmt: skip
+_KNOWN: Final = re.compile(
+    r"https://(?:astral\.sh/uv|sh\.rustup\.rs|get\.docker\.com|bun\.sh/install|deno\.land/(?:x/)?install|install\.python-poetry\.org"
+    r"|get\.pnpm\.io|claude\.ai/install|cli\.inference\.sh|starship\.rs|fnm\.vercel\.app|get\.sdkman\.io|nixos\.org/nix"
+    r"|raw\.githubusercontent\.com/(?:Homebrew|nvm-sh|ohmyzsh|helm|pyenv|k3d-io|aquasecurity|anchore|golangci)/|get\.helm\.sh|pixi\.sh|foundry\.paradigm\.xyz"
+    r"|deb\.nodesource\.com|get\.k3s\.io|ollama\.(?:com|ai)/install|tailscale\.com/install|get\.volta\.sh|fly\.io/install|cli\.github\.com|aka\.ms/)"
+)
+_SAVED: Final = re.compile(
+    r"\b(?:curl|wget)\b[^\n]{0,200}?(?=[ >-])(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})"
+)
+_VERIFIES: Final = re.compile(r"sha\d{1,4}sum|gpg --verify|cosign")
+_MOST_SAVED_FILES: Final = 10
+
+
+def look_for_downloads(source: SourceText) -> Iterator[Hit]:
+    """Fetching and running in shell, in any text that holds commands."""
+    for hit in find(source, _DOWNLOAD_PATTERNS):
+        line = source.text[hit.offset : hit.offset + 400].partition("\n")[0]
+        yield Hit("known-installer", hit.offset) if hit.rule == "download-and-run" and _KNOWN.search(line) else hit
+    if "curl" in source.lower or "wget" in source.lower:
+        yield from _saved_and_run(source.text)
+
+
+def _saved_and_run(code: str) -> Iterator[Hit]:
+    """A file that one line saves and a later one makes executable, runs or sources."""
+    for number, saved in enumerate(_SAVED.finditer(code)):
+        name = saved[1].rstrip("\"';&")
+        if number == _MOST_SAVED_FILES:
+            return
+        if name in ("-", "/dev/null") or _KNOWN.search(saved[0]):
+            continue
+        after = code[saved.end() : saved.end() + 3000]
+        if _runs(name).search(after) and not _VERIFIES.search(after):
+            yield Hit("download-then-run", saved.start(), f"{name[:60]} is fetched and then run")
+
+
+def _runs(name: str) -> re.Pattern[str]:
+    """What makes a saved file executable, runs or sources it."""
+    escaped = re.escape(name)
+    return re.compile(
+        rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}"
+        rf"|\bsource [\"']?{escaped}|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)",
+        re.MULTILINE,
+    )
+
+
+FLOW_RULES: Final = (
+    ScanRule("secret-to-network", "data flow", "secrets go to the network",
+         "What leaves the machine cannot be called back; a key that left must be replaced everywhere.",
+         "send only what the service needs, and never a whole environment or a credential file", "high", "medium"),
+    ScanRule("key-in-body", "data flow", "a key goes into an address or into the body of a request",
+         "Addresses and bodies are logged on the way; a key belongs into a header, for the one service it is for.",
+         "send the key in a header of the request, to its own service only", "low", "info"),
+)  # fmt: skip
+
+_SENDER: Final = r"\b(?:curl|wget|nc|ncat|netcat|scp|sendmail|socat|http|Invoke-WebRequest|Invoke-RestMethod)\b"
+_DUMP: Final = r"(?:printenv|env|set|export -p|declare -x)"
+_WORDS: Final = ("curl", "wget", "nc ", "http")
+_SHELL_FLOW_PATTERNS: Final = (
+    chain(
+        "secret-to-network",
+        r"\b(?:cat|tar|base64|zip|gzip|xxd|head|tail|less)\b",
+        (120, "\n;", CREDENTIAL_FILES), (160, "\n;", r"\|"), (120, "\n;", _SENDER),
+        words=("|",),
+    ),
+    chain(
+        "secret-to-network",
+        _SENDER,
+        (240, "\n;|", rf"(?:@|<\s{{0,2}}|--post-file[= ]|-T\s{{1,2}}|-F\s{{1,2}}\S{{0,30}}=@)[\"']?(?:~|\$\{{?HOME\}}?|/home/[^/\s]{{1,40}}|/root)?/?(?:{CREDENTIAL_FILES})"),
+        words=(*_WORDS, "scp"),
+    ),
+    chain(
+        "secret-to-network",
+        _SENDER,
+        (240, "\n;|", r"(?:\$\(|`)\s{0,3}(?:cat|base64|head)\b"), (120, "\n)`", CREDENTIAL_FILES),
+        words=_WORDS,
+    ),
+    chain(
+        "secret-to-network",
+        r"\bscp\s",
+        (100, "\n;|", CREDENTIAL_FILES), (80, "\n;|", r"\s[\w.@-]{2,80}:"),
+        words=("scp",),
+    ),
+    pattern("secret-to-network", rf"(?:^|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
+    chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
+)  # fmt: skip
+
+_UNPARSED: Final = (
+    pattern("secret-to-network", r"\b(?:requests|httpx)\.(?:post|put|get)\([^\n]{0,240}?\bos\.environ(?![.\[]\w{0,4}[(\"'])", "os.environ"),
+    pattern("download-and-run", r"\b(?:exec|eval)\([^\n]{0,120}?\b(?:requests\.get|urlopen|httpx\.get)\(", "exec(", "eval("),
+    pattern("runs-text-as-code", r"(?<![\w.])(?:exec|eval)\((?!\s{0,3}[\"'])", "exec(", "eval("),
+)  # fmt: skip
+_ASSIGNS_SHELL: Final = re.compile(
+    r"(?:^|[;&]\s{0,3}|\b(?:export|local|readonly)\s)\s{0,20}([A-Za-z_]\w{0,60})=[\"']?(?:\$\(|`)([^\n]{0,300})",
+    re.MULTILINE,
+)
+_SECRET_SHELL: Final = re.compile(rf"{CREDENTIAL_FILES}|^\s{{0,3}}{_DUMP}\s{{0,3}}(?:[|)`]|$)|\bsecurity find-", re.IGNORECASE)
+_SENDS_SHELL: Final = re.compile(rf"{_SENDER}[^\n]{{0,400}}")
+_JS_NAME: Final = r"(?:const|let|var)\s{1,3}\{?\s{0,3}([A-Za-z_$][\w$]{0,60})\s{0,3}\}?\s{0,3}(?::\s{0,3}[\w<>\[\], ]{1,60})?=\s{0,3}([^\n;]{0,400})"
+_ASSIGNS_JS: Final = re.compile(_JS_NAME)
+_SECRET_JS: Final = re.compile(
+    rf"process\.env(?![.\[\w])|readFile(?:Sync)?\([^\n]{{0,160}}?(?:{CREDENTIAL_FILES})|Deno\.env\.toObject\(|keytar\.getPassword\(",
+    re.IGNORECASE,
+)
+_SENDS_JS: Final = re.compile(
+    r"(?:\bfetch\(|\baxios(?:\.\w{1,10})?\(|\bgot(?:\.\w{1,10})?\(|\b(?:https?|req|request|client|socket|ws|sock)\.(?:request|write|send|post|put|end)\(|\bsendBeacon\()"
+)
+_WINDOW: Final = 400  # characters behind a call that are taken for its arguments
+_MOST_CALLS: Final = 60
+_ROUNDS: Final = 3
+
+
+def look_into_unparsed(source: SourceText) -> Iterator[Hit]:
+    """Python that has no tree: what a single line shows of it."""
+    yield from find(source, _UNPARSED)
+
+
+def look_for_flows(source: SourceText) -> Iterator[Hit]:
+    """Secrets that reach the network in shell commands or JavaScript."""
+    if source.language in ("shell", "powershell", "markdown", "text"):
+        yield from find(source, _SHELL_FLOW_PATTERNS)
+        if "$" in source.text:
+            yield from _followed(source.text, _ASSIGNS_SHELL, _SECRET_SHELL, _SENDS_SHELL, r"\$\{?")
+    elif source.language == "javascript":
+        yield from _followed(source.text, _ASSIGNS_JS, _SECRET_JS, _SENDS_JS, r"(?<![\w$.'\"])")
+
+
+def _followed(
+    code: str, assigns: re.Pattern[str], secret: re.Pattern[str], sends: re.Pattern[str], prefix: str
+) -> Iterator[Hit]:
+    """Calls that send what a variable holds that got a secret, or got it from another such variable."""
+    if not secret.search(code):
+        return
+    assigned = [(found[1], found[2]) for _, found in zip(range(1000), assigns.finditer(code), strict=False)]
+    held = {name for name, value in assigned if secret.search(value)}
+    for _ in range(_ROUNDS):
+        if held and len(held) <= _MOST_CALLS:
+            known = _uses(held, prefix)
+            held |= {name for name, value in assigned if known.search(value)}
+    uses = _uses(held, prefix) if held and len(held) <= _MOST_CALLS else None
+    for number, call in enumerate(sends.finditer(code)):
+        if number == _MOST_CALLS:
+            return
+        given = code[call.start() : call.start() + _WINDOW]
+        if (uses is not None and uses.search(given)) or (sends is _SENDS_JS and secret.search(given)):
+            yield Hit("secret-to-network", call.start())
+            return
+
+
+def _uses(names: set[str], prefix: str) -> re.Pattern[str]:
+    return re.compile(prefix + "(?:" + "|".join(re.escape(name) for name in sorted(names)) + r")\b")

@@ -8,32 +8,30 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.rule import Rule
-from skillyard.scanner.source import Hit, Source
-
-__all__ = ["OBFUSCATION_RULES", "look_for_obfuscation", "payloads", "program_in"]
+from skillyard.scanner.sources import Hit, SourceText
 
 OBFUSCATION_RULES: Final = (
-    Rule("decoded-code", "obfuscation", "something is decoded and run at once",
+    ScanRule("decoded-code", "obfuscation", "something is decoded and run at once",
          "The encoding has no use but to hide from a reader what runs.", "write the code as code", "high", "medium"),
-    Rule("encoded-payload", "obfuscation", "encoded text holds commands or orders",
+    ScanRule("encoded-payload", "obfuscation", "encoded text holds commands or orders",
          "What a reader takes for data is something that runs, or that a model follows.", "write it in the open, or leave it out", "high"),
-    Rule("built-name", "obfuscation", "the name of a function or module is put together from pieces",
+    ScanRule("built-name", "obfuscation", "the name of a function or module is put together from pieces",
          "It is done so that a search for the name finds nothing.", "write the name", "medium", "low"),
-    Rule("scrambled-code", "obfuscation", "the code was made unreadable",
+    ScanRule("scrambled-code", "obfuscation", "the code was made unreadable",
          "What nobody can read nobody has reviewed.", "ship the source it was made from", "medium", "low"),
-    Rule("native-program", "obfuscation", "the file is a compiled program",
+    ScanRule("native-program", "obfuscation", "the file is a compiled program",
          "Nobody can see what it does.", "ship its source, or name the program as a requirement", "medium"),
-    Rule("compiled-code", "obfuscation", "the file is compiled Python or Java",
+    ScanRule("compiled-code", "obfuscation", "the file is compiled Python or Java",
          "It can do something else than the source beside it.", "leave it out: it is made again from the source", "medium"),
-    Rule("not-all-read", "obfuscation", "a part of the skill was not looked into",
+    ScanRule("not-all-read", "obfuscation", "a part of the skill was not looked into",
          "Harm can be put where nobody looks any more.", "keep large data out of the skill, or look at that part yourself", "medium"),
-    Rule("not-scanned", "obfuscation", "a file could not be scanned in time",
+    ScanRule("not-scanned", "obfuscation", "a file could not be scanned in time",
          "A file that is made so that no scanner gets to its end has something to hide.", "make it smaller, or look at it yourself", "high"),
-    Rule("not-parsed", "obfuscation", "a script cannot be read as Python, and was only searched",
+    ScanRule("not-parsed", "obfuscation", "a script cannot be read as Python, and was only searched",
          "What is found by following values is not found here.", "fix its syntax, or look at it yourself", "low"),
-    Rule("known-test-virus", "obfuscation", "the file holds the test text that virus scanners know",
+    ScanRule("known-test-virus", "obfuscation", "the file holds the test text that virus scanners know",
          "It does nothing, and every virus scanner stops the skill.", "leave it out", "high"),
 )  # fmt: skip
 
@@ -66,12 +64,12 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
 )
 
 
-def look_for_obfuscation(source: Source) -> Iterator[Hit]:
+def look_for_obfuscation(source: SourceText) -> Iterator[Hit]:
     """Code that decodes itself or was made unreadable."""
     yield from find(source, _PATTERNS)
 
 
-def payloads(source: Source) -> Iterator[Source]:
+def payloads(source: SourceText) -> Iterator[SourceText]:
     """What base64 and hexadecimal texts in the source say, where it is text, each as a text of its own line."""
     found = 0
     for expression, decode in ((_BASE64, _from_base64), (_HEX, bytes.fromhex)):
@@ -80,7 +78,7 @@ def payloads(source: Source) -> Iterator[Source]:
             if text is None:
                 continue
             line = source.place(match.start())[0]
-            yield Source(source.file, text, "shell", "script", origin="in encoded text", fixed_line=line)
+            yield SourceText(source.file, text, "shell", "script", origin="in encoded text", fixed_line=line)
             found += 1
             if found == _MOST:
                 return

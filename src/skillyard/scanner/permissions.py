@@ -8,37 +8,36 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidPolicy
+from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.rule import Rule
-from skillyard.scanner.source import Hit, Source
+from skillyard.scanner.sources import Hit, SourceText
 
 if TYPE_CHECKING:
     from skillyard.document import Document
 
-__all__ = ["PERMISSION_RULES", "Facts", "look_at_declarations", "look_for_privileges", "variables_in"]
 
 PERMISSION_RULES: Final = (
-    Rule("all-tools", "permissions", "the skill asks for every tool there is",
+    ScanRule("all-tools", "permissions", "the skill asks for every tool there is",
          "With it, whatever its text says is done without a question.", "name the tools it needs in `allowed-tools`", "medium"),
-    Rule("unlimited-shell", "permissions", "the skill asks to run any command",
+    ScanRule("unlimited-shell", "permissions", "the skill asks to run any command",
          "`Bash` without a pattern lets every command through without a question.", "name the commands, such as `Bash(git status:*)`", "info"),
-    Rule("undeclared-commands", "permissions", "a script starts programs, and `allowed-tools` names no shell",
+    ScanRule("undeclared-commands", "permissions", "a script starts programs, and `allowed-tools` names no shell",
          "What the skill does is more than what it asks for.", "add the command to `allowed-tools`, as in `Bash(python:*)`", "low"),
-    Rule("hooks", "permissions", "SKILL.md sets hooks, which run commands by themselves",
+    ScanRule("hooks", "permissions", "SKILL.md sets hooks, which run commands by themselves",
          "They run without a question, at events nobody thinks of.", "leave them out, or describe what the user may set", "medium"),
-    Rule("all-hosts", "permissions", "every host may be reached",
+    ScanRule("all-hosts", "permissions", "every host may be reached",
          "An allow-list with a star is none.", "name the hosts", "medium"),
-    Rule("unused-permission", "permissions", "the network is declared, and no script uses it",
+    ScanRule("unused-permission", "permissions", "the network is declared, and no script uses it",
          "What is allowed without need is there for whoever changes the skill.", "remove the declaration", "info"),
-    Rule("undeclared-variable", "permissions", "a script reads a secret that SKILL.md never names",
+    ScanRule("undeclared-variable", "permissions", "a script reads a secret that SKILL.md never names",
          "Who installs the skill does not know what it will be given.", "name the variable in `security.environment` or in the text", "low"),
-    Rule("undeclared-key-sent", "permissions", "a key that SKILL.md never names is sent in an address or a body",
+    ScanRule("undeclared-key-sent", "permissions", "a key that SKILL.md never names is sent in an address or a body",
          "The user does not know that it is taken, nor where it goes.", "name the variable and the service in SKILL.md, and send the key in a header", "medium", "low"),
-    Rule("skips-permissions", "permissions", "an agent is started without its permission checks",
+    ScanRule("skips-permissions", "permissions", "an agent is started without its permission checks",
          "What it does then nobody is asked about.", "start it with the permissions it needs", "medium", "low"),
-    Rule("raises-privilege", "permissions", "a script takes the rights of the administrator, or gives everybody all of them",
+    ScanRule("raises-privilege", "permissions", "a script takes the rights of the administrator, or gives everybody all of them",
          "A mistake then concerns the whole machine.", "do it as the user, and say which packages the user must install", "low", "info"),
-    Rule("no-password-asked", "permissions", "a user may become administrator without a password, from now on",
+    ScanRule("no-password-asked", "permissions", "a user may become administrator without a password, from now on",
          "It holds for everything that runs as this user.", "leave it out", "high", "medium"),
 )  # fmt: skip
 
@@ -61,17 +60,17 @@ _SAYS_NETWORK: Final = re.compile(
 
 
 @dataclass
-class Facts:
+class ObservedBehavior:
     """What the scripts of a skill were seen to do: where each thing is first done, as source and offset."""
 
-    network: list[tuple[Source, int]] = field(default_factory=list)
-    commands: list[tuple[Source, int]] = field(default_factory=list)
-    hosts: list[tuple[Source, int, str]] = field(default_factory=list)
-    variables: list[tuple[Source, int, str]] = field(default_factory=list)
-    sent_keys: list[tuple[Source, int]] = field(default_factory=list)
+    network: list[tuple[SourceText, int]] = field(default_factory=list)
+    commands: list[tuple[SourceText, int]] = field(default_factory=list)
+    hosts: list[tuple[SourceText, int, str]] = field(default_factory=list)
+    variables: list[tuple[SourceText, int, str]] = field(default_factory=list)
+    sent_keys: list[tuple[SourceText, int]] = field(default_factory=list)
 
 
-def look_for_privileges(source: Source) -> Iterator[Hit]:
+def look_for_privileges(source: SourceText) -> Iterator[Hit]:
     """Commands that take more rights than a user has."""
     yield from find(source, _PATTERNS)
 
@@ -84,7 +83,7 @@ def variables_in(text: str) -> dict[str, int]:
     return found
 
 
-def look_at_declarations(document: Document, skill_md: Source, facts: Facts) -> Iterator[tuple[Source, Hit]]:
+def look_at_declarations(document: Document, skill_md: SourceText, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
     """SKILL.md beside what its scripts do."""
     for hit in _declared(document, skill_md, used=bool(facts.network)):
         yield skill_md, hit
@@ -98,7 +97,7 @@ def look_at_declarations(document: Document, skill_md: Source, facts: Facts) -> 
         yield source, Hit("undeclared-variable", offset, f"a script reads {name}, which SKILL.md never names")
 
 
-def _declared(document: Document, skill_md: Source, *, used: bool) -> Iterator[Hit]:
+def _declared(document: Document, skill_md: SourceText, *, used: bool) -> Iterator[Hit]:
     metadata = document.metadata
     tools = [tool.strip() for tool in metadata.allowed_tools]
     if any(tool.lower() in ("*", "all", "all tools") for tool in tools):
@@ -113,14 +112,14 @@ def _declared(document: Document, skill_md: Source, *, used: bool) -> Iterator[H
         yield Hit("unused-permission", _at(skill_md, ("network_allowlist", "external_apis", "network")))
 
 
-def _tools(document: Document, facts: Facts) -> Iterator[tuple[Source, Hit]]:
+def _tools(document: Document, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
     metadata = document.metadata
     if metadata.allowed_tools and facts.commands and not any(_SHELLS.match(tool) for tool in metadata.allowed_tools):
         source, offset = facts.commands[0]
         yield source, Hit("undeclared-commands", offset)
 
 
-def _network(document: Document, facts: Facts) -> Iterator[tuple[Source, Hit]]:
+def _network(document: Document, facts: ObservedBehavior) -> Iterator[tuple[SourceText, Hit]]:
     security = document.metadata.security
     if security.network is None:
         head = f"{document.metadata.description} {document.metadata.compatibility or ''}"
@@ -137,12 +136,12 @@ def _network(document: Document, facts: Facts) -> Iterator[tuple[Source, Hit]]:
                 yield source, Hit("undeclared-host", offset, f"a script names {host}, which SKILL.md does not declare")
 
 
-def _reaches(facts: Facts, source: Source) -> bool:
+def _reaches(facts: ObservedBehavior, source: SourceText) -> bool:
     return any(one is source for one, _ in facts.network)
 
 
 def _covered(patterns: Sequence[str], host: str) -> bool:
-    from skillyard.sandbox.hosts import covers
+    from skillyard.network.hosts import covers
 
     try:
         return covers(tuple(patterns), host)
@@ -150,5 +149,5 @@ def _covered(patterns: Sequence[str], host: str) -> bool:
         return True  # the declaration itself is wrong, which `check` says
 
 
-def _at(skill_md: Source, keys: Sequence[str]) -> int:
+def _at(skill_md: SourceText, keys: Sequence[str]) -> int:
     return next((found for key in keys if (found := skill_md.text.find(key)) >= 0), 0)

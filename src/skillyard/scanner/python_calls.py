@@ -1,4 +1,4 @@
-"""What Python starts that harms: text run as code, commands put together from data, objects made by what is read."""
+"""Harmful Python calls: text run as code, commands put together from data, secrets sent away, unbounded resources."""
 
 from __future__ import annotations
 
@@ -6,13 +6,214 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from skillyard.scanner.python_data import is_fixed, openings, queries, sendings
-from skillyard.scanner.python_flow import NETWORK_MODULES, Flow, Scope
-from skillyard.scanner.python_resources import endless_loops, huge_allocations
-from skillyard.scanner.python_source import PythonFile, constant_text, root_of, walk_some
-from skillyard.scanner.source import Hit
+from skillyard.scanner.python_flow import NETWORK_MODULES, Flow, Label, PythonFile, Scope, constant_text, root_of, walk_some
+from skillyard.scanner.sources import Hit
 
-__all__ = ["look_into_python", "sends", "starts_programs"]
+_SENDS: Final = frozenset((
+    "requests.post", "requests.put", "requests.patch", "requests.get", "requests.request", "requests.head", "httpx.post", "httpx.put", "httpx.patch",
+    "httpx.get", "httpx.request", "urllib.request.urlopen", "urllib.request.Request", "urllib3.request", "socket.gethostbyname", "socket.getaddrinfo",
+    "webbrowser.open",
+))  # fmt: skip
+_METHODS: Final = frozenset(
+    (
+        "post",
+        "put",
+        "patch",
+        "get",
+        "request",
+        "send",
+        "sendall",
+        "sendto",
+        "sendmail",
+        "send_message",
+        "send_json",
+        "storbinary",
+        "storlines",
+        "resolve",
+        "query",
+    )
+)
+_SPLIT_OK: Final = frozenset(("headers", "auth", "timeout", "verify", "proxies", "cert", "cookies", "params"))
+_SQL: Final = ("select ", "insert ", "update ", "delete ", "drop ", "create ", "alter ", "replace into")
+_NEAR: Final = 3_000  # statements of a function in which a query is looked for
+_CHECKS: Final = frozenset(
+    (
+        "resolve",
+        "is_relative_to",
+        "commonpath",
+        "realpath",
+        "basename",
+        "secure_filename",
+        "startswith",
+        "abspath",
+        "relative_to",
+        "name",
+    )
+)
+
+
+def queries(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+    """A query with values written into its text."""
+    if not (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("execute", "executemany", "executescript", "raw")
+        and call.args
+    ):
+        return
+    query = call.args[0]
+    if isinstance(query, ast.Name):
+        query = _assigned(query.id, scope.nodes[:_NEAR]) or query
+    made = isinstance(query, ast.JoinedStr | ast.BinOp) or (
+        isinstance(query, ast.Call) and isinstance(query.func, ast.Attribute) and query.func.attr == "format"
+    )
+    if made and not is_fixed(query) and _is_query(query):
+        yield Hit("sql-from-text", scope.file.offset(call))
+
+
+def openings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+    """A file in a fixed folder, by a name that is a parameter and that nothing in the function checks."""
+    if scope.file.name_of(call.func) != "open" or not call.args or not scope.parameters:
+        return
+    path, near = call.args[0], scope.nodes[:_NEAR]
+    if isinstance(path, ast.Name):
+        path = _assigned(path.id, near) or path
+    if not _joined(path, scope, near):
+        return
+    called = {node.func.attr for node in near if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    if not called & _CHECKS:
+        yield Hit("path-from-input", scope.file.offset(call))
+
+
+def _joined(path: ast.AST, scope: Scope, near: tuple[ast.AST, ...]) -> bool:
+    """Whether a path is a fixed folder and a parameter: with `os.path.join`, or in one text."""
+    if isinstance(path, ast.JoinedStr) and len(path.values) > 1:
+        base, name = constant_text(path.values[0]), path.values[1]
+        value = name.value if isinstance(name, ast.FormattedValue) else None
+        return bool(base and base.endswith("/")) and isinstance(value, ast.Name) and value.id in scope.parameters
+    if isinstance(path, ast.Call) and scope.file.name_of(path.func) == "os.path.join" and len(path.args) == 2:
+        first, last = path.args
+        fixed = _assigned(first.id, near) if isinstance(first, ast.Name) else first
+        return constant_text(fixed) is not None and isinstance(last, ast.Name) and last.id in scope.parameters
+    return False
+
+
+def _assigned(name: str, near: tuple[ast.AST, ...]) -> ast.expr | None:
+    """What a name is first set to in these statements."""
+    for node in near:
+        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in node.targets):
+            return node.value
+    return None
+
+
+def _is_query(node: ast.AST) -> bool:
+    texts = (constant_text(part) for part in walk_some(node))
+    return any(text.lstrip().lower().startswith(_SQL) for text in texts if text)
+
+
+def sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+    """Secrets in what is sent; a single key in a header is how services are asked, and is no finding."""
+    name = scope.file.name_of(call.func)
+    method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
+    if name not in _SENDS and not (
+        method and isinstance(call.func, ast.Attribute) and "client" in flow.labels(call.func.value, scope)
+    ):
+        return
+    all_of_it: set[Label] = set()
+    body: set[Label] = set()
+    for argument in call.args:
+        body |= flow.labels(argument, scope)
+    for word in call.keywords:
+        (all_of_it if word.arg in _SPLIT_OK else body).update(flow.labels(word.value, scope))
+    at, shown = scope.file.offset(call), name or "it"
+    if "credential" in body | all_of_it:
+        yield Hit("secret-to-network", at, f"what stands in a credential file is sent with `{shown}`")
+    elif "environment" in body | all_of_it:
+        yield Hit("secret-to-network", at, f"the whole environment is sent with `{shown}`")
+    elif "key" in body:
+        yield Hit("key-in-body", at, f"a key from the environment is sent with `{shown}`, in the address or the body")
+
+
+def is_fixed(node: ast.expr) -> bool:
+    """Whether it is a constant, or constants joined."""
+    if isinstance(node, ast.JoinedStr):
+        return not any(isinstance(value, ast.FormattedValue) for value in node.values)
+    return all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in walk_some(node))
+
+
+_LARGE: Final = 10**7
+
+
+def endless_loops(file: PythonFile) -> Iterator[Hit]:
+    """`while True` that nothing leaves and that never waits; inside `try` an error may be what leaves it."""
+    tried = {id(inner) for node in file.nodes if isinstance(node, ast.Try) for part in node.body for inner in walk_some(part)}
+    for node in file.nodes:
+        if (
+            isinstance(node, ast.While)
+            and isinstance(node.test, ast.Constant)
+            and node.test.value
+            and not _leaves(node)
+            and id(node) not in tried
+        ):
+            yield Hit("endless-loop", file.offset(node))
+
+
+def _leaves(loop: ast.While) -> bool:
+    todo: list[tuple[ast.AST, bool]] = [(child, False) for child in loop.body]
+    while todo:
+        node, inner = todo.pop()
+        if isinstance(node, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom | ast.Await) or (
+            isinstance(node, ast.Break) and not inner
+        ):
+            return True
+        if isinstance(node, ast.Call) and _waits(node):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inside = inner or isinstance(node, ast.For | ast.While | ast.AsyncFor)
+            todo += [(child, inside) for child in ast.iter_child_nodes(node)]
+    return False
+
+
+_WAITING: Final = frozenset((
+    "sleep", "wait", "get", "recv", "accept", "read", "readline", "select", "poll", "input", "exit", "_exit", "join", "acquire", "listen", "handle_request",
+    "next", "run", "check_output", "call", "recvfrom", "quit", "tick", "send", "post",
+))  # fmt: skip
+
+
+def _waits(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+    return name in _WAITING
+
+
+def huge_allocations(file: PythonFile) -> Iterator[Hit]:
+    """`[0] * 10**9`, `range` of it made a list, `bytearray` of it."""
+    for node in file.nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            pair = (node.left, node.right)
+            repeated = any(isinstance(side, ast.List) or isinstance(constant_text(side), str) for side in pair)
+            if repeated and any(_size(side) >= _LARGE for side in pair):
+                yield Hit("huge-allocation", file.offset(node))
+        elif isinstance(node, ast.Call) and file.name_of(node.func) in ("bytearray", "bytes", "os.urandom"):
+            if node.args and _size(node.args[0]) >= 10 * _LARGE:
+                yield Hit("huge-allocation", file.offset(node))
+        elif isinstance(node, ast.ListComp):
+            source = node.generators[0].iter
+            counted = isinstance(source, ast.Call) and file.name_of(source.func) == "range" and source.args
+            if counted and isinstance(source, ast.Call) and _size(source.args[-1]) >= _LARGE:
+                yield Hit("huge-allocation", file.offset(node))
+
+
+def _size(node: ast.AST, depth: int = 0) -> int:
+    """A number written as one, as a product or as a power; 0 for anything else."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return min(node.value, 10**18)
+    if depth < 6 and isinstance(node, ast.BinOp):
+        left, right = _size(node.left, depth + 1), _size(node.right, depth + 1)
+        if isinstance(node.op, ast.Mult):
+            return min(left * right, 10**18)
+        if isinstance(node.op, ast.Pow):
+            return 10**18 if right > 64 and left > 1 else min(left ** max(min(right, 64), 0), 10**18)
+    return 0
+
 
 _RUNS_CODE: Final = frozenset(
     ("eval", "exec", "builtins.eval", "builtins.exec", "__builtins__.exec", "__builtins__.eval", "code.interact")

@@ -1,4 +1,4 @@
-"""Where values of a skill's Python go: assignments, calls, returns and attributes are followed, across its files.
+"""Data flow in Python: files parsed within bounds, and where their values go, followed across files.
 
 Every expression carries labels: what it may hold. The analysis knows no order and no branches: what a name may hold anywhere in
 a function it may hold everywhere in it. That misses nothing simple and stays linear: a few rounds over the statements.
@@ -7,15 +7,109 @@ a function it may hold everywhere in it. That misses nothing simple and stays li
 from __future__ import annotations
 
 import ast
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal
 
 from skillyard.scanner.credentials import CREDENTIAL_PATH, SECRET_NAME
-from skillyard.scanner.python_source import PythonFile, constant_text, root_of
+from skillyard.scanner.sources import SourceText
 
-__all__ = ["Flow", "Label", "Scope"]
+_MOST_NODES: Final = 150_000
+_DEEPEST_NAME: Final = 12
+_MOST_LOOKED_AT: Final = 1_000
+
+
+@dataclass(frozen=True)
+class PythonFile:
+    """A parsed source."""
+
+    source: SourceText
+    tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+    """Every node of the tree, those further up first."""
+    names: dict[str, str] = field(default_factory=dict)
+    """What a name in the file stands for: an imported module or function, or a builtin that was given another name."""
+
+    def name_of(self, node: ast.expr) -> str:
+        """The dotted name of what is called or read, such as `os.environ.get`; empty when it is no plain name."""
+        parts: list[str] = []
+        while len(parts) < _DEEPEST_NAME:
+            if isinstance(node, ast.Attribute):
+                parts.append(node.attr)
+                node = node.value
+            elif isinstance(node, ast.Name):
+                parts.append(self.names.get(node.id, node.id))
+                return ".".join(reversed(parts))
+            elif isinstance(node, ast.Call) and (module := _imported_by(node)):
+                parts.append(module)
+                return ".".join(reversed(parts))
+            else:
+                return ""
+        return ""
+
+    def offset(self, node: ast.expr | ast.stmt) -> int:
+        """Where a node begins; columns count bytes of UTF-8, which is near enough to show a line."""
+        return self.source.offset_of(node.lineno, node.col_offset)
+
+
+def parse_python(source: SourceText) -> PythonFile | None:
+    """The source as a tree; None when it is no Python of this version, is nested too deeply or is too long."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    nodes = tuple(islice(ast.walk(tree), _MOST_NODES + 1))
+    return PythonFile(source, tree, nodes, _names(nodes)) if len(nodes) <= _MOST_NODES else None
+
+
+def walk_some(node: ast.AST) -> Iterator[ast.AST]:
+    """The first nodes of a tree, enough for anything that a person writes."""
+    return islice(ast.walk(node), _MOST_LOOKED_AT)
+
+
+def constant_text(node: ast.AST | None) -> str | None:
+    """The text of a constant, of text or bytes; None for anything else."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            return node.value
+        if isinstance(node.value, bytes):
+            return node.value.decode("latin-1")
+    return None
+
+
+def root_of(name: str) -> str:
+    """The first part of a dotted name."""
+    return name.partition(".")[0]
+
+
+def _imported_by(call: ast.Call) -> str | None:
+    """The module in `__import__("os")` and `importlib.import_module("os")`."""
+    function = call.func
+    known = (isinstance(function, ast.Name) and function.id in ("__import__", "import_module")) or (
+        isinstance(function, ast.Attribute) and function.attr == "import_module"
+    )
+    return constant_text(call.args[0]) if known and call.args else None
+
+
+def _names(nodes: tuple[ast.AST, ...]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name: f"{node.module or ''}.{alias.name}".lstrip(".") for alias in node.names}
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            if isinstance(node.value, ast.Name) and node.value.id in ("eval", "exec", "compile", "__import__", "getattr"):
+                names[node.targets[0].id] = node.value.id
+            elif isinstance(node.value, ast.Call) and (module := _imported_by(node.value)):
+                names[node.targets[0].id] = module
+    return names
+
 
 Label = Literal["environment", "key", "credential-path", "credential", "decoded", "network", "input", "client", "read"]
 """What a value may hold: all variables, one secret variable, the path of a secret file, its content, text that was encoded,

@@ -7,21 +7,15 @@ from types import MappingProxyType
 from typing import Final
 
 from skillyard.scanner.credentials import CREDENTIAL_RULES
-from skillyard.scanner.dangerous import CALL_RULES
-from skillyard.scanner.downloads import DOWNLOAD_RULES
-from skillyard.scanner.exfiltration import FLOW_RULES
+from skillyard.scanner.dangerous_commands import CALL_RULES, PERSISTENCE_RULES, RESOURCE_RULES
+from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.hidden import HIDDEN_RULES
 from skillyard.scanner.injection import INJECTION_RULES
-from skillyard.scanner.network import NETWORK_RULES
+from skillyard.scanner.network import DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
 from skillyard.scanner.obfuscation import OBFUSCATION_RULES
 from skillyard.scanner.permissions import PERMISSION_RULES
-from skillyard.scanner.persistence import PERSISTENCE_RULES
-from skillyard.scanner.resources import RESOURCE_RULES
-from skillyard.scanner.rule import Rule
 
-__all__ = ["RULES"]
-
-RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(
     {
         rule.id: rule
         for group in (

@@ -11,8 +11,6 @@ from skillyard._version import __version__
 from skillyard.scanner.finding import Finding, Report, Severity
 from skillyard.scanner.rules import RULES
 
-__all__ = ["to_sarif"]
-
 _LEVELS: Final[dict[Severity, str]] = {"high": "error", "medium": "warning", "low": "note", "info": "note"}
 _SCORES: Final[dict[Severity, str]] = {"high": "8.0", "medium": "5.0", "low": "3.0", "info": "0.0"}
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -10,10 +10,9 @@ from skillyard.search.evaluation import (
     evaluate_triggers,
     read_trigger_cases,
 )
-from skillyard.search.filters import wanted
 from skillyard.search.index import SearchIndex
 from skillyard.search.match import Match, MatchShape, Reason
-from skillyard.search.ranking import named_skills, search_skills
+from skillyard.search.ranking import named_skills, search_skills, skill_filter
 from skillyard.search.reranking import EmbeddingReranker, JudgeReranker, Reranker, chat_address, embeddings_address, rerank
 from skillyard.search.triggers import find_relevant_skills, match_event
 
@@ -40,5 +39,5 @@ __all__ = [
     "read_trigger_cases",
     "rerank",
     "search_skills",
-    "wanted",
+    "skill_filter",
 ]

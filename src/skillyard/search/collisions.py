@@ -18,7 +18,6 @@ from skillyard.search.words import runs, words
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["Collision", "CollisionShape", "find_collisions"]
 
 _ALIKE: Final = 0.5  # share of the weight of both
 _COMMON: Final = 0.02  # share of all skills from which a word tells nothing, and

@@ -22,7 +22,6 @@ from skillyard.errors import InvalidInput
 if TYPE_CHECKING:
     from skillyard.search.match import Match
 
-__all__ = ["Evaluation", "EvaluationShape", "TriggerCase", "evaluate_triggers", "read_trigger_cases"]
 
 DEPTHS: Final = (1, 5, 10)
 _DEEPEST: Final = 20

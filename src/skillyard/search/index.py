@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skillyard.catalog import Skill
-    from skillyard.search.pages import Source
-    from skillyard.search.segments import Key, Segment
+    from skillyard.search.pages import PageSource
+    from skillyard.search.postings import Key, Segment
 
-__all__ = ["SearchIndex"]
 
 _UNSETTLED_NS: Final = 100_000_000
 _WORTH_SHARING: Final = 500  # skills to be read from which a second process helps
@@ -113,7 +112,7 @@ class SearchIndex:
     def _extended(self, known: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
         """The known segments with one of the missing skills, kept on disk."""
         parts = _read([self._sources[number] for number in missing])
-        from skillyard.search.segments import make_segment, save_segments, with_segment
+        from skillyard.search.postings import make_segment, save_segments, with_segment
 
         keys = [self._keys[number] for number in missing]
         if not any(key in set(self._keys) for segment in known for key in segment.keys):
@@ -128,29 +127,29 @@ def _kept(file: str | None) -> list[Segment]:
     """What is kept on disk; without anything there, nothing is imported that would keep a second process from helping."""
     if file is None or not Path(file).exists():
         return []
-    from skillyard.search.segments import load_segments
+    from skillyard.search.postings import load_segments
 
     return load_segments(file)
 
 
-def _read(sources: list[Source]) -> list[list[bytes]]:
+def _read(sources: list[PageSource]) -> list[list[bytes]]:
     """The postings of the sources in parts; of many with a second process, before anything starts threads of its own."""
     if len(sources) < _WORTH_SHARING:
         return _portion(sources)
-    from skillyard.catalog.sharing import share
+    from skillyard.offload.forked_map import forked_map
 
-    return share(sources, _portion)
+    return forked_map(sources, _portion)
 
 
-def _portion(sources: list[Source]) -> list[list[bytes]]:
+def _portion(sources: list[PageSource]) -> list[list[bytes]]:
     """The one part that the sources make."""
     pages = read_pages(sources)
-    from skillyard.search.segments import packed_postings  # numpy starts threads: only where nothing is to be forked any more
+    from skillyard.search.postings import packed_postings  # numpy starts threads: only where nothing is to be forked any more
 
     return [packed_postings(pages)]
 
 
-def _keys(skills: Sequence[Skill], sources: Sequence[Source]) -> list[Key]:
+def _keys(skills: Sequence[Skill], sources: Sequence[PageSource]) -> list[Key]:
     keys: list[Key] = []
     seen: dict[Key, int] = {}
     for skill, source in zip(skills, sources, strict=True):

@@ -1,4 +1,4 @@
-"""What a search finds: a skill, how sure it is that it fits, and because of what."""
+"""Results of a search: a skill, how sure it is that it fits, and why; and the scores that ranking starts from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["Match", "MatchShape", "Reason"]
+
+class Scores(NamedTuple):
+    """The best skills of one request, best first, as four lists of the same length."""
+
+    numbers: list[int] = []  # noqa: RUF012 - never changed
+    """Their numbers in the index."""
+    values: list[float] = []  # noqa: RUF012
+    covered: list[float] = []  # noqa: RUF012
+    """The share of the request's weight that each has, 0 to 1."""
+    places: list[int] = []  # noqa: RUF012
+    """Where each is among all skills of all segments."""
 
 
 class Reason(NamedTuple):

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
 
-__all__ = ["FIELDS", "Page", "Source", "read_pages", "source_of", "word_number"]
 
 FIELDS: Final = ("name", "description", "keywords", "headings", "body", "files")
 """The fields of a page, in its order."""
@@ -41,7 +40,7 @@ _TOKEN: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Source(NamedTuple):
+class PageSource(NamedTuple):
     """What a page is made of: plain values, and the folder whose files are read (empty: none)."""
 
     directory: str
@@ -51,7 +50,7 @@ class Source(NamedTuple):
     keywords: str
 
 
-def source_of(skill: Skill) -> Source:
+def source_of(skill: Skill) -> PageSource:
     """What search wants of `skill`; skills that are not in a folder have no body."""
     name = skill.name if words(skill.name) else skill.slug
     if skill.display_name and skill.display_name != skill.name:
@@ -59,10 +58,10 @@ def source_of(skill: Skill) -> Source:
     keywords = " . ".join((*skill.keywords, *skill.phrases))
     has_folder = hasattr(skill, "directory") and hasattr(skill, "path")
     folder, path = (skill.directory, skill.path) if has_folder else ("", "")
-    return Source(folder, path, name, skill.description[:DESCRIPTION_LIMIT], keywords)
+    return PageSource(folder, path, name, skill.description[:DESCRIPTION_LIMIT], keywords)
 
 
-def read_pages(sources: Iterable[Source]) -> list[Page]:
+def read_pages(sources: Iterable[PageSource]) -> list[Page]:
     """The page of each source, in the same order; a file that cannot be read has no body."""
     return [_page(source) for source in sources]
 
@@ -90,7 +89,7 @@ class _Numbers(dict[bytes, tuple[int, ...]]):
 _KNOWN: Final = _Numbers()
 
 
-def _page(source: Source) -> Page:
+def _page(source: PageSource) -> Page:
     body = _body(source.path) if source.path else b""
     name = numbers(_encoded(source.name))
     name.extend(map(word_number, compounds(source.name)))

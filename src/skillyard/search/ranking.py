@@ -7,8 +7,7 @@ Confidence, between 0 and 1::
     max(0.7, …)      the same for a phrase of one word in a request of at most four
     a curve          any other, at most 0.99: by its score, and by how far it is behind the best (docs/search.md has the table)
 
-A skill is a match only if it has a word of the request and reaches the least confidence asked for, 0.15 by default. Skills with
-nearly the same content are one match: the best of them, with the ids of the others in `duplicates`.
+Skills with nearly the same content are one match: the best of them, with the ids of the others in `duplicates`.
 """
 
 from __future__ import annotations
@@ -21,16 +20,40 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.search.index import SearchIndex
-from skillyard.search.lexicon import translated
-from skillyard.search.match import Match
+from skillyard.search.match import Match, Scores
 from skillyard.search.pages import DESCRIPTION_LIMIT
-from skillyard.search.scores import Scores
-from skillyard.search.words import STOP_WORDS, compounds, in_order, runs, words
+from skillyard.search.words import STOP_WORDS, compounds, in_order, runs, translate_chinese, words
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["named_skills", "search_skills"]
+
+def skill_filter(
+    source: str | None = None,
+    tag: str | None = None,
+    domain: str | None = None,
+    *,
+    permission: str | None = None,
+    permission_of: Callable[[Skill], str] | None = None,
+) -> Callable[[Skill], bool] | None:
+    """What decides whether a skill counts: all that is given must hold, without regard to case; None when all skills count.
+
+    `permission_of` tells the permission of a skill by the rules.
+    """
+    asked = [text.strip().casefold() if text else "" for text in (source, tag, domain, permission)]
+    if not any(asked):
+        return None
+
+    def counts(skill: Skill) -> bool:
+        return (
+            asked[0] in ("", skill.source)
+            and (not asked[1] or asked[1] in {one.casefold() for one in (*skill.tags, *skill.keywords)})
+            and asked[2] in ("", skill.domain.casefold())
+            and (not asked[3] or permission_of is None or permission_of(skill) == asked[3])
+        )
+
+    return counts
+
 
 _BRIEF: Final = 8  # words up to which a request that mentions a name as it is written means that skill
 _TRANSLATED: Final = 1.0  # what the English of a Chinese word counts
@@ -104,7 +127,7 @@ class _Request:
 
     def grouped(self, ranked: list[tuple[float, int, tuple[int, ...]]], limit: int) -> list[tuple[float, int, tuple[int, ...]]]:
         """The first `limit` of them, with those of nearly the same content as one that is there already put to it."""
-        from skillyard.search.sketches import Sketches
+        from skillyard.search.scoring import Sketches
 
         kept: list[tuple[float, int, tuple[int, ...]]] = []
         sketches = Sketches(self._index)
@@ -132,7 +155,7 @@ class _Request:
             return Scores()
         from skillyard.search.scoring import missing, score  # with it comes numpy
 
-        extra = dict.fromkeys(translated(query), _TRANSLATED)
+        extra = dict.fromkeys(translate_chinese(query), _TRANSLATED)
         foreign = bool(extra)
         extra.update((joined, 1.0) for joined, parts in self._joined(query) if missing(self._index, parts))
         extra = {word: factor for word, factor in extra.items() if word not in self._asked}

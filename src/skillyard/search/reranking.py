@@ -24,7 +24,6 @@ from skillyard.text import shorten, single_line
 if TYPE_CHECKING:
     from skillyard.search.match import Match
 
-__all__ = ["EmbeddingReranker", "JudgeReranker", "Reranker", "chat_address", "embeddings_address", "rerank"]
 
 CANDIDATES: Final = 30
 """Matches that a reranker is shown."""

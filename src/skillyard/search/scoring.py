@@ -1,9 +1,8 @@
-"""Scores: how well each skill of an index fits the words of a request.
+"""Scores: how well each skill of an index fits the words of a request, and which skills are near-duplicates.
 
-Two steps. First every skill that has a word of the request gets a sum over those words: their strength in it by BM25, each word
-weighted by how rare it is, and the share of the request's weight that the skill has at all. Then the best of them are looked at
-closely: how much of the skill's name the request says, and which words of the request follow each other in the skill as well.
-The weights were chosen on the sets that docs/search.md tells of.
+First every skill that has a word of the request gets a BM25 sum over those words. Then the best of them are looked at closely:
+how much of the skill's name the request says, and which words follow each other in the skill as well. Near-duplicates are told
+by the smallest of their word pairs (bottom-k sketches). The weights were chosen on the sets described in docs/search.md.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from skillyard.search.match import Scores
 from skillyard.search.pages import word_number
 from skillyard.search.postings import STEP, pairs_of
-from skillyard.search.scores import Scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from skillyard.search.index import SearchIndex
     from skillyard.search.postings import Postings
 
-__all__ = ["has_words", "missing", "score", "shares", "smallest_pairs"]
 
 MOST_WORDS: Final = 48  # words of a request that are looked up, the most telling ones
 CLOSELY: Final = 100  # skills that are looked at closely
@@ -248,3 +246,41 @@ def _name_said(index: SearchIndex, names: Sequence[NDArray[np.uint32]], terms: _
     said = np.bincount(owners, weights=weights * np.isin(words, terms.numbers), minlength=len(names))
     share: NDArray[np.float64] = said / np.maximum(whole, 1e-9)
     return share
+
+
+_SAMPLE: Final = 64
+_LEAST: Final = 24  # pairs below which a text is too short to be called the same as another
+_SAME: Final = 0.7  # share of the sample
+
+
+class Sketches:
+    """The samples of skills that were met, to find out whether another is the same as one of them."""
+
+    def __init__(self, index: SearchIndex) -> None:
+        self._index = index
+        self._met: list[tuple[int, frozenset[int]]] = []
+
+    def add(self, place: int, number: int) -> None:
+        """Remember the skill `number` at `place` in the index."""
+        sample = self._sample(place)
+        if len(sample) >= _LEAST:
+            self._met.append((number, sample))
+
+    def twin(self, place: int, number: int) -> int | None:
+        """The number of the remembered skill that has nearly the same content; None when there is none."""
+        sample = self._sample(place)
+        if len(sample) < _LEAST:
+            return None
+        return next((other for other, met in self._met if other != number and _alike(sample, met)), None)
+
+    def _sample(self, place: int) -> frozenset[int]:
+
+        return frozenset(smallest_pairs(self._index, place, _SAMPLE))
+
+
+def _alike(one: frozenset[int], two: frozenset[int]) -> bool:
+    both = one & two
+    if len(both) < _LEAST // 2:
+        return False
+    smallest = sorted(one | two)[: max(len(one), len(two))]
+    return sum(pair in both for pair in smallest) >= _SAME * len(smallest)

@@ -27,7 +27,6 @@ from skillyard.search.words import in_order, words
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
 
-__all__ = ["find_relevant_skills", "match_event"]
 
 _KEYWORDS, _DESCRIPTION, _DOMAIN, _PRIORITY = 0.6, 0.3, 0.1, 0.1
 _EQUAL, _INTENT, _PHRASE = 1.0, 0.9, 0.7

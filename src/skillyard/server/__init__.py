@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from skillyard.server.admission import Admission
 from skillyard.server.application import create_app
-from skillyard.server.serving import Listening, serve
+from skillyard.server.http_server import ListenOptions, serve
+from skillyard.server.settings import AccessPolicy
 
-__all__ = ["Admission", "Listening", "create_app", "serve"]
+__all__ = ["AccessPolicy", "ListenOptions", "create_app", "serve"]

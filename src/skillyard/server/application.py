@@ -1,16 +1,20 @@
-"""The application: every router under one roof, one shape for errors, one guard before all."""
+"""The application: every router under one roof, one shape for errors, the middlewares in their order.
+
+A router is only asked about paths that begin as one of its routes does: two hundred routes are not tried one after the other.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.routing import Match
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from skillyard import __version__
@@ -18,103 +22,102 @@ from skillyard.engine import flush_spans
 from skillyard.errors import DatabaseUnavailable
 from skillyard.library import Catalog
 from skillyard.registry import Registry
-from skillyard.server import (
-    about,
-    agents,
+from skillyard.server.authorization import scopes_of
+from skillyard.server.background.running_work import Shutdown
+from skillyard.server.background.schedule_clock import ScheduleClock
+from skillyard.server.clients import (
     anthropic_skills,
-    approvals,
-    audit,
-    chat,
     clawhub,
     clawhub_community,
-    clawhub_moderation,
     clawhub_publishing,
     clawhub_scanning,
-    definitions,
-    discovered,
-    health,
-    installing,
-    keys,
-    machine,
-    marketplace,
-    memories,
-    metrics,
-    mirrored,
-    modelcontext,
-    modelling,
+    discovery,
     openai_skills,
-    operations,
-    organisations,
-    portraits,
+    plugin_marketplace,
+)
+from skillyard.server.middleware import observability
+from skillyard.server.middleware.audit_log import AuditRecorder
+from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore
+from skillyard.server.middleware.error_formats import ErrorFormats
+from skillyard.server.middleware.host_origin_check import HostOriginCheck
+from skillyard.server.middleware.observability import RequestObserver
+from skillyard.server.middleware.public_routes import PublicRoutes
+from skillyard.server.middleware.request_context import OrganisationScope, RequestIds
+from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
+from skillyard.server.organisation_services import OrganisationPool, OrganisationServices
+from skillyard.server.problems import Problem, add_error_handlers
+from skillyard.server.responses import describe_streams
+from skillyard.server.routes import (
+    administration,
+    agents,
+    approvals,
+    catalog,
+    chat,
+    credentials,
+    installation,
+    mcp,
     runs,
     schedules,
-    sessions,
-    skills_sh,
-    versions,
-    wellknown,
-    wellknown_files,
-    workers,
+    server_info,
+    skill_definitions,
+    tools_and_memory,
 )
-from skillyard.server.admission import Admission
-from skillyard.server.authentication import SCHEMES, Authentication, Identities
-from skillyard.server.bodies import Bodies
-from skillyard.server.callers import scopes_of
-from skillyard.server.dialects import Dialects
-from skillyard.server.guard import Guard
-from skillyard.server.homes import Homes
-from skillyard.server.identity import RequestIds
-from skillyard.server.limits import RateLimits
-from skillyard.server.observing import Observer
-from skillyard.server.openness import Openness
-from skillyard.server.page import routes as page
-from skillyard.server.page import show_lost
-from skillyard.server.problems import Problem, answer_errors
-from skillyard.server.recording import Recording
-from skillyard.server.scheduling import Clock
-from skillyard.server.service import Housing, Service
-from skillyard.server.settings import ServerSettings
-from skillyard.server.signposts import Signposted
-from skillyard.server.stopping import Stopping
-from skillyard.server.streams import describe_streams
+from skillyard.server.routes.page import add_not_found_page
+from skillyard.server.routes.page import routes as page
+from skillyard.server.settings import AccessPolicy, ServerSettings
 
-__all__ = ["create_app"]
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+
+class PrefixRouter(APIRouter):
+    """The routes of another router, which are only asked about addresses that begin as one of theirs does."""
+
+    def __init__(self, router: APIRouter) -> None:
+        super().__init__(routes=router.routes)
+        self._beginnings = tuple({str(getattr(route, "path", "")).partition("{")[0] for route in router.routes})
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As its routes say, when they are asked at all."""
+        return super().matches(scope) if scope["path"].startswith(self._beginnings) else (Match.NONE, {})
+
 
 GRACE_S: Final = 30  # for what is under way when the server is asked to stop
 # One module each, with its `routes`; what is asked most often stands first:
 _PROTOCOLS: Final = (
-    discovered,
-    definitions,
-    health,
-    metrics,
-    sessions,
-    versions,
-    operations,
-    installing,
-    portraits,
+    catalog,
+    skill_definitions,
+    server_info,
+    observability,
+    credentials,
+    skill_definitions,
+    installation,
+    installation,
+    catalog,
     runs,
     schedules,
-    workers,
+    administration,
     approvals,
     agents,
-    memories,
-    modelling,
-    modelcontext,
-    machine,
-    keys,
-    organisations,
-    audit,
+    tools_and_memory,
+    tools_and_memory,
+    mcp,
+    server_info,
+    credentials,
+    administration,
+    administration,
     chat,
-    wellknown,
-    mirrored,
-    about,
-    wellknown_files,
-    skills_sh,
-    marketplace,
+    discovery,
+    discovery,
+    server_info,
+    discovery,
+    discovery,
+    plugin_marketplace,
     anthropic_skills,
     openai_skills,
     clawhub,
     clawhub_community,
-    clawhub_moderation,
+    clawhub_scanning,
     clawhub_publishing,
     clawhub_scanning,
 )
@@ -124,7 +127,7 @@ def create_app(
     catalog: Catalog,
     registry: Registry,
     *,
-    admission: Admission | None = None,
+    admission: AccessPolicy | None = None,
     alone: bool = True,
     grace_s: float = GRACE_S,
 ) -> FastAPI:
@@ -136,15 +139,15 @@ def create_app(
     Raises:
         InvalidConfiguration: the table `[server]` cannot be understood.
     """
-    admission = admission or Admission()
-    counted, stopping = metrics.Metrics(), Stopping()
+    admission = admission or AccessPolicy()
+    counted, stopping = observability.Metrics(), Shutdown()
     settings = ServerSettings.of(catalog.configuration)
     one = alone and not catalog.records().may_have_workers  # else other servers may share the address
-    endpoints = modelcontext.Doors(settings.mcp, sessions=one)
+    endpoints = mcp.McpEndpoints(settings.mcp, sessions=one)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.beside(catalog, public_only=True)
-    homes = Homes(Service(catalog, registry))
-    clock = Clock(homes)
+    homes = OrganisationPool(OrganisationServices(catalog, registry))
+    clock = ScheduleClock(homes)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -162,14 +165,14 @@ def create_app(
     app.state.metrics, app.state.stopping, app.state.endpoints = counted, stopping, endpoints
     app.state.clock = clock
     stopping.then(endpoints.stop_telling)
-    stopping.then(homes.stop_asking, last=True)
-    app.state.identities = Identities(homes.database)
+    stopping.then(homes.close_questions, last=True)
+    app.state.identities = CredentialStore(homes.database)
     for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
-        app.include_router(Signposted(routes))
-    answer_errors(app)
-    show_lost(app)
+        app.include_router(PrefixRouter(routes))
+    add_error_handlers(app)
+    add_not_found_page(app)
     _guard(app)
-    app.add_middleware(Dialects)
+    app.add_middleware(ErrorFormats)
     if proxies := (*settings.trusted_proxies, *admission.trusted_proxies):
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
@@ -179,15 +182,15 @@ def create_app(
 def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
-    openness = Openness(route for router in routers for route in router.routes)
-    app.add_middleware(Bodies, limits=state.settings.connections)
-    app.add_middleware(Housing)
-    app.add_middleware(Recording, homes=state.homes)
-    app.add_middleware(RateLimits, rates=state.settings.rates)
-    app.add_middleware(Authentication, identities=state.identities, admission=state.admission, openness=openness)
-    app.add_middleware(Guard, admission=state.admission)
+    openness = PublicRoutes(route for router in routers for route in router.routes)
+    app.add_middleware(BodyLimits, limits=state.settings.connections)
+    app.add_middleware(OrganisationScope)
+    app.add_middleware(AuditRecorder, homes=state.homes)
+    app.add_middleware(RateLimiter, rates=state.settings.rates)
+    app.add_middleware(AuthenticationMiddleware, identities=state.identities, admission=state.admission, openness=openness)
+    app.add_middleware(HostOriginCheck, admission=state.admission)
     app.add_middleware(RequestIds)
-    app.add_middleware(Observer, metrics=state.metrics, stopping=state.stopping)
+    app.add_middleware(RequestObserver, metrics=state.metrics, stopping=state.stopping)
 
 
 def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:

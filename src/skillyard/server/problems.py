@@ -1,7 +1,7 @@
-"""Errors as answers: one problem+json shape (RFC 9457) for everything that can go wrong, with the house's stable codes.
+"""Errors as answers: one problem+json shape (RFC 9457) for everything that can go wrong, with stable error codes.
 
-It carries `success: false` and `error: {code, message}` beside the members of the standard, so that clients of document 003 and
-clients of problem+json are served by one shape. What is not foreseen is logged and told as `internal_error`, without its text.
+Beside the members of the standard it carries `success: false` and `error: {code, message}` for clients of the older envelope.
+An unexpected error is logged and answered as `internal_error`, without its text.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from starlette.exceptions import HTTPException
 from skillyard.errors import DiskFull, InvalidInput, SkillyardError
 from skillyard.text import sanitize
 
-__all__ = ["READING", "WRITING", "Fault", "Problem", "answer_errors", "hint_over_http", "problem", "unforeseen"]
-
 _MEDIA_TYPE: Final = "application/problem+json"
 _CODES: Final[Mapping[int, str]] = {
     404: "not_found",
@@ -38,7 +36,7 @@ _HINTS: Final[Mapping[str, str]] = {
     " accept_source, or with the value of `consent`",
     "local_edits": "send it again with ?force=true to replace what was changed by hand",
 }
-_PASSING: Final[Mapping[str, int]] = {
+_TEMPORARY: Final[Mapping[str, int]] = {
     "database_unavailable": 5, "store_failed": 10, "server_stopping": 5, "disk_full": 60, "helper_failed": 5,
 }  # fmt: skip
 """What recovers by itself, or is fixed by others: the seconds after which to ask again."""
@@ -75,11 +73,11 @@ def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-READING: Final = _documented(400, 401, 403, 404, 429)
-WRITING: Final = _documented(400, 401, 403, 404, 409, 413, 415, 422, 429, 502)
+READ_PROBLEMS: Final = _documented(400, 401, 403, 404, 429)
+WRITE_PROBLEMS: Final = _documented(400, 401, 403, 404, 409, 413, 415, 422, 429, 502)
 
 
-def problem(error: SkillyardError) -> JSONResponse:
+def problem_response(error: SkillyardError) -> JSONResponse:
     """The answer that tells an error of the house; control characters of skills do not come through."""
     details = {key: value for key, value in error.details.items() if key not in Problem.model_fields}
     hint = hint_over_http(error.code, error.hint)
@@ -95,7 +93,7 @@ def _standard_headers(error: SkillyardError) -> dict[str, str]:
     """What the standards want beside the statuses 401, 429 and 503."""
     if error.status == 401:
         return {"WWW-Authenticate": 'Bearer realm="skillyard"'}
-    wait = error.details.get("retry_after", _PASSING.get(error.code))
+    wait = error.details.get("retry_after", _TEMPORARY.get(error.code))
     return {} if wait is None else {"Retry-After": str(wait)}
 
 
@@ -122,20 +120,20 @@ def _answer(
     return JSONResponse(content, status, headers=dict(headers or {}), media_type=_MEDIA_TYPE)
 
 
-def answer_errors(app: FastAPI) -> None:
+def add_error_handlers(app: FastAPI) -> None:
     """Let every error of `app` be answered in the one shape."""
-    app.add_exception_handler(SkillyardError, _house)
+    app.add_exception_handler(SkillyardError, _skillyard_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(OSError, _of_the_system)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(OSError, _os_error)
+    app.add_exception_handler(Exception, _unexpected)
 
 
-async def _house(request: Request, error: Exception) -> JSONResponse:
+async def _skillyard_error(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, SkillyardError):
         raise error
     with_aliases = getattr(request.state, "with_aliases", None)  # an organisation sees no folder of the machine
-    return problem(error.with_texts(with_aliases) if with_aliases else error)
+    return problem_response(error.with_texts(with_aliases) if with_aliases else error)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -145,7 +143,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     told = error.errors()[:_MOST_FAULTS]
     faults = [{"at": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])} for fault in told]
     message = f"{faults[0]['at']}: {faults[0]['message']}" if faults else "the request cannot be understood"
-    return problem(InvalidInput(message, hint="/openapi.json describes every request", problems=faults))
+    return problem_response(InvalidInput(message, hint="/openapi.json describes every request", problems=faults))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
@@ -156,17 +154,17 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     return _answer(error.status_code, code, str(error.detail), hint, headers=error.headers)
 
 
-async def _of_the_system(request: Request, error: Exception) -> JSONResponse:
+async def _os_error(request: Request, error: Exception) -> JSONResponse:
     """A full disk, wherever it was found; all else nobody thought of."""
     full = DiskFull.of(error)
-    return await _unforeseen(request, error) if full is None else problem(full)
+    return await _unexpected(request, error) if full is None else problem_response(full)
 
 
-async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return unforeseen()
+    return internal_error()
 
 
-def unforeseen() -> JSONResponse:
+def internal_error() -> JSONResponse:
     """The answer to what nobody thought of; the log says more."""
     return _answer(500, "internal_error", "something went wrong in the server", "its log says what")

@@ -1,23 +1,114 @@
-"""What `[server]` of the user's skillyard.toml says: how much may be asked and held open, and whom a proxy may speak for."""
+"""How a server is configured: by its start options (`AccessPolicy`) and by `[server]` of the user's skillyard.toml."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
 
 from skillyard.errors import InvalidConfiguration, InvalidInput
-from skillyard.server.admission import read_proxies
-from skillyard.server.limits import Kind, Rate
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration
 
-__all__ = ["ConnectionLimits", "McpSessions", "ServerSettings"]
 
-_RATES: Final[Mapping[Kind, int]] = MappingProxyType({"read": 3000, "write": 300, "download": 1200})
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_HOST: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{0,5}))?")
+"""Read by hand: the standard library finds `::1` in `evil[::1]` too."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """Who comes in: without `keys_required` whoever asks without a key is the local user.
+
+    `hosts` are names the server answers to beside those of this machine, with `any_address` also every IP address: names that
+    somebody else may point here are the danger, addresses are not. What a request says of whom it was passed on for is believed
+    of `trusted_proxies`, and of nobody else, not even of this machine.
+    """
+
+    keys_required: bool = False
+    hosts: frozenset[str] = frozenset()
+    any_address: bool = False
+    trusted_proxies: tuple[str, ...] = ()
+
+    @classmethod
+    def listening(
+        cls,
+        host: str,
+        *,
+        allowed_hosts: Iterable[str] = (),
+        require_keys: bool = False,
+        trusted_proxies: Iterable[str] = (),
+    ) -> Self:
+        """What fits a server that listens on `host`: open only where nobody else comes in.
+
+        Raises:
+            InvalidInput: one of `allowed_hosts` is no host name, or one of `trusted_proxies` no address and no network.
+        """
+        proxies = read_proxies(trusted_proxies)
+        names = set()
+        for given in allowed_hosts:
+            name = host_name(given)
+            if name is None:
+                raise InvalidInput(f"{given!r} is no host name", hint="name it as clients will, such as skills.example.org")
+            names.add(name)
+        if host in LOOPBACK:
+            return cls(require_keys, frozenset(names), trusted_proxies=proxies)
+        return cls(True, frozenset({host.lower(), *names}), any_address=True, trusted_proxies=proxies)
+
+    def answers_to(self, host: str) -> bool:
+        """Whether a `Host` header names this server."""
+        name = host_name(host)
+        return name is not None and (name in LOOPBACK or name in self.hosts or (self.any_address and _is_address(name)))
+
+
+def read_proxies(given: Iterable[str]) -> tuple[str, ...]:
+    """The addresses and networks of proxies, each in its usual form.
+
+    Raises:
+        InvalidInput: one is neither.
+    """
+    found = []
+    for text in given:
+        try:
+            found.append(str(ipaddress.ip_network(text.strip())) if "/" in text else str(ipaddress.ip_address(text.strip())))
+        except ValueError as error:
+            message = f"{text!r} is neither an address nor a network: {error}"
+            raise InvalidInput(message, hint="name a proxy as 10.0.0.7, or where it is as 10.0.0.0/24") from None
+    return tuple(found)
+
+
+def host_name(host: str) -> str | None:
+    """The name in `name`, `name:port` or `[address]:port`, in lower case; None when it is none of them."""
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or 0) > 65_535:
+        return None
+    return (found["name"] or found["address"]).lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+RequestKind = Literal["read", "write", "download"]
+
+
+class RateLimit(NamedTuple):
+    """So many in so many seconds."""
+
+    many: int
+    seconds: float = 60
+
+
+_RATES: Final[Mapping[RequestKind, int]] = MappingProxyType({"read": 3000, "write": 300, "download": 1200})
 _MOST: Final = 1_000_000
 _SESSION_H: Final = 12
 _LONGEST_H: Final = 24 * 90
@@ -54,7 +145,9 @@ class ServerSettings:
     whom it asks for is only believed of `trusted_proxies`, addresses and networks.
     """
 
-    rates: Mapping[Kind, Rate] = field(default_factory=lambda: {kind: Rate(many) for kind, many in _RATES.items()})
+    rates: Mapping[RequestKind, RateLimit] = field(
+        default_factory=lambda: {kind: RateLimit(many) for kind, many in _RATES.items()}
+    )
     session: timedelta = timedelta(hours=_SESSION_H)
     mcp: McpSessions = field(default_factory=McpSessions)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -69,9 +162,10 @@ class ServerSettings:
         """
         table, file = configuration.server, configuration.user_file or "skillyard.toml"
         _refuse_unknown(table, ("limits", "session-hours", "mcp", "connections", "trusted-proxies"), "server", file)
-        limits = _table(table, "limits", get_args(Kind), file)
-        rates: dict[Kind, Rate] = {
-            kind: Rate(_number(limits.get(kind, many), _MOST, f"server.limits.{kind}", file)) for kind, many in _RATES.items()
+        limits = _table(table, "limits", get_args(RequestKind), file)
+        rates: dict[RequestKind, RateLimit] = {
+            kind: RateLimit(_number(limits.get(kind, many), _MOST, f"server.limits.{kind}", file))
+            for kind, many in _RATES.items()
         }
         hours = _number(table.get("session-hours", _SESSION_H), _LONGEST_H, "server.session-hours", file)
         return cls(

@@ -1,4 +1,4 @@
-"""An uploaded archive: counted while it streams in, kept beside the installed skills until it is installed, then gone.
+"""An uploaded archive, counted while it streams in and deleted after its install, and the consent that is sent with it.
 
 It lies in the folder of an operation that holds a lock as long as its process lives, so that what a killed server leaves is
 deleted at the next start.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,16 +19,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from skillyard.errors import ArchiveRefused, ArchiveTooLarge, InvalidInput
-from skillyard.packages import Limits
-from skillyard.packages.names import safe_name
+from skillyard.packages import PackageLimits
+from skillyard.packages.entry_rules import safe_name
 from skillyard.paths import slug
+from skillyard.registry import PowerChange, SourceReplacement
 
 if TYPE_CHECKING:
     from starlette.types import Message
 
     from skillyard.registry import Registry
 
-__all__ = ["FILES", "UPLOAD", "is_upload", "read_form", "scratch", "uploaded"]
 
 _FORM: Final = 64 * 1024  # what the form itself may take beside the files, in bytes
 _PART: Final = 1024  # the same for each file: its name and its type
@@ -73,7 +73,7 @@ def is_upload(request: Request) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def uploaded(request: Request, registry: Registry, limit: int = Limits().archive) -> AsyncIterator[Path]:
+async def uploaded(request: Request, registry: Registry, limit: int = PackageLimits().archive) -> AsyncIterator[Path]:
     """The one archive of a multipart request as a file, under its own name, for as long as the block lasts.
 
     Raises:
@@ -152,9 +152,20 @@ def _storage_name(name: str) -> str:
         raise InvalidInput("the file is no archive by its name", hint=f"send one of {', '.join(_SUFFIXES)}")
     if "/" not in name and len(name) <= _NAME and len(name) > len(found):
         with contextlib.suppress(ArchiveRefused):
-            return safe_name(name, Limits())
+            return safe_name(name, PackageLimits())
     return slug(name[: -len(found)][-80:], "upload") + found
 
 
 def _too_large(limit: int) -> ArchiveTooLarge:
     return ArchiveTooLarge(f"the upload is over {limit >> 20} MB", hint="leave out what the skill does not need", limit=limit)
+
+
+class SentConsent:
+    """Consent over two requests: the first is refused, or only looked, and names each change; the second names the same."""
+
+    def __init__(self, given: str | None) -> None:
+        self._given = frozenset((given or "").split(","))
+
+    def __call__(self, changes: Sequence[PowerChange] | Sequence[SourceReplacement]) -> bool:
+        """Whether exactly these changes were agreed to."""
+        return self._given.issuperset(change.consent for change in changes)

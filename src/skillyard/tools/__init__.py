@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from skillyard.permissions import Consent
-from skillyard.tools.access import Access
-from skillyard.tools.definition import Dialect, ToolDefinition
-from skillyard.tools.result import ToolResult
-from skillyard.tools.service import SkillTools
-from skillyard.tools.textform import TextAnswer
+from skillyard.permissions import SkillConsent
+from skillyard.tools.definitions import Dialect, ToolDefinition
+from skillyard.tools.results import TextAnswer, ToolResult
+from skillyard.tools.skill_access import SkillAccess
+from skillyard.tools.skill_tools import SkillTools
 from skillyard.tools.wording import Language
 
-__all__ = ["Access", "Consent", "Dialect", "Language", "SkillTools", "TextAnswer", "ToolDefinition", "ToolResult"]
+__all__ = ["Dialect", "Language", "SkillAccess", "SkillConsent", "SkillTools", "TextAnswer", "ToolDefinition", "ToolResult"]

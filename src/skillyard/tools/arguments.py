@@ -9,8 +9,6 @@ from typing import Final, Literal
 
 from skillyard.errors import InvalidInput
 
-__all__ = ["Arguments", "InvalidArguments", "Parameter", "ParameterType", "check", "decode"]
-
 ParameterType = Literal["string", "integer", "boolean", "object", "strings"]
 _EXPECTED: Final[Mapping[ParameterType, str]] = {
     "string": "a text",
@@ -90,7 +88,7 @@ class Arguments:
         return tuple(str(item) for item in value) if isinstance(value, (list, tuple)) else ()
 
 
-def decode(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]:
+def decode_arguments(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]:
     """The arguments as a mapping; model APIs also hand them over as JSON text, or leave them out.
 
     Raises:
@@ -117,7 +115,7 @@ def _from_json(text: str) -> Mapping[str, object]:
     return value
 
 
-def check(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> Arguments:
+def check_arguments(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> Arguments:
     """The arguments by their advertised names, once every one of them fits.
 
     Raises:

@@ -1,6 +1,6 @@
 """The sentences models read: descriptions of tools and parameters, in English and in Chinese.
 
-The Chinese words of `read_skill_file` are those of row 003-9, to the letter.
+The Chinese words of `read_skill_file` are fixed: clients rely on them to the letter.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
-
-__all__ = ["WORDINGS", "Language", "Wording"]
 
 Language = Literal["en", "zh"]
 

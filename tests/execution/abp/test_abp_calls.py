@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.execution import parse_abp_calls
-from skillyard.execution.abp.objects import find_object
+from skillyard.execution.abp.calls import extract_json_object
 
 MEBIBYTE = 1 << 20
 
@@ -168,7 +168,7 @@ def test_every_call_that_is_written_well_is_read_as_it_was_meant(parameters: dic
 @given(parameters=st.dictionaries(st.text(max_size=8), json_values, max_size=4), cut=st.integers(0, 60))
 def test_a_call_that_was_cut_off_gives_nothing_that_was_not_written(parameters: dict[str, Any], cut: int) -> None:
     whole = json.dumps({"action": "go", "parameters": parameters})
-    found = find_object(whole[: len(whole) - cut])
+    found = extract_json_object(whole[: len(whole) - cut])
     if found is not None and "parameters" in found.value:
         assert _is_part(found.value["parameters"], parameters)
 

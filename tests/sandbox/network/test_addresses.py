@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.sandbox.network.addresses import denied_class
+from skillyard.network.connections import denied_class
 
 PRIVATE = {
     "127.0.0.1": "loopback", "127.255.255.254": "loopback", "::1": "loopback", "10.1.2.3": "private network",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.sandbox.network.client_hello import LONGEST_HELLO, NotTls, read_hello, server_name
+from skillyard.network.tls_client_hello import LONGEST_CLIENT_HELLO, InvalidClientHello, read_client_hello, server_name
 
 
 def real_hello(name: str | None) -> bytes:
@@ -47,7 +47,7 @@ async def read(data: bytes, *, first: bytes = b"") -> tuple[bytes, str | None]:
     reader = asyncio.StreamReader()
     reader.feed_data(data)
     reader.feed_eof()
-    return await read_hello(reader, first)
+    return await read_client_hello(reader, first)
 
 
 async def test_the_name_in_a_real_greeting_is_found_and_every_byte_is_passed_on() -> None:
@@ -74,12 +74,12 @@ async def test_a_greeting_in_many_records_is_put_together() -> None:
         record(hello(name_extension(b"a.test"), struct.pack("!HH", 0xFFCE, 0))), record(hello(b"\0\0\0")),
         record(hello(name_extension("ä.test".encode()))), record(hello(name_extension(b"a.test")) + b"more"),
         record(hello(struct.pack("!HH", 21, 15_000) + bytes(15_000), struct.pack("!HH", 21, 2_000) + bytes(2_000))),
-        b"\x16\x03\x01\xff\xff" + bytes(LONGEST_HELLO),
+        b"\x16\x03\x01\xff\xff" + bytes(LONGEST_CLIENT_HELLO),
     ],
 )  # fmt: skip
 @pytest.mark.abuse("D14")
 async def test_what_cannot_be_judged_is_refused(data: bytes) -> None:
-    with pytest.raises(NotTls):
+    with pytest.raises(InvalidClientHello):
         await read(data)
 
 
@@ -88,6 +88,6 @@ def test_no_bytes_confuse_the_reader(body: bytes, extensions: bytes) -> None:
     for data in (body, hello(extensions), hello(name_extension(extensions[:50]))):
         try:
             name = server_name(data)
-        except NotTls:
+        except InvalidClientHello:
             continue
         assert name is None or name.isascii()

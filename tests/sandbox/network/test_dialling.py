@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from skillyard.errors import NetworkFailed
-from skillyard.sandbox.network.dialling import dial
+from skillyard.network.connections import connect
 
 HERE = ipaddress.ip_address("127.0.0.1")
 
@@ -19,7 +19,7 @@ async def test_where_nothing_listens_that_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(NetworkFailed) as refused:
-        await dial("127.0.0.1", port, [HERE])
+        await connect("127.0.0.1", port, [HERE])
     assert refused.value.message == f"127.0.0.1 does not answer on port {port}: nothing listens there (connection refused)"
     assert "whether the server runs" in str(refused.value.hint)
 
@@ -36,6 +36,6 @@ async def test_a_server_that_speaks_no_tls_is_told_as_that() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(NetworkFailed, match="it does not speak TLS there") as mute:
-            await dial("127.0.0.1", listening.getsockname()[1], [HERE], context=ssl.create_default_context())
+            await connect("127.0.0.1", listening.getsockname()[1], [HERE], context=ssl.create_default_context())
         thread.join()
     assert "http://" in str(mute.value.hint)

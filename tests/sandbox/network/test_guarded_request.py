@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import InvalidInput, NetworkFailed, NetworkRefused
+from skillyard.network import http_exchange
 from skillyard.sandbox import guarded_request
-from skillyard.sandbox.network import exchange
 
 
 def plain_answer(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:
@@ -80,7 +80,7 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch: py
     async def lookup(name: str) -> list[str]:
         return ["127.0.0.1", "10.0.0.1"]
 
-    monkeypatch.setattr(exchange, "system_lookup", lookup)
+    monkeypatch.setattr(http_exchange, "system_lookup", lookup)
     with pytest.raises(NetworkRefused, match="loopback, private network"):
         await guarded_request("GET", "http://api.example.com/", allow=["http://api.example.com"])
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidPolicy
-from skillyard.sandbox import Policy, effective
-from skillyard.sandbox.hosts import MalformedHost, canonical_host, covers, host_problem, permits, read_rules
+from skillyard.network.hosts import MalformedHost, canonical_host, covers, host_problem, permits, read_rules
+from skillyard.sandbox import Policy, effective_policy
 
 labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True).filter(
     lambda label: label[2:4] != "--" and not re.fullmatch(r"[0-9]+|0x[0-9a-f]*", label)
@@ -147,9 +147,9 @@ def test_the_operators_list_wins_over_what_a_skill_asks_for() -> None:
     asked = Policy.from_security(
         {"network": "allowlist", "network_allowlist": ["api.example.com", "http://api.example.com", "evil.test"]}
     )
-    granted = effective(asked, Policy.ceiling({"network-allowlist": ["https://*.example.com"]}))
+    granted = effective_policy(asked, Policy.ceiling({"network-allowlist": ["https://*.example.com"]}))
     assert granted.network_allowlist == ("api.example.com",)
-    assert effective(asked, Policy.ceiling({"network-allowlist": []})).network == "none"
+    assert effective_policy(asked, Policy.ceiling({"network-allowlist": []})).network == "none"
 
 
 def test_private_networks_are_opened_by_the_operator_alone_and_for_named_hosts() -> None:
@@ -162,4 +162,4 @@ def test_private_networks_are_opened_by_the_operator_alone_and_for_named_hosts()
     ceiling = Policy.ceiling({"private-networks": True, "network-allowlist": ["wiki.corp"]})
     asked = Policy.from_security({"network": "allowlist", "network_allowlist": ["wiki.corp"]})
     assert not asked.private_networks
-    assert effective(asked, ceiling).private_networks
+    assert effective_policy(asked, ceiling).private_networks

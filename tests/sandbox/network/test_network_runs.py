@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.sandbox import Job, Policy, SandboxBackend, backends, effective
+from skillyard.sandbox import Job, Policy, SandboxBackend, backends, effective_policy
 
 FETCH = """
 import urllib.error, urllib.request
@@ -215,7 +215,7 @@ async def test_a_redirect_to_elsewhere_ends_at_the_proxy(run_script, upstream) -
 async def test_private_addresses_stay_closed_until_the_operator_opens_them(run_script, upstream) -> None:
     entry = f"http://localhost:{upstream.port}"
     asked = Policy.from_security({"network": "allowlist", "network_allowlist": [entry]})
-    result = await run_script(FETCH + f"answer(fetch('{entry}/'))", policy=effective(asked, Policy.ceiling()))
+    result = await run_script(FETCH + f"answer(fetch('{entry}/'))", policy=effective_policy(asked, Policy.ceiling()))
     assert result.value == [403, "denied-by-address"], result.stderr
     assert upstream.connections == 0
     assert result.contacts[0].reason.endswith("loopback")

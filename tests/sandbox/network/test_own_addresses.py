@@ -10,12 +10,12 @@ import sys
 import pytest
 
 from skillyard.errors import NetworkRefused
-from skillyard.sandbox.network.dialling import judged_addresses, system_lookup
+from skillyard.network.connections import allowed_addresses, system_lookup
 
 IN_A_NETWORK_OF_ITS_OWN = """
 import asyncio, ctypes, fcntl, socket, struct
 from skillyard.errors import NetworkRefused
-from skillyard.sandbox.network.dialling import dial, judged_addresses, system_lookup
+from skillyard.network.connections import dial, judged_addresses, system_lookup
 
 NEW_USER, NEW_NETWORK, SET_ADDRESS, SET_MASK, SET_FLAGS = 0x10000000, 0x40000000, 0x8916, 0x891C, 0x8914
 assert ctypes.CDLL(None, use_errno=True).unshare(NEW_USER | NEW_NETWORK) == 0, ctypes.get_errno()
@@ -57,6 +57,6 @@ def test_a_host_with_another_address_is_reached_there_only() -> None:
     async def lookup(name: str) -> list[str]:
         return ["127.0.0.1", "8.8.8.8"]
 
-    assert asyncio.run(judged_addresses("example.org", private=False, lookup=lookup)) == (ipaddress.ip_address("8.8.8.8"),)
+    assert asyncio.run(allowed_addresses("example.org", private=False, lookup=lookup)) == (ipaddress.ip_address("8.8.8.8"),)
     with pytest.raises(NetworkRefused, match="loopback"):
-        asyncio.run(judged_addresses("127.0.0.2", private=False, lookup=system_lookup))
+        asyncio.run(allowed_addresses("127.0.0.2", private=False, lookup=system_lookup))

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillyard.network.connections import system_lookup
+from skillyard.network.hosts import read_rules
+from skillyard.network.proxy import Proxy, ProxyLimits
+from skillyard.network.proxy_relay import MalformedProxyRequest, read_proxy_request
 from skillyard.sandbox import Contact
-from skillyard.sandbox.hosts import read_rules
-from skillyard.sandbox.network.dialling import system_lookup
-from skillyard.sandbox.network.heads import BadRequest, read_ask
-from skillyard.sandbox.network.proxy import Proxy, ProxyLimits
 
 DENIED = b"X-Skillyard-Proxy: denied-by-allowlist\r\n"
 
@@ -399,8 +399,8 @@ def test_no_bytes_confuse_the_reader_of_requests(data: bytes) -> None:
         reader.feed_data(data)
         reader.feed_eof()
         try:
-            await read_ask(reader)
-        except BadRequest as error:
+            await read_proxy_request(reader)
+        except MalformedProxyRequest as error:
             assert str(error)
 
     asyncio.run(read())

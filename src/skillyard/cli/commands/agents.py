@@ -6,22 +6,21 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.opening import open_catalog, open_home
+from skillyard.cli.openers import open_catalog, open_home
+from skillyard.cli.option_values import parse_positive
 from skillyard.prompt import Style
 
 if TYPE_CHECKING:
-    from skillyard.agents import Agent, AgentBook, AgentSkill
+    from skillyard.agent_definitions import Agent, AgentSkill, AgentStore
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
 
-__all__ = ["add_arguments", "run"]
 
 _ACTIONS = ("list", "show", "create", "update", "delete", "prompt")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_agents_arguments(parser: argparse.ArgumentParser) -> None:
     """What `agents` takes."""
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", help="%(choices)s (default: list)")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the agent's name or id")
@@ -38,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all-skills", action="store_true", help="for update: let it have every skill")
     parser.add_argument("--rename", metavar="NAME", help="for update: its new name")
-    parser.add_argument("--index-tokens", type=positive, metavar="N", help="the budget of its index (without: 2000)")
+    parser.add_argument("--index-tokens", type=parse_positive, metavar="N", help="the budget of its index (without: 2000)")
     parser.add_argument("--style", metavar="STYLE", choices=get_args(Style), help="for prompt: as in `skillyard prompt`")
     parser.add_argument("--request", metavar="TEXT", help="for prompt: what a person asks; the index is ranked for it")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def agents_command(arguments: argparse.Namespace) -> int:
     """Do what the action says."""
     if (arguments.action == "list") != (arguments.name is None):
         raise UsageProblem("which agent?", hint="`skillyard agents` lists them; `skillyard agents show NAME` shows one")
@@ -63,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _write(arguments: argparse.Namespace, book: AgentBook) -> None:
+def _write(arguments: argparse.Namespace, book: AgentStore) -> None:
     """Create or update."""
-    from skillyard.agents import AgentDraft
+    from skillyard.agent_definitions import AgentDraft
 
     catalog = open_catalog(arguments)
     if arguments.action == "create":
@@ -97,10 +96,10 @@ def _given(arguments: argparse.Namespace, catalog: Catalog) -> dict[str, Any]:
 
 
 def _skill(catalog: Catalog, written: str) -> AgentSkill:
-    from skillyard.agents import choose_skill
+    from skillyard.agent_definitions import choose_agent_skill
 
     name, _, lock = written.rpartition("@") if "@" in written else (written, "", "")
-    return choose_skill(catalog, name, version_lock=lock or None)
+    return choose_agent_skill(catalog, name, version_lock=lock or None)
 
 
 def _text(arguments: argparse.Namespace) -> str | None:
@@ -113,8 +112,8 @@ def _text(arguments: argparse.Namespace) -> str | None:
         raise UsageProblem(f"{arguments.system_prompt_file} cannot be read: {reason}", hint="name a text file") from None
 
 
-def _prompt(arguments: argparse.Namespace, book: AgentBook) -> None:
-    from skillyard.agents import write_agent_prompt
+def _prompt(arguments: argparse.Namespace, book: AgentStore) -> None:
+    from skillyard.agent_definitions import write_agent_prompt
 
     agent = book.get(arguments.name)
     prompt = write_agent_prompt(agent, open_catalog(arguments), style=arguments.style, request=arguments.request)

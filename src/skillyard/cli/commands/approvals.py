@@ -6,18 +6,15 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.opening import open_approvals
-from skillyard.cli.recording import leave_trail
+from skillyard.cli.openers import open_approvals, record_audit_event
 from skillyard.errors import AmbiguousSkill, RecordNotFound
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
-    from skillyard.permissions import Approved, SqlApprovalStore
-
-__all__ = ["add_arguments", "run"]
+    from skillyard.permissions import ApprovalRecord, SqlApprovalStore
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_approvals_arguments(parser: argparse.ArgumentParser) -> None:
     """What `approvals` takes."""
     parser.add_argument("action", nargs="?", choices=("list", "revoke"), default="list", help="list (the default) or revoke")
     parser.add_argument("skill", nargs="?", metavar="SKILL", help="the id or name of the skill; list then shows only that one")
@@ -25,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--everywhere", action="store_true", help="for list: those of all workspaces")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def approvals_command(arguments: argparse.Namespace) -> int:
     """List or revoke."""
     if not _understood(arguments):
         hint = (
@@ -55,7 +52,7 @@ def _fits(skill_id: str, wanted: str) -> bool:
     return wanted in (skill_id, skill_id.rpartition(":")[2])
 
 
-def _list(screen: Screen, approved: tuple[Approved, ...]) -> None:
+def _list(screen: Screen, approved: tuple[ApprovalRecord, ...]) -> None:
     if screen.as_json:
         screen.data({"approvals": [item.to_dict() for item in approved]})
     elif approved:
@@ -72,7 +69,7 @@ def _revoke(screen: Screen, store: SqlApprovalStore, wanted: str | None) -> None
     known = sorted({*(item.skill_id for item in store.approved()), *sessions.skills()})
     chosen = known if wanted is None else [_one(known, wanted)]
     revoked = [skill_id for skill_id in chosen if any([store.remove(skill_id), sessions.remove(skill_id)])]
-    leave_trail(screen, store.database, "approvals.revoke", *revoked)
+    record_audit_event(screen, store.database, "approvals.revoke", *revoked)
     if screen.as_json:
         screen.data({"revoked": revoked})
     else:

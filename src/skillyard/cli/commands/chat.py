@@ -1,4 +1,4 @@
-"""`skillyard chat`: talk with a model that uses your skills."""
+"""`skillyard chat`: talk with a model that uses your skills; `skillyard trail`: how skills were used in conversations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skillyard.cli.confirmation import ask_line
 from skillyard.cli.failures import FAILURE, OK, UsageProblem, describe_failure
-from skillyard.cli.opening import LOCAL_OWNER, open_agent_room, open_catalog
-from skillyard.cli.questions import ask_as_written
-from skillyard.errors import InvalidInput
+from skillyard.cli.openers import LOCAL_OWNER, import_conversations, open_catalog
+from skillyard.cli.option_values import parse_positive
+from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.reserved_files import is_reserved
 
 if TYPE_CHECKING:
-    from skillyard.agent import Chat, ChatSettings, Conversation, Turn
     from skillyard.cli.screen import Screen
+    from skillyard.conversations import Chat, ChatSettings, Conversation, SkillUsageLog, SkillUsageReport, Turn
+    from skillyard.library import Catalog
 
-__all__ = ["add_arguments", "run"]
 
 _HELP: Final = (
     "/NAME ARGUMENTS starts a skill; Ctrl-C stops a turn; Ctrl-D or :quit leaves",
@@ -26,7 +27,7 @@ _HELP: Final = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     """What `chat` takes."""
     parser.add_argument("message", nargs="?", help="say this, print the answer and leave; without it you talk line by line")
     parser.add_argument(
@@ -44,10 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-tools", action="store_true", help="for models without functions: skills and calls in plain text")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def chat_command(arguments: argparse.Namespace) -> int:
     """Talk, or say one thing and leave."""
     screen: Screen = arguments.screen
-    room = open_agent_room()
+    room = import_conversations()
     catalog = open_catalog(arguments)
     with asyncio.Runner() as runner:
         chat: Chat = room.Chat(catalog)
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
             if screen.as_json and arguments.message is None:
                 raise UsageProblem("--json needs a message", hint='skillyard chat --json "…"')
             conversation = runner.run(_conversation(chat, arguments))
-            talk = _Talk(runner, chat, conversation, screen)
+            talk = _ChatSession(runner, chat, conversation, screen)
             for path in arguments.file:
                 talk.put(path)
             return talk.say(arguments.message) if arguments.message is not None else talk.go_on()
@@ -78,7 +79,7 @@ async def _conversation(chat: Chat, arguments: argparse.Namespace) -> Conversati
 
 
 def _settings(arguments: argparse.Namespace) -> ChatSettings | None:
-    from skillyard.agent import ChatSettings
+    from skillyard.conversations import ChatSettings
 
     given = (arguments.system, *arguments.pin, arguments.no_tools or None)
     if arguments.agent:
@@ -100,7 +101,7 @@ def _list(runner: asyncio.Runner, chat: Chat, screen: Screen) -> int:
     return OK
 
 
-class _Talk:
+class _ChatSession:
     """One conversation at the terminal."""
 
     def __init__(self, runner: asyncio.Runner, chat: Chat, conversation: Conversation, screen: Screen) -> None:
@@ -129,7 +130,7 @@ class _Talk:
         self._screen.note(f"conversation {self._conversation.id[-10:]} with {self._conversation.model or 'the default model'}")
         self._help()
         self._show_earlier()
-        while (line := ask_as_written(">")) is not None:
+        while (line := ask_line(">")) is not None:
             if line.strip() in (":quit", ":q"):
                 break
             try:
@@ -174,22 +175,22 @@ class _Talk:
 
     def _finish(self, turn: Turn) -> Turn:
         """Show a turn to its end, with the questions on the way."""
-        from skillyard.cli.chatting import answer_questions, watched
+        from skillyard.cli.chat_view import answer_questions, show_turn
 
-        turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen))
+        turn = self._runner.run(show_turn(self._chat, self._conversation, turn, self._screen))
         while turn.state == "waiting" and self._screen.interactive:
             turn = self._runner.run(answer_questions(self._chat, turn))
-            turn = self._runner.run(watched(self._chat, self._conversation, turn, self._screen, fresh=True))
+            turn = self._runner.run(show_turn(self._chat, self._conversation, turn, self._screen, fresh=True))
         return turn
 
     def _show_why(self, turn: Turn, *, newest: bool) -> None:
         """Why a turn did not come to its end; of the newest also how to fix it."""
-        from skillyard.cli.chatting import tell_more
+        from skillyard.cli.chat_view import show_error_details
 
         error = turn.error
         self._screen.note(f"({turn.state}: {error['message']})" if error else f"({turn.state})")
         if error and newest:
-            tell_more(self._screen, error)
+            show_error_details(self._screen, error)
 
     def _open_turn(self) -> Turn | None:
         turns = self._runner.run(self._chat.turns(self._conversation))
@@ -206,3 +207,93 @@ class _Talk:
                 self._show_why(turn, newest=turn is turns[-1])
         if (turn_now := self._open_turn()) is not None and sys.stdin.isatty():
             self._finish(turn_now)
+
+
+def add_trail_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `trail` takes."""
+    parser.add_argument(
+        "conversation", nargs="?", metavar="CONVERSATION", help="only this one; its last 6 characters are enough"
+    )
+    parser.add_argument("--skill", metavar="NAME", help="only this skill, by its name or id")
+    parser.add_argument("--report", action="store_true", help="each skill in all conversations, and which to look at")
+    parser.add_argument(
+        "--limit", type=parse_positive, default=100, metavar="N", help="at most this many steps (default: %(default)s)"
+    )
+
+
+def trail_command(arguments: argparse.Namespace) -> int:
+    """List the steps, or report on every skill."""
+    screen: Screen = arguments.screen
+    room = import_conversations()
+    catalog = open_catalog(arguments)
+    records = catalog.records()
+    trail: SkillUsageLog = room.Trail(lambda: records.database)
+    if arguments.report:
+        return _report(trail.report(), catalog, screen)
+    conversation = arguments.conversation
+    if conversation is not None:
+        conversation = room.ChatRecords(lambda: records.database).get(conversation, LOCAL_OWNER).id
+    return _steps(trail, conversation, _skill_id(catalog, arguments.skill), arguments.limit, screen)
+
+
+def _skill_id(catalog: Catalog, name: str | None) -> str | None:
+    """The id of the skill that is meant; one that is gone may still be named by its id."""
+    if name is None:
+        return None
+    try:
+        return catalog.get(name).id
+    except SkillyardError:
+        if ":" in name:
+            return name
+        raise
+
+
+def _steps(trail: SkillUsageLog, conversation: str | None, skill: str | None, limit: int, screen: Screen) -> int:
+    steps = trail.of(conversation=conversation, skill=skill, limit=limit)
+    if screen.as_json:
+        screen.data({"steps": [step.to_dict() for step in steps]})
+    elif steps:
+        rows = (
+            (
+                f"{step.at:%m-%d %H:%M:%S}",
+                step.conversation_id[-10:],
+                step.event,
+                step.skill_id or "",
+                f"{step.tokens:,}" if step.tokens else "",
+                f"{step.duration_ms:,} ms" if step.duration_ms else "",
+                ("" if step.ok else "failed: ") + (step.detail or ""),
+            )
+            for step in steps
+        )
+        screen.table(rows, header=("WHEN (UTC)", "CHAT", "STEP", "SKILL", "TOKENS", "TOOK", "WHAT"), stretch=6)
+    else:
+        screen.note("nothing happened yet")
+    return OK
+
+
+def _report(report: SkillUsageReport, catalog: Catalog, screen: Screen) -> int:
+    with_more = {skill.id for skill in catalog.all() if skill.status == "ok" and skill.files()}
+    lists = {
+        "never_used": report.never_used,
+        "not_followed": report.not_followed(with_more),
+        "fails_often": report.fails_often,
+    }
+    if screen.as_json:
+        screen.data({"skills": [use.to_dict() for use in report.skills]} | {name: list(ids) for name, ids in lists.items()})
+        return OK
+    if not report.skills:
+        screen.note("nothing happened yet")
+        return OK
+    rows = (
+        (use.skill_id, str(use.offered), str(use.loaded), str(use.read), str(use.run), str(use.failed), f"{use.tokens:,}")
+        for use in report.skills
+    )
+    screen.table(rows, header=("SKILL", "OFFERED", "LOADED", "READ", "RUN", "FAILED", "TOKENS"), stretch=0)
+    for name, told in (
+        ("never_used", "offered in ten conversations or more, and never used"),
+        ("not_followed", "loaded, and then no file read and nothing run"),
+        ("fails_often", "often fails"),
+    ):
+        for skill in lists[name]:
+            screen.note(f"{skill}: {told}")
+    return OK

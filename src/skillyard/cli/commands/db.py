@@ -1,26 +1,99 @@
-"""`skillyard db`: where the records are, whether they are whole, and bringing their tables up to date."""
+"""`skillyard db`: where the records are, whether they are intact, repairing, upgrading and copying them."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.cli.damage import run_on_damage
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.opening import configured_database, configured_store
+from skillyard.cli.openers import configured_database, configured_store
 from skillyard.cli.screen import counted
+from skillyard.errors import InvalidInput, RecordNotFound
 
 if TYPE_CHECKING:
     from skillyard.access import CopiedRecords
     from skillyard.cli.screen import Screen
-    from skillyard.database import Database, DatabaseStatus
-    from skillyard.packages import CopiedPackages
-
-__all__ = ["add_arguments", "run"]
+    from skillyard.database import Database, DatabaseCheck, DatabaseStatus, RepairReport
+    from skillyard.packages import PackageCopyReport
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def check_or_repair(arguments: argparse.Namespace) -> int:
+    """Check a database, and with the action `repair` put a new file in the place of a damaged one.
+
+    Raises:
+        RecordNotFound: there is no database there.
+        InvalidInput: PostgreSQL is to be repaired.
+        DatabaseUnavailable: it cannot be asked, or somebody else uses the file that is to be repaired.
+    """
+    screen: Screen = arguments.screen
+    database = _opened(arguments)
+    with closing(database):
+        check = database.check()
+    if arguments.action == "check" or check.whole:
+        return _show_check(screen, check)
+    if database.file is None:
+        raise InvalidInput(
+            f"{check.url} is not a file that can be repaired from here: {check.problems[0]}",
+            hint="look into the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery",
+        )
+    from skillyard.database import repair_file
+
+    return _show_repair(screen, repair_file(database.file))
+
+
+def _opened(arguments: argparse.Namespace) -> Database:
+    """The database that is meant; none is made for the question."""
+    from skillyard.access import DEFAULT_ORGANISATION, Organisation
+    from skillyard.database import Database, isolated_url
+    from skillyard.document import is_name  # lower-case letters, digits and single dashes
+
+    data, configured = configured_database(arguments)
+    name = arguments.organisation or DEFAULT_ORGANISATION
+    if name != DEFAULT_ORGANISATION:
+        if not is_name(name):
+            raise RecordNotFound(f"there is no organisation {name[:60]!r}", hint="`skillyard organisations` lists them")
+        organisation = Organisation(name)
+        data = organisation.home(data)
+        configured = isolated_url(data, organisation.schema or "", configured)
+    database = Database.at(data, configured)
+    if database.file is not None and not Path(database.file).exists():
+        raise RecordNotFound(f"there is no database at {database.file}", hint="the first run makes one")
+    return database
+
+
+def _show_check(screen: Screen, check: DatabaseCheck) -> int:
+    if screen.as_json:
+        screen.data(check.to_dict())
+    elif check.whole:
+        screen.line(f"{check.url}: nothing is wrong")
+    else:
+        screen.line(f"{check.url}: {counted(len(check.problems), 'problem')}", style="error")
+        for problem in check.problems:
+            screen.line(f"  {problem}")
+        screen.hint("stop what uses it, then `skillyard db repair` brings back what can be read")
+    return OK if check.whole else FAILURE
+
+
+def _show_repair(screen: Screen, report: RepairReport) -> int:
+    if screen.as_json:
+        screen.data(report.to_dict())
+        return OK
+    rows = [
+        (table.table, f"{table.rows:,}", "unknown" if table.lost is None else f"{table.lost:,}")
+        for table in report.tables
+        if table.rows or table.lost != 0
+    ]
+    screen.table(rows, header=("TABLE", "RECOVERED", "LOST"))
+    if report.unplaced:
+        screen.line(f"{counted(report.unplaced, 'row')} could belong to several tables, and stayed in the old file")
+    screen.line(f"{report.file} is new and whole; the old one is {report.kept}")
+    return OK
+
+
+def add_db_arguments(parser: argparse.ArgumentParser) -> None:
     """What `db` takes."""
     parser.add_argument(
         "action",
@@ -39,14 +112,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="with copy: change nothing; end with 1 when something is lacking")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def db_command(arguments: argparse.Namespace) -> int:
     """Tell, or upgrade and tell."""
     from skillyard.database import Database  # half a second
 
     if arguments.action == "copy":
         return _copy(arguments)
     if arguments.action in ("check", "repair"):
-        return run_on_damage(arguments)
+        return check_or_repair(arguments)
     data, configured = configured_database(arguments)
     database = Database.open(data, configured, migrate=False)
     if arguments.action == "backfill":
@@ -61,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _copy(arguments: argparse.Namespace) -> int:
     """Bring records, packages or both to another place; `lacking` is what was not there."""
     from skillyard.access import move_records
-    from skillyard.database import database_url, shown_url
+    from skillyard.database import database_url, redacted_url
 
     screen: Screen = arguments.screen
     if not arguments.to and not arguments.to_store:
@@ -71,10 +144,10 @@ def _copy(arguments: argparse.Namespace) -> int:
         data, configured = configured_database(arguments)
         there = database_url(data, arguments.to)
         if there == database_url(data, configured):
-            raise UsageProblem(f"{shown_url(there)} is the database that is copied", hint="name another one with --to")
+            raise UsageProblem(f"{redacted_url(there)} is the database that is copied", hint="name another one with --to")
         moved = move_records(data, configured, arguments.to, check=arguments.check)
     packages = _copy_packages(arguments) if arguments.to_store else None
-    lacking = sum(one.lacking for one in moved) + (packages.new if packages else 0)
+    lacking = sum(one.new_rows for one in moved) + (packages.new if packages else 0)
     if screen.as_json:
         screen.data(_told(moved, packages))
     else:
@@ -82,7 +155,7 @@ def _copy(arguments: argparse.Namespace) -> int:
     return FAILURE if arguments.check and lacking else OK
 
 
-def _copy_packages(arguments: argparse.Namespace) -> CopiedPackages:
+def _copy_packages(arguments: argparse.Namespace) -> PackageCopyReport:
     from skillyard.packages import copy_packages, open_store
 
     source = configured_store(arguments)
@@ -95,7 +168,7 @@ def _copy_packages(arguments: argparse.Namespace) -> CopiedPackages:
     return copy_packages(open_store(source), open_store(arguments.to_store), check=arguments.check)
 
 
-def _told(moved: Sequence[CopiedRecords], packages: CopiedPackages | None) -> dict[str, object]:
+def _told(moved: Sequence[CopiedRecords], packages: PackageCopyReport | None) -> dict[str, object]:
     """The copy as plain data; the server's own records stand at the top, as they did before there were organisations."""
     told: dict[str, object] = {}
     if moved:
@@ -105,7 +178,7 @@ def _told(moved: Sequence[CopiedRecords], packages: CopiedPackages | None) -> di
     return told | ({"packages": packages.to_dict()} if packages else {})
 
 
-def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: CopiedPackages | None, *, check: bool) -> None:
+def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: PackageCopyReport | None, *, check: bool) -> None:
     what = "LACKING" if check else "COPIED"
     rows = [
         (one.organisation, table.table, f"{table.rows:,}", f"{table.new:,}")
@@ -123,7 +196,7 @@ def _show(screen: Screen, moved: Sequence[CopiedRecords], packages: CopiedPackag
 
 
 def _backfill(arguments: argparse.Namespace) -> int:
-    from skillyard.cli.installing import open_registry
+    from skillyard.cli.installation import open_registry
 
     screen: Screen = arguments.screen
     filled = open_registry(arguments).backfill()

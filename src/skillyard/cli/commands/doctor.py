@@ -6,22 +6,20 @@ import argparse
 from typing import TYPE_CHECKING
 
 from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.opening import open_catalog
-from skillyard.examination import Check, examine
+from skillyard.cli.openers import open_catalog
+from skillyard.doctor import MachineCheck, check_machine
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
 
-__all__ = ["add_arguments", "run"]
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """`doctor` takes the common options only."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+def doctor_command(arguments: argparse.Namespace) -> int:
     """Examine everything; 1 when something that is needed is broken."""
-    checks = examine(lambda: open_catalog(arguments))
+    checks = check_machine(lambda: open_catalog(arguments))
     broken = any(check.status == "error" for check in checks)
     screen: Screen = arguments.screen
     if screen.as_json:
@@ -31,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILURE if broken else OK
 
 
-def _draw(screen: Screen, checks: list[Check]) -> None:
+def _draw(screen: Screen, checks: list[MachineCheck]) -> None:
     screen.table((check.status, check.name, check.detail) for check in checks)
     remedies = [(check.name, check.fix) for check in checks if check.fix]
     if remedies:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.opening import open_catalog
+from skillyard.cli.openers import open_catalog
 from skillyard.cli.screen import counted
 
 if TYPE_CHECKING:
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
 
-__all__ = ["add_arguments", "run"]
 
 _STATUSES: Final[tuple[Status, ...]] = ("ok", "disabled", "denied", "shadowed", "broken")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_list_arguments(parser: argparse.ArgumentParser) -> None:
     """What `list` takes."""
     parser.add_argument(
         "--status",
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wide", action="store_true", help="whole descriptions, also where they are long")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def list_command(arguments: argparse.Namespace) -> int:
     """List the skills."""
     catalog = open_catalog(arguments)
     screen: Screen = arguments.screen

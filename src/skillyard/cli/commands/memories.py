@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.opening import open_home
+from skillyard.cli.openers import open_home
+from skillyard.cli.option_values import parse_positive
 from skillyard.errors import RecordNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skillyard.cli.screen import Screen
-    from skillyard.memory import Memory, Recalled, SqlMemoryService
-
-__all__ = ["add_arguments", "run"]
+    from skillyard.memory import Memory, MemoryMatch, SqlMemoryService
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_memories_arguments(parser: argparse.ArgumentParser) -> None:
     """What `memories` takes."""
     parser.add_argument(
         "action", nargs="?", choices=("list", "search", "forget"), default="list", help="list (the default), search or forget"
@@ -32,10 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold", type=_share, default=0.5, metavar="X", help="for search: fits at least so well, 0 to 1 (default: 0.5)"
     )
-    parser.add_argument("--limit", type=positive, default=20, metavar="N", help="at most this many (default: %(default)s)")
+    parser.add_argument(
+        "--limit", type=parse_positive, default=20, metavar="N", help="at most this many (default: %(default)s)"
+    )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def memories_command(arguments: argparse.Namespace) -> int:
     """List, search or forget."""
     import asyncio
 
@@ -80,7 +80,7 @@ def _show(screen: Screen, data: list[dict[str, object]], rows: list[tuple[str, .
         screen.note("no memories")
 
 
-def _rows(recalled: tuple[Recalled, ...]) -> Iterator[tuple[str, ...]]:
+def _rows(recalled: tuple[MemoryMatch, ...]) -> Iterator[tuple[str, ...]]:
     for item in recalled:
         yield (f"{item.score:.2f}", *_row(item.memory))
 

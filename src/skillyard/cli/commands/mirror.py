@@ -6,22 +6,27 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillyard.cli.advice import scanner_of
 from skillyard.cli.failures import FAILURE, OK
-from skillyard.cli.installing import InstallProgress, accepted, add_accept_options, consent_of, draw_results
+from skillyard.cli.installation import (
+    InstallProgress,
+    add_accept_options,
+    draw_results,
+    make_scanner,
+    power_consent,
+    replacement_acceptance,
+)
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.registry import Registry
-    from skillyard.registry.mirror import Copied, MirrorPlace, MirrorTarget
+    from skillyard.registry.mirror import MirrorCopyReport, MirrorSource, MirrorTarget
 
-__all__ = ["add_arguments", "run"]
 
 _PLACE = "a folder, s3://bucket/prefix, or the https address of either"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     """What `mirror` takes."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
@@ -45,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--skill", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def mirror_command(arguments: argparse.Namespace) -> int:
     """Carry, compare or list."""
     from skillyard.library import Catalog
 
@@ -54,19 +59,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace, catalog: Catalog) -> int:
-    from skillyard.registry.mirror import RegistryPlace, open_target
+    from skillyard.registry.mirror import RegistryMirror, open_mirror_target
 
-    place = RegistryPlace(_registry(catalog), catalog.data_directory)
-    return _copy(arguments, place, open_target(_address(arguments.target)))
+    place = RegistryMirror(_registry(catalog), catalog.data_directory)
+    return _copy(arguments, place, open_mirror_target(_address(arguments.target)))
 
 
 def _sync(arguments: argparse.Namespace, catalog: Catalog) -> int:
-    from skillyard.registry.mirror import open_target
+    from skillyard.registry.mirror import open_mirror_target
 
-    return _copy(arguments, _open(arguments.source, catalog), open_target(_address(arguments.target)))
+    return _copy(arguments, _open(arguments.source, catalog), open_mirror_target(_address(arguments.target)))
 
 
-def _copy(arguments: argparse.Namespace, source: MirrorPlace, target: MirrorTarget) -> int:
+def _copy(arguments: argparse.Namespace, source: MirrorSource, target: MirrorTarget) -> int:
     from skillyard.registry.mirror import compare_mirrors, copy_mirror
 
     screen: Screen = arguments.screen
@@ -84,7 +89,7 @@ def _copy(arguments: argparse.Namespace, source: MirrorPlace, target: MirrorTarg
     return FAILURE if arguments.check and not outcome.same else OK
 
 
-def _draw(screen: Screen, outcome: Copied) -> None:
+def _draw(screen: Screen, outcome: MirrorCopyReport) -> None:
     words = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed, "damaged": outcome.missing}
     for word, names in words.items():
         for name in names:
@@ -115,7 +120,7 @@ def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:
     with InstallProgress(screen) as progress:
         outcome = import_mirror(
             registry, place, _address(arguments.source), names=names, history=arguments.history, force=arguments.force,
-            consent=consent_of(screen, yes=arguments.yes), progress=progress, **accepted(arguments),
+            consent=power_consent(screen, yes=arguments.yes), progress=progress, **replacement_acceptance(arguments),
         )  # fmt: skip
     if screen.as_json:
         screen.data(outcome.to_dict())
@@ -142,13 +147,13 @@ def _list(arguments: argparse.Namespace, catalog: Catalog) -> int:
 def _registry(catalog: Catalog) -> Registry:
     from skillyard.registry import Registry
 
-    return Registry.of(catalog, scanner=scanner_of(catalog))
+    return Registry.of(catalog, scanner=make_scanner(catalog))
 
 
-def _open(source: str, catalog: Catalog) -> MirrorPlace:
-    from skillyard.registry.mirror import open_place
+def _open(source: str, catalog: Catalog) -> MirrorSource:
+    from skillyard.registry.mirror import open_mirror
 
-    return open_place(_address(source), allow_private=catalog.configuration.private_hosts)
+    return open_mirror(_address(source), allow_private=catalog.configuration.private_hosts)
 
 
 def _address(text: str) -> str:

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.cli.arguments import positive
 from skillyard.cli.failures import OK
-from skillyard.cli.opening import open_catalog
+from skillyard.cli.openers import open_catalog
+from skillyard.cli.option_values import parse_positive
 from skillyard.cli.screen import counted
 from skillyard.errors import InvalidInput
 from skillyard.prompt import Index, Style
@@ -17,12 +17,11 @@ from skillyard.prompt import Index, Style
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
 
-__all__ = ["add_arguments", "run"]
 
 _HOW: Final = "name a file that `skillyard prompt --json` wrote"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     """What `prompt` takes."""
     parser.add_argument(
         "--style",
@@ -36,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--description-chars",
-        type=positive,
+        type=parse_positive,
         default=200,
         metavar="N",
         help="cut each description after N characters (default: %(default)s)",
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def prompt_command(arguments: argparse.Namespace) -> int:
     """Print the index, and say on standard error what did not fit."""
     catalog = open_catalog(arguments)
     index = catalog.prompt(
@@ -83,7 +82,7 @@ def _read(path: str) -> Index:
 
 
 def _budget(text: str) -> int | None:
-    return None if text == "none" else positive(text)
+    return None if text == "none" else parse_positive(text)
 
 
 def _report(index: Index) -> str:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.consent import require_consent
+from skillyard.cli.confirmation import require_consent
 from skillyard.cli.failures import OK
-from skillyard.cli.opening import open_catalog
+from skillyard.cli.openers import open_catalog
 from skillyard.errors import BinaryFile
 
 if TYPE_CHECKING:
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
 
 _LIMIT: Final = 256 * 1024 * 1024  # bytes; a person may want what is too long for a model
 
-__all__ = ["add_arguments", "run"]
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_read_arguments(parser: argparse.ArgumentParser) -> None:
     """What `read` takes."""
     parser.add_argument("name", help="the skill's name or id")
     parser.add_argument("file", nargs="?", default="SKILL.md", help="a path inside the skill (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bytes to this file; needed for what is not text")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def read_command(arguments: argparse.Namespace) -> int:
     """Print the file as it is, or copy it."""
     screen: Screen = arguments.screen
     catalog = open_catalog(arguments)

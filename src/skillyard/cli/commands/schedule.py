@@ -6,22 +6,21 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.failures import FAILURE, OK, UsageProblem
-from skillyard.cli.opening import open_database, open_organisation
+from skillyard.cli.openers import open_database, open_organisation
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from skillyard.cli.screen import Screen
-    from skillyard.engine import Makers, Schedule
+    from skillyard.engine import Schedule, ScheduleOwners
     from skillyard.library import Catalog
 
-__all__ = ["add_arguments", "run"]
 
 _NAMED: Final = ("show", "remove", "pause", "resume", "take-over")
 _HINT: Final = "`skillyard schedule add NAME SKILL --cron '0 8 * * mon-fri'`, or `list`, `show NAME`, `remove NAME`"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
     """What `schedule` takes."""
     parser.add_argument(
         "action",
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--organisation", metavar="NAME", help="of this one (default: the server's own)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def schedule_command(arguments: argparse.Namespace) -> int:
     """List, add, change, or run what is due."""
     action, name = arguments.action, arguments.name
     wanted = (action in (*_NAMED, "add")) == (name is not None) and (action == "add") == (arguments.skill is not None)
@@ -62,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if (action == "add") != bool(arguments.cron or arguments.at):
         raise UsageProblem("when? --cron or --at" if action == "add" else f"{action} takes no time", hint=_HINT)
     catalog = open_organisation(arguments)
-    makers = _makers(arguments)
+    makers = _schedule_owners(arguments)
     if action == "due":
         return _run_due(catalog, makers, arguments.screen)
     if action == "list":
@@ -79,12 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
     return _tell(makers.held((book.pause(name, paused=action == "pause"),))[0], arguments.screen, f"{action}d")
 
 
-def _makers(arguments: argparse.Namespace) -> Makers:
+def _schedule_owners(arguments: argparse.Namespace) -> ScheduleOwners:
     """Whose keys still hold, by the server's main database."""
-    from skillyard.access import DEFAULT, Keys
-    from skillyard.engine import Makers
+    from skillyard.access import DEFAULT_ORGANISATION, Keys
+    from skillyard.engine import ScheduleOwners
 
-    return Makers(Keys(lambda: open_database(arguments)), arguments.organisation or DEFAULT)
+    return ScheduleOwners(Keys(lambda: open_database(arguments)), arguments.organisation or DEFAULT_ORGANISATION)
 
 
 def _me() -> str:
@@ -94,21 +93,21 @@ def _me() -> str:
 
 
 def _context(arguments: argparse.Namespace) -> dict[str, Any]:
-    from skillyard.cli.json_input import json_object
+    from skillyard.cli.option_values import parse_json_object
 
-    return json_object("--context", arguments.context)
+    return parse_json_object("--context", arguments.context)
 
 
 def _added(catalog: Catalog, arguments: argparse.Namespace) -> Schedule:
-    from skillyard.cli.consent import require_consent
-    from skillyard.cli.json_input import json_object
+    from skillyard.cli.confirmation import require_consent
+    from skillyard.cli.option_values import parse_json_object
     from skillyard.engine import Schedule
 
     skill = catalog.get(arguments.skill)
     wanted = Schedule(
         name=arguments.name,
         skill=skill.id,
-        parameters=json_object("--input", arguments.input),
+        parameters=parse_json_object("--input", arguments.input),
         context=_context(arguments),
         made_by=_me(),
         cron=arguments.cron,
@@ -129,7 +128,7 @@ def _moment(text: str | None) -> datetime | None:
         raise UsageProblem(f"--at {text} is no time", hint="write it as 2027-01-31T08:00, or with Z or +01:00 behind") from None
 
 
-def _run_due(catalog: Catalog, makers: Makers, screen: Screen) -> int:
+def _run_due(catalog: Catalog, makers: ScheduleOwners, screen: Screen) -> int:
     """Begin what has come due and wait for it; 1 when one did not succeed."""
     import asyncio
 

@@ -1,4 +1,4 @@
-"""`skillyard serve`: the HTTP service, for this machine or with keys for others."""
+"""`skillyard serve`: the HTTP service; `skillyard mcp`: MCP over standard input and output."""
 
 from __future__ import annotations
 
@@ -6,26 +6,147 @@ import argparse
 import functools
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.advice import scanner_of
-from skillyard.cli.arguments import positive
-from skillyard.cli.awaiting import telling_of_database
 from skillyard.cli.failures import OK, UsageProblem
-from skillyard.cli.opening import open_catalog
-from skillyard.errors import InvalidConfiguration
+from skillyard.cli.installation import make_scanner
+from skillyard.cli.openers import LOCAL_OWNER, open_catalog
+from skillyard.cli.option_values import parse_positive
+from skillyard.errors import DatabaseUnavailable, InvalidConfiguration
+from skillyard.mcp import serve_stdio
 
 if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
     from skillyard.registry import Registry
 
-__all__ = ["add_arguments", "run"]
+
+_SOON_S: Final = 1.0  # a database that has not answered by then is waited for
+_AGAIN_S: Final = 1.0
+
+
+@contextmanager
+def report_database_state(catalog: Catalog, screen: Screen) -> Iterator[None]:
+    """Look for the database that was named, beside what the block does, until it answers or the block ends.
+
+    A file of this machine is there, or it is made; whether one that is there is damaged is looked at once.
+    """
+    configured = catalog.configuration.database_url
+    if not configured or configured.startswith("sqlite"):
+        threading.Thread(target=_examine, args=(catalog.data_directory, configured, screen), daemon=True).start()
+        yield
+        return
+    over = threading.Event()
+    threading.Thread(target=_watch, args=(catalog.data_directory, configured, screen, over), daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _examine(data: str, configured: str | None, screen: Screen) -> None:
+    """Say it when the file of the records is damaged; requests that meet the damage say so too."""
+    from skillyard.database import Database
+
+    database = Database.at(data, configured)
+    try:
+        if database.file is None or not database.file.exists():
+            return
+        check = database.check(quick=True)
+    except DatabaseUnavailable:
+        return  # who asks for a record is told
+    finally:
+        database.close()
+    if not check.whole:
+        screen.note(f"the database {check.url} is damaged (database_damaged): {check.problems[0]}")
+        screen.hint("stop the server, then `skillyard db repair` brings back what can be read")
+
+
+def _watch(data: str, configured: str, screen: Screen, over: threading.Event) -> None:
+    """Tell what keeps the database away, each reason once, until it answers."""
+    from skillyard.database import database_url, redacted_url
+
+    name = redacted_url(database_url(data, configured))
+    told: list[str] = []
+
+    def tell(reason: str, hint: str) -> None:
+        if reason not in told and not over.is_set():
+            told.append(reason)
+            screen.note(f"waiting for the database (database_unavailable): {reason}; until it answers, /readyz says so too")
+            screen.hint(hint)
+
+    mute = f"the database {name} does not answer"
+    soon = threading.Timer(_SOON_S, tell, (mute, "look whether it runs and can be reached from here"))
+    soon.daemon = True
+    soon.start()
+    while not over.is_set():
+        problem = _trouble(data, configured)
+        soon.cancel()
+        if problem is None:
+            if told:
+                screen.note(f"the database {name} answers")
+            return
+        tell(problem.message, problem.hint or "make it reachable")
+        over.wait(_AGAIN_S)
+
+
+def _trouble(data: str, configured: str) -> DatabaseUnavailable | None:
+    """Why the database cannot be used; None when it can."""
+    from skillyard.database import Database
+
+    try:
+        database = Database.open(data, configured, migrate=False)
+        try:
+            database.status()
+        finally:
+            database.close()
+    except DatabaseUnavailable as error:
+        return error
+    return None
+
+
+def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `mcp` takes."""
+    parser.add_argument(
+        "--language", choices=("en", "zh"), default="en", help="language of the tool descriptions (default: en)"
+    )
+    parser.add_argument("--no-run", action="store_true", help="do not offer the tool that runs scripts")
+    parser.add_argument(
+        "--prewarm",
+        type=int,
+        metavar="K",
+        help="keep K sandboxes (at most 8) ready for each Python skill that has run; they take memory",
+    )
+    parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
+
+
+def mcp_command(arguments: argparse.Namespace) -> int:
+    """Serve until the client leaves."""
+    catalog = open_catalog(arguments)
+    if sys.stdin.isatty():
+        arguments.screen.note(
+            f"serving {len(catalog)} skills over standard input and output; an MCP client starts this, Ctrl-C ends it"
+        )
+    serve_stdio(
+        catalog,
+        permissions=catalog.rules(),
+        executor=catalog.executor(prewarm=arguments.prewarm),
+        run_skills=not arguments.no_run,
+        language=arguments.language,
+        watch=not arguments.no_watch,
+        user=LOCAL_OWNER,
+    )
+    return OK
+
 
 _GIVEN: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "SKILLYARD_STORE", "engine": "SKILLYARD_ENGINE"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """What `serve` takes."""
     parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
     parser.add_argument("--port", type=int, default=8787, help="0 is any free one (default: %(default)s)")
@@ -44,7 +165,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CIDR",
         help="a proxy, or the network it is in, whose X-Forwarded-For and X-Forwarded-Proto are believed; repeatable",
     )
-    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="serve in N processes (default: %(default)s)")
+    parser.add_argument(
+        "--workers", type=parse_positive, default=1, metavar="N", help="serve in N processes (default: %(default)s)"
+    )
     parser.add_argument(
         "--database-url",
         metavar="URL",
@@ -61,7 +184,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--grace",
-        type=positive,
+        type=parse_positive,
         default=30,
         metavar="SECONDS",
         help="when told to stop, give requests and runs so long to end (default: %(default)s)",
@@ -75,11 +198,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def serve_command(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     try:
         from skillyard.database import database_url
-        from skillyard.server import Listening, serve
+        from skillyard.server import ListenOptions, serve
     except ModuleNotFoundError as missing:
         packages = "'fastapi>=0.115' 'prometheus-client>=0.22' 'python-multipart>=0.0.20' 'sse-starlette>=3'"
         hint = f"pip install {packages} 'structlog>=25' 'uvicorn[standard]>=0.34'"
@@ -103,10 +226,10 @@ def run(arguments: argparse.Namespace) -> int:
             screen.line(f"serving {many} skills on {address}{shared}; Ctrl-C ends it")
         sys.stdout.flush()
 
-    how = Listening(workers=processes, drain_s=arguments.drain, grace_s=arguments.grace, log=arguments.log_format)
+    how = ListenOptions(workers=processes, drain_s=arguments.drain, grace_s=arguments.grace, log=arguments.log_format)
     again = functools.partial(_open, arguments.root, arguments.project, cache=not arguments.no_cache)
     opening = again if processes > 1 else functools.partial(_with_registry, catalog)
-    with telling_of_database(catalog, screen):
+    with report_database_state(catalog, screen):
         serve(
             opening,
             host=arguments.host,
@@ -150,4 +273,4 @@ def _open(roots: list[str] | None, project: str | None, *, cache: bool) -> tuple
 def _with_registry(catalog: Catalog) -> tuple[Catalog, Registry]:
     from skillyard.registry import Registry
 
-    return catalog, Registry.of(catalog, scanner=scanner_of(catalog))
+    return catalog, Registry.of(catalog, scanner=make_scanner(catalog))

@@ -3,31 +3,113 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.failures import OK
-from skillyard.cli.opening import open_catalog
-from skillyard.cli.portrait import draw_portrait
-from skillyard.portrait import take_portrait
+from skillyard.cli.openers import open_catalog
+from skillyard.skill_detail import read_skill_detail
+from skillyard.text import shorten
 
 if TYPE_CHECKING:
+    from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
+    from skillyard.skill_detail import SkillDetail
 
-__all__ = ["add_arguments", "run"]
+
+_SHOWN_ELSEWHERE: Final = frozenset({"name", "description", "input_schema", "inputSchema", "input-schema"})
+_LONGEST: Final = 200  # characters of one field
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def draw_skill_detail(screen: Screen, portrait: SkillDetail) -> None:
+    """Draw the portrait for people, in sections; only those that hold something."""
+    skill = portrait.skill
+    screen.line(f"{skill.name}  {skill.id}", style="bold")
+    screen.line(skill.description or "(no description)", indent=2)
+    screen.heading("State")
+    screen.table(((name, value) for name, value in _state(portrait) if value), indent=2)
+    if fields := tuple(_fields(portrait)):
+        screen.heading("Front matter")
+        screen.table(fields, indent=2)
+    if parameters := tuple(_parameters(portrait)):
+        screen.heading("Input")
+        screen.table(parameters, indent=2)
+    if portrait.files:
+        screen.heading("Files beside SKILL.md")
+        screen.table(((file.type, f"{file.size:,} B", file.name) for file in portrait.files), right=1, indent=2)
+    if skill.diagnostics:
+        screen.heading("Findings")
+        for diagnostic in skill.diagnostics:
+            screen.line(
+                f"{diagnostic.file}:{diagnostic.line} {diagnostic.severity} {diagnostic.rule}: {diagnostic.message}",
+                style=diagnostic.severity,
+                indent=2,
+            )
+            if diagnostic.fix:
+                screen.line(f"fix: {diagnostic.fix}", indent=6)
+
+
+def _state(portrait: SkillDetail) -> Iterator[tuple[str, str]]:
+    skill, ruling = portrait.skill, portrait.ruling
+    yield "status", skill.status + (f": {skill.reason}" if skill.reason else "")
+    yield "folder", skill.directory
+    yield "found in", f"{skill.root.path} ({skill.source})"
+    yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in portrait.namesakes)
+    yield "permission", ruling.permission + (f", by the rule {ruling.pattern}" if ruling.pattern else "")
+    yield "for models", _offer(skill)
+    yield "can run", portrait.run_summary
+
+
+def _offer(skill: Skill) -> str:
+    if skill.status != "ok":
+        return f"no: it is {skill.status}"
+    return "yes" if skill.model_invocable else "no: its author keeps it for people"
+
+
+def _fields(portrait: SkillDetail) -> Iterator[tuple[str, str]]:
+    """The other fields of the front matter, one level deep; what is deeper stays JSON."""
+    front_matter = portrait.document.told if portrait.document else {}
+    for name, value in front_matter.items():
+        if name in _SHOWN_ELSEWHERE:
+            continue
+        if isinstance(value, Mapping) and not name.endswith(("schema", "Schema")):
+            yield from ((f"{name}.{key}", _text(inner)) for key, inner in value.items() if inner)
+        elif value:
+            yield name, _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return shorten(", ".join(value), _LONGEST)
+    return shorten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
+
+
+def _parameters(portrait: SkillDetail) -> Iterator[tuple[str, str, str, str]]:
+    """Name, type, need and meaning of each parameter that the input schema names."""
+    schema = portrait.input_schema
+    properties, required = (schema or {}).get("properties"), (schema or {}).get("required")
+    if not isinstance(properties, Mapping):
+        return
+    for name, shape in properties.items():
+        known = shape if isinstance(shape, Mapping) else {}
+        needed = isinstance(required, list | tuple) and name in required
+        default = f"default {_text(known['default'])}" if "default" in known else ""
+        yield name, _text(known.get("type", "any")), "required" if needed else default, _text(known.get("description", ""))
+
+
+def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     """What `show` takes."""
     parser.add_argument("name", help="the skill's name or id")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def show_command(arguments: argparse.Namespace) -> int:
     """Show the skill, whatever its status."""
     catalog = open_catalog(arguments)
-    portrait = take_portrait(catalog, catalog.get(arguments.name))
+    portrait = read_skill_detail(catalog, catalog.get(arguments.name))
     screen: Screen = arguments.screen
     if screen.as_json:
         screen.data(portrait.to_dict())
     else:
-        draw_portrait(screen, portrait)
+        draw_skill_detail(screen, portrait)
     return OK

@@ -1,4 +1,4 @@
-"""The tools a skill declares for the ABP protocol, with everything that was left out filled in (rows 000-29 to 000-31)."""
+"""The tools a skill declares for the ABP protocol: defaults filled in, checked for errors, and the parameters of a call completed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
+from skillyard.execution.schema_validation import with_defaults
+
 if TYPE_CHECKING:
     from skillyard.document import Metadata
 
-__all__ = ["AbpKind", "AbpParameter", "AbpSkill", "AbpTool", "abp_tool_definitions", "infer_abp_kind"]
 
 AbpKind = Literal["action", "query", "transform", "validate", "stream", "schedule"]
 ParameterType = Literal["string", "number", "integer", "boolean", "array", "object", "any"]
@@ -260,3 +261,93 @@ def _is_pattern(pattern: str) -> bool:
     except (re.error, RecursionError, OverflowError, Warning):
         return False
     return True
+
+
+_VALID_KINDS: Final = get_args(AbpKind)
+
+
+@dataclass(frozen=True, slots=True)
+class AbpValidation:
+    """What the check found: `valid` when there are no `errors`."""
+
+    errors: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether the block can be used."""
+        return not self.errors
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain data: `{"valid", "errors"}`."""
+        return {"valid": self.valid, "errors": list(self.errors)}
+
+
+def validate_abp_format(metadata: Metadata | Mapping[str, object]) -> AbpValidation:
+    """Every reason why the `abp` block cannot be used: missing, unknown kind, tools without name or description.
+
+    `metadata` is the typed front matter, or the front matter as written. The typed one has already lost an unknown kind and
+    tools without a name (row 000-19; reading reports them), so who wants to hear of those gives what was written.
+    """
+    block, description = _parts(metadata)
+    if not isinstance(block, Mapping) or not block:
+        return AbpValidation(("the abp block is missing",))
+    errors = []
+    kind = block.get("kind")
+    if kind is not None and kind not in _VALID_KINDS:
+        errors.append(f"abp.kind {str(kind)[:80]!r} is not one of {', '.join(_VALID_KINDS)}")
+    tools = block.get("tools")
+    if tools is not None and not isinstance(tools, (list, tuple)):
+        errors.append("abp.tools is not a list")
+        tools = ()
+    for number, tool in enumerate(tools or ()):
+        errors += _tool_errors(number, tool, description)
+    if not tools and not description:
+        errors.append("neither the skill nor a tool of it has a description")
+    return AbpValidation(tuple(errors))
+
+
+def _parts(metadata: Metadata | Mapping[str, object]) -> tuple[object, str]:
+    """The `abp` block as a mapping, and the skill's description."""
+    if isinstance(metadata, Mapping):
+        return metadata.get("abp"), _stripped_text(metadata.get("description"))
+    abp = metadata.abp
+    return ({"kind": abp.kind, "tools": list(abp.tools)} if abp else None), metadata.description.strip()
+
+
+def _tool_errors(number: int, tool: object, description: str) -> list[str]:
+    if not isinstance(tool, Mapping) or not (name := _stripped_text(tool.get("name"))):
+        return [f"abp.tools[{number}] has no name"]
+    if not _stripped_text(tool.get("description")) and not description:
+        return [f"the tool {name[:80]!r} has no description, and neither has the skill"]
+    return []
+
+
+def _stripped_text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+if TYPE_CHECKING:
+    pass
+
+
+def fill_parameters(
+    tool: AbpTool,
+    given: Mapping[str, object],
+    *,
+    input_schema: Mapping[str, object] | None = None,
+    preferences: Mapping[str, object] | None = None,
+) -> dict[str, object]:
+    """`given`, with what is absent from the tool's defaults, then the schema's, then the user's preferences.
+
+    A preference is only used for a parameter that the tool or the schema names: nothing else of the user's goes to a skill.
+    """
+    defaults = {parameter.name: parameter.default for parameter in tool.parameters if parameter.has_default}
+    filled = with_defaults(input_schema, {**defaults, **given})
+    known = {parameter.name for parameter in tool.parameters} | _properties(input_schema)
+    preferred = {name: value for name, value in (preferences or {}).items() if name in known and name not in filled}
+    return filled | preferred
+
+
+def _properties(schema: Mapping[str, object] | None) -> set[str]:
+    properties = (schema or {}).get("properties")
+    return {str(name) for name in properties} if isinstance(properties, Mapping) else set()

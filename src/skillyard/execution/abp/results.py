@@ -1,4 +1,4 @@
-"""What a run came to, in the form of each protocol: VCP (row 000-35), ABP (row 000-34), and text for a model."""
+"""The result of a run in the form of each protocol (VCP and ABP), and as text for a model."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from skillyard.execution.memory_writes import MemoryWrite
-    from skillyard.execution.run import Run
+    from skillyard.execution.run import MemoryWrite, Run
 
-__all__ = ["abp_result", "result_text", "unwrapped", "vcp_result"]
 
 _RESULT: Final = {"id", "tool", "result"}
 

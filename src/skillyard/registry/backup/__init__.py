@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from skillyard.registry.backup.archive import Manifest, check_backup
-from skillyard.registry.backup.places import Place
-from skillyard.registry.backup.restoring import Restored, restore_backup
-from skillyard.registry.backup.writing import BackupReport, write_backup
+from skillyard.registry.backup.archive import BackupHome, BackupManifest, check_backup
+from skillyard.registry.backup.creation import BackupReport, write_backup
+from skillyard.registry.backup.restoration import RestoreReport, restore_backup
 
-__all__ = ["BackupReport", "Manifest", "Place", "Restored", "check_backup", "restore_backup", "write_backup"]
+__all__ = ["BackupHome", "BackupManifest", "BackupReport", "RestoreReport", "check_backup", "restore_backup", "write_backup"]

@@ -1,4 +1,4 @@
-"""The file of a backup: a compressed tar whose last member says what must be in it, so that a broken one is never believed."""
+"""The file of a backup, a compressed tar whose last member is its manifest, and the homes whose data go into it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Self
 
+from skillyard.database import Database
 from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PathRefused
 from skillyard.paths import safe_relative
-
-__all__ = ["ArchiveWriter", "Entry", "Manifest", "check_backup", "members"]
+from skillyard.registry.version_store import VersionStore
+from skillyard.reserved_files import is_reserved
 
 _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = "skillyard backup 1"
@@ -30,7 +31,7 @@ _BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSEr
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BackupEntry:
     """One file (`f`, with digest and size), link (`l`, with its target) or empty folder (`d`)."""
 
     kind: Literal["f", "l", "d"]
@@ -41,10 +42,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     """What a backup holds: its entries by name, and `facts` about when and by what it was made."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, BackupEntry]
     facts: Mapping[str, Any]
 
 
@@ -54,7 +55,7 @@ class ArchiveWriter:
     def __init__(self, target: Path) -> None:
         self._target = target
         self._beside = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, BackupEntry] = {}
 
     def __enter__(self) -> Self:
         descriptor = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -83,11 +84,11 @@ class ArchiveWriter:
 
     def add_link(self, name: str, target: str) -> None:
         """Note a link; it is no member of the archive."""
-        self._entries[name] = Entry("l", target=target)
+        self._entries[name] = BackupEntry("l", target=target)
 
     def add_folder(self, name: str) -> None:
         """Note an empty folder."""
-        self._entries[name] = Entry("d")
+        self._entries[name] = BackupEntry("d")
 
     def finish(self, facts: Mapping[str, Any]) -> int:
         """Write the manifest, wait for the disk, and move the file into its place; gives its size in bytes."""
@@ -107,7 +108,7 @@ class ArchiveWriter:
     def _add(self, name: str, file: IO[bytes], size: int, mode: int) -> None:
         counted = _Hashing(file)
         self._tar.addfile(_member(name, size, mode), counted)
-        self._entries[name] = Entry("f", mode, counted.digest.hexdigest(), size)
+        self._entries[name] = BackupEntry("f", mode, counted.digest.hexdigest(), size)
 
 
 @dataclass(slots=True)
@@ -123,7 +124,7 @@ class _Hashing:
         return data
 
 
-def check_backup(path: Path, progress: Callable[[int], object] | None = None) -> Manifest:
+def check_backup(path: Path, progress: Callable[[int], object] | None = None) -> BackupManifest:
     """Read a backup to its end and prove every file in it against the manifest.
 
     Raises:
@@ -137,7 +138,7 @@ def check_backup(path: Path, progress: Callable[[int], object] | None = None) ->
             manifest = _manifest(path, file, size)
             continue
         digest = hashlib.sha256()
-        while data := _reading(path, file):
+        while data := _read_chunk(path, file):
             digest.update(data)
         found[name] = digest.hexdigest(), size
         if progress is not None:
@@ -163,7 +164,7 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes], int]]:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}", hint="name a file that `skillyard backup` wrote"
         ) from None
-    with opened, _understood(path), tarfile.open(fileobj=opened, mode="r|gz") as tar:
+    with opened, _archive_errors(path), tarfile.open(fileobj=opened, mode="r|gz") as tar:
         for member in tar:
             file = tar.extractfile(member) if member.isreg() else None
             if file is None or safe_relative(member.name) != member.name:
@@ -172,7 +173,7 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes], int]]:
 
 
 @contextlib.contextmanager
-def _understood(path: Path) -> Iterator[None]:
+def _archive_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (MalformedArchive, DigestMismatch):
@@ -183,26 +184,26 @@ def _understood(path: Path) -> Iterator[None]:
         raise _broken(path, str(error)) from error
 
 
-def _reading(path: Path, file: IO[bytes]) -> bytes:
-    with _understood(path):
+def _read_chunk(path: Path, file: IO[bytes]) -> bytes:
+    with _archive_errors(path):
         return file.read(_CHUNK)
 
 
-def _manifest(path: Path, file: IO[bytes], size: int) -> Manifest:
-    with _understood(path):
+def _manifest(path: Path, file: IO[bytes], size: int) -> BackupManifest:
+    with _archive_errors(path):
         if size > _MOST_MANIFEST:
             raise _broken(path, "its manifest is too large")
         written = json.loads(file.read())
         if written.pop("format") != _FORMAT:
             raise _broken(path, "it was made by another version")
         entries = {
-            name: Entry(kind, int(mode), str(sha256), int(count), str(target))
+            name: BackupEntry(kind, int(mode), str(sha256), int(count), str(target))
             for name, (kind, mode, sha256, count, target) in written.pop("entries").items()
         }
         for name, entry in entries.items():
             if safe_relative(name) != name or entry.kind not in ("f", "l", "d"):
                 raise _broken(path, f"{name[:200]!r} has no place in a backup")
-        return Manifest(entries, written)
+        return BackupManifest(entries, written)
 
 
 def _broken(path: Path, reason: str) -> MalformedArchive:
@@ -213,3 +214,46 @@ def _member(name: str, size: int, mode: int) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.size, member.mode = size, mode
     return member
+
+
+RECORDS: Final = "records.db"
+SKILLS: Final = "skills"
+STAGING: Final = ".restore"
+_LEFT_OUT: Final = frozenset({"cache", SKILLS, "organisations"})
+_DATABASE: Final = (".db", ".db-wal", ".db-shm", ".db-journal", ".lock")
+
+
+@dataclass(frozen=True, slots=True)
+class BackupHome:
+    """One home: its name in a backup, its folder, and where its records are (None: in the folder)."""
+
+    name: str
+    home: Path
+    database_url: str | None = None
+
+    @property
+    def versions(self) -> VersionStore:
+        """Its installed skills."""
+        return VersionStore(self.home / SKILLS)
+
+    def database(self) -> Database:
+        """Its records, opened; whoever opens them closes them.
+
+        Raises:
+            DatabaseUnavailable: they cannot be used.
+        """
+        return Database.open(str(self.home), self.database_url)
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Its other files by their path in it: settings and keys, but nothing that is made again by itself."""
+        for folder, names, found in os.walk(self.home):
+            inside = Path(folder).relative_to(self.home)
+            if inside == Path():
+                names[:] = [name for name in names if name not in _LEFT_OUT]
+            names[:] = sorted(name for name in names if not name.startswith("."))
+            for name in sorted(found):
+                path = Path(folder, name)
+                if name.startswith(".") or name.endswith(_DATABASE) or is_reserved(path):
+                    continue
+                if path.is_file() and not path.is_symlink():
+                    yield (inside / name).as_posix(), path

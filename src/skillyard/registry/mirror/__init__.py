@@ -6,31 +6,45 @@ bucket, or what a web server gives out of either.
 
 from __future__ import annotations
 
-from skillyard.registry.mirror.copying import Copied, compare_mirrors, copy_mirror
-from skillyard.registry.mirror.fetching import MirrorFetcher
-from skillyard.registry.mirror.importing import Imported, Plan, import_mirror, plan_import
 from skillyard.registry.mirror.index import INDEX_FILE, MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror.places import MirrorPlace, MirrorTarget, StoredMirror, WebMirror, open_place, open_target
-from skillyard.registry.mirror.registry_place import RegistryPlace
+from skillyard.registry.mirror.locations import (
+    MirrorFetcher,
+    MirrorSource,
+    MirrorTarget,
+    StoredMirror,
+    WebMirror,
+    open_mirror,
+    open_mirror_target,
+)
+from skillyard.registry.mirror.registry_mirror import RegistryMirror
+from skillyard.registry.mirror.transfer import (
+    MirrorCopyReport,
+    MirrorImportPlan,
+    MirrorImportReport,
+    compare_mirrors,
+    copy_mirror,
+    import_mirror,
+    plan_import,
+)
 
 __all__ = [
     "INDEX_FILE",
-    "Copied",
-    "Imported",
+    "MirrorCopyReport",
     "MirrorFetcher",
+    "MirrorImportPlan",
+    "MirrorImportReport",
     "MirrorIndex",
-    "MirrorPlace",
+    "MirrorSource",
     "MirrorTarget",
     "MirroredSkill",
     "MirroredVersion",
-    "Plan",
-    "RegistryPlace",
+    "RegistryMirror",
     "StoredMirror",
     "WebMirror",
     "compare_mirrors",
     "copy_mirror",
     "import_mirror",
-    "open_place",
-    "open_target",
+    "open_mirror",
+    "open_mirror_target",
     "plan_import",
 ]

@@ -15,8 +15,6 @@ from typing import Final, Self
 
 from skillyard.errors import InvalidSource, NoSkillInside
 
-__all__ = ["INDEX_FILE", "INDEX_LIMIT", "MirrorIndex", "MirroredSkill", "MirroredVersion"]
-
 INDEX_FILE: Final = "skillyard-mirror.json"
 INDEX_LIMIT: Final = 256 * 1024 * 1024
 """Bytes that a list may have: 100,000 skills with ten versions each are half of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from skillyard.database.part_index import make_part_index
+from skillyard.database.substring_index import make_substring_index
 
 revision = "r0011"
 down_revision = "r0010"
@@ -20,4 +20,4 @@ def upgrade() -> None:
     """Make them."""
     op.add_column("alembic_version", sa.Column("oldest", sa.Text()))
     op.add_column("handovers", sa.Column("told_at", sa.DateTime(timezone=True)))
-    make_part_index(op.get_bind())
+    make_substring_index(op.get_bind())

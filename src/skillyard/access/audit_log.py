@@ -1,0 +1,218 @@
+"""The audit log: one record for everything that was changed or refused, with who did it, from where, and how it ended.
+
+Whoever changes something calls `record_audit` inside the transaction of the change. Who acts is said once, at the entry
+point, by `acting_as`; what happens below, also in other threads of the same request, is recorded in that name.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from sqlalchemy import Connection, Select, delete, func, insert, or_, select
+
+from skillyard.access.organisation_names import DEFAULT_ORGANISATION
+from skillyard.database import audit_events
+from skillyard.errors import InvalidInput
+from skillyard.text import shorten, single_line
+from skillyard.times import utc_text
+
+if TYPE_CHECKING:
+    from skillyard.database import Database
+
+
+def optional_utc_text(at: datetime | None) -> str | None:
+    """A time in UTC, to the second: `2026-01-31T08:00:00Z`."""
+    return None if at is None else utc_text(at, to="seconds")
+
+
+AuditOutcome = Literal["success", "failed", "refused"]
+_LONGEST: Final = 500  # characters of what came from outside
+
+
+@dataclass(slots=True)
+class Actor:
+    """Who acts: a name, and for a request where it came from; `written` counts what was recorded meanwhile."""
+
+    name: str
+    organisation: str = DEFAULT_ORGANISATION
+    request_id: str | None = None
+    address: str | None = None
+    subject: str | None = None
+    written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One record of the trail."""
+
+    id: str
+    at: datetime
+    actor: str
+    organisation: str
+    action: str
+    subject: str
+    outcome: str
+    details: Mapping[str, object] | None
+    request_id: str | None
+    address: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        """The record as plain data, its time in UTC."""
+        return {name: getattr(self, name) for name in _COLUMNS} | {"at": optional_utc_text(self.at)}
+
+
+_COLUMNS: Final = tuple(AuditRecord.__dataclass_fields__)
+_ACTING: Final[ContextVar[Actor | None]] = ContextVar("skillyard_actor", default=None)
+
+
+@contextmanager
+def acting_as(actor: Actor) -> Iterator[Actor]:
+    """Let everything that is recorded inside the block, and in the threads it calls, be done by `actor`."""
+    token = _ACTING.set(actor)
+    try:
+        yield actor
+    finally:
+        _ACTING.reset(token)
+
+
+def set_audit_subject(subject: str) -> None:
+    """Say what the request that goes on is about, for a record that is written when it ends."""
+    if (actor := _ACTING.get()) is not None:
+        actor.subject = subject
+
+
+def actor_name(fallback: str | None = None) -> str:
+    """Who acts now: who `acting` says, else `fallback`, else the user of this process."""
+    actor = _ACTING.get()
+    return actor.name if actor else fallback or _user()
+
+
+def record_audit(
+    connection: Connection,
+    action: str,
+    subject: str,
+    outcome: AuditOutcome = "success",
+    details: Mapping[str, object] | None = None,
+    *,
+    fallback: str | None = None,
+) -> None:
+    """Write down what was done, in the transaction of `connection`; `fallback` did it where nobody is said to act."""
+    actor = _ACTING.get() or Actor(fallback or _user())
+    values = {
+        "id": f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}",
+        "at": datetime.now(UTC),
+        "actor": actor.name,
+        "organisation": actor.organisation,
+        "action": action,
+        "subject": shorten(single_line(subject), _LONGEST),
+        "outcome": outcome,
+        "details": details,
+        "request_id": actor.request_id,
+        "address": actor.address,
+    }
+    connection.execute(insert(audit_events).values(values))
+    actor.written += 1
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLog:
+    """The trail of one organisation; `database` gives its database, opened. Its methods block.
+
+    Raises, from every method:
+        DatabaseUnavailable: the database cannot be used.
+    """
+
+    database: Callable[[], Database]
+
+    def record(
+        self, action: str, subject: str, outcome: AuditOutcome = "success", details: Mapping[str, object] | None = None
+    ) -> None:
+        """Write down what was done, where the change itself is in no transaction."""
+        with self.database().write() as connection:
+            record_audit(connection, action, subject, outcome, details)
+
+    def prune(self, *, older_than: datetime | None = None, keep: int | None = None) -> int:
+        """Delete the records from before that time, and all but the newest `keep`; gives how many, and leaves a record of it.
+
+        Raises:
+            InvalidInput: neither is said.
+        """
+        columns, which = audit_events.c, []
+        if older_than is not None:
+            which.append(columns.at < older_than)
+        if keep is not None:
+            newest = select(columns.id).order_by(columns.at.desc(), columns.id.desc()).limit(keep)
+            which.append(columns.id.not_in(newest))
+        if not which:
+            raise InvalidInput("nothing says which records are to be deleted", hint="say how old, or how many may stay")
+        with self.database().write() as connection:
+            pruned = connection.execute(delete(audit_events).where(or_(*which))).rowcount
+            if pruned:
+                record_audit(connection, "audit.prune", "the trail", details={"records": pruned})
+        return pruned
+
+    def events(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+        outcome: str | None = None,
+        since: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> tuple[AuditRecord, ...]:
+        """The records that fit, the newest first; a `subject` is one exactly, or a skill for all its versions.
+
+        Raises:
+            InvalidInput: an outcome that is none.
+        """
+        query = _narrowed(select(audit_events), actor, action, subject, outcome, since)
+        query = query.order_by(audit_events.c.at.desc(), audit_events.c.id.desc()).limit(limit).offset(offset)
+        with self.database().read() as connection:
+            return tuple(
+                AuditRecord(**{name: row[name] for name in _COLUMNS}) for row in connection.execute(query).mappings().all()
+            )
+
+    def count(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+        outcome: str | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        """How many records fit."""
+        query = _narrowed(select(func.count()).select_from(audit_events), actor, action, subject, outcome, since)
+        with self.database().read() as connection:
+            return int(connection.execute(query).scalar_one())
+
+
+def _narrowed(
+    query: Select[Any], actor: str | None, action: str | None, subject: str | None, outcome: str | None, since: datetime | None
+) -> Select[Any]:
+    columns = audit_events.c
+    if outcome is not None and outcome not in get_args(AuditOutcome):
+        raise InvalidInput(f"{outcome!r} is no outcome", hint=f"one of {', '.join(get_args(AuditOutcome))}")
+    for column, value in ((columns.actor, actor), (columns.action, action), (columns.outcome, outcome)):
+        if value is not None:
+            query = query.where(column == value)
+    if subject is not None:
+        query = query.where((columns.subject == subject) | columns.subject.startswith(f"{subject}@", autoescape=True))
+    return query if since is None else query.where(columns.at >= since)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

@@ -1,0 +1,149 @@
+"""An agent as it is defined, the rules its definition must keep, and its skills among those of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from skillyard.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill, SkillCatalog
+
+
+_NAME: Final = 100
+_DESCRIPTION: Final = 2_000
+_PROMPT: Final = 200_000
+_MODEL: Final = 200
+_SKILLS: Final = 500
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "permissions": (dict,),
+    "pinned": (list, tuple),
+    "tools": (bool,),
+    "index_tokens": (int,),
+    "history_tokens": (int,),
+    "temperature": (int, float, type(None)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSkill:
+    """A skill of an agent: of an installed one the id in the registry, of another the id in the catalog.
+
+    `version_lock` is an install version, a declared one or a range such as `^1.2.0`; without it the one that serves is meant.
+    `auto_update` says whether the agent follows newer versions inside its lock.
+    """
+
+    skill_id: str
+    version_lock: str | None = None
+    auto_update: bool = True
+
+    def to_dict(self) -> dict[str, object]:
+        """The skill as plain data."""
+        return {"skill_id": self.skill_id, "version_lock": self.version_lock, "auto_update": self.auto_update}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDraft:
+    """An agent as somebody writes it; `skills` are in the order of their positions, none of them means all.
+
+    `settings` may have `permissions` (rules that can only make those of the configuration stricter), `pinned` (skills that are
+    listed first), `tools` (false: the model is told everything in text), `index_tokens` (the budget of the index),
+    `history_tokens` and `temperature`.
+
+    Raises:
+        InvalidInput: a value cannot be meant.
+    """
+
+    name: str
+    description: str = ""
+    system_prompt: str = ""
+    model: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    skills: tuple[AgentSkill, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or not self.name.isprintable() or self.name != self.name.strip():
+            raise InvalidInput(f"{self.name[:40]!r} is no name for an agent", hint="a name that can be seen, on one line")
+        limits = {"name": _NAME, "description": _DESCRIPTION, "system_prompt": _PROMPT, "model": _MODEL}
+        for name, most in limits.items():
+            if len(getattr(self, name) or "") > most:
+                raise InvalidInput(f"{name} is over {most:,} characters", hint="shorten it")
+        _check_settings(self.settings)
+        ids = [skill.skill_id for skill in self.skills]
+        if len(ids) > _SKILLS or len(set(ids)) != len(ids):
+            raise InvalidInput("a skill is there twice, or there are too many", hint=f"each once, at most {_SKILLS}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent(AgentDraft):
+    """An agent that is kept."""
+
+    id: str
+    created_at: datetime
+    updated_at: datetime
+
+    def to_dict(self) -> dict[str, object]:
+        """The agent as plain data."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "system_prompt": self.system_prompt,
+            "model": self.model,
+            "settings": dict(self.settings),
+            "skills": [skill.to_dict() | {"position": at} for at, skill in enumerate(self.skills)],
+            "created_at": self.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
+        }
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        if name not in _KINDS:
+            raise InvalidInput(f"unknown setting {name[:40]!r}", hint=f"known: {', '.join(_KINDS)}")
+        if not isinstance(value, _KINDS[name]) or (isinstance(value, bool) and bool not in _KINDS[name]):
+            raise InvalidInput(f"the setting {name} is {value!r}"[:200], hint="see the docs of agents")
+    for name in ("index_tokens", "history_tokens"):
+        if settings.get(name, 0) < 0:
+            raise InvalidInput(f"the setting {name} is negative", hint="a whole number from 0")
+
+
+_INSTALLED: Final = "installed:"
+
+
+def choose_agent_skill(
+    catalog: SkillCatalog, name: str, *, version_lock: str | None = None, auto_update: bool = True
+) -> AgentSkill:
+    """The skill of the catalog with that id or name, as an agent has it.
+
+    Raises:
+        SkillNotFound, AmbiguousSkill: there is none, or more than one.
+    """
+    return AgentSkill(catalog.get(name).id.removeprefix(_INSTALLED), version_lock, auto_update)
+
+
+def skill_aliases(skill: Skill) -> frozenset[str]:
+    """What an agent may call a skill of the catalog, in small letters."""
+    return frozenset((skill.id.casefold(), skill.id.removeprefix(_INSTALLED).casefold(), skill.name.casefold()))
+
+
+def catalog_for_agent(catalog: SkillCatalog, agent: AgentDraft) -> SkillCatalog:
+    """The catalog with only the skills that the agent has, in its order, and without those that its own rules deny."""
+    from skillyard.permissions import Rules, without_denied
+
+    wanted = {chosen.skill_id.casefold(): at for at, chosen in enumerate(agent.skills)}
+
+    def overlay(skill: Skill) -> tuple[Literal["denied"], str] | None:
+        if skill.status != "ok" or not wanted or not skill_aliases(skill).isdisjoint(wanted):
+            return None
+        return "denied", "this agent does not have it"
+
+    def place(skill: Skill) -> int:
+        return min((wanted[name] for name in skill_aliases(skill) if name in wanted), default=len(wanted))
+
+    rules = Rules.for_catalog(catalog, agent.settings.get("permissions") or {})
+    seen = without_denied(catalog.with_statuses(overlay), rules)
+    return seen.with_order(place) if wanted else seen

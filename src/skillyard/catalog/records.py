@@ -1,0 +1,88 @@
+"""Moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from skillyard.document import Facets
+
+
+Source = Literal["project", "user", "env", "config", "plugin", "installed", "builtin"]
+
+
+Status = Literal["ok", "disabled", "denied", "shadowed", "broken"]
+
+
+Verdict = tuple[Status, str | None]
+
+
+RootStatus = Literal["ok", "missing", "refused", "unreadable", "truncated"]
+
+
+FileStamp = tuple[str, str, int, int, int, int]
+
+
+SkillDetails = tuple[
+    str,
+    str | None,
+    str | None,
+    str,
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[str, ...],
+    bool,
+    bool,
+    tuple[tuple[object, ...], ...],
+    "Facets",
+]
+
+
+SkillFacts = tuple[str, str | None, str, str, str, SkillDetails]
+
+
+SkillRow = tuple[str, Status, str | None, int, FileStamp, SkillFacts]
+
+
+class Root(NamedTuple):
+    """One folder that is searched for skills.
+
+    `path` is absolute. `precedence` counts from 0; the skill of the lower number wins a name. `reason` says why the status is
+    not `ok`, or what was left out. `alias` is shown in place of the path to those who must not learn where it is.
+    """
+
+    path: str
+    source: Source
+    status: RootStatus = "ok"
+    precedence: int = 0
+    reason: str | None = None
+    alias: str | None = None
+
+    @property
+    def location(self) -> str:
+        """The folder as everybody who may see its skills may see it: its path, or the alias it has."""
+        return self.path if self.alias is None else self.alias
+
+    @property
+    def scanned(self) -> bool:
+        """Whether it was searched, if perhaps not to its end."""
+        return self.status in ("ok", "truncated")
+
+    def to_dict(self) -> dict[str, str]:
+        """The root as plain data: `{"path", "source", "status", "reason"?}`."""
+        shape = {"path": self.location, "source": self.source, "status": self.status}
+        return shape | {"reason": self.reason} if self.reason else shape
+
+
+class Changes(NamedTuple):
+    """What a refresh found: ids of skills, each list sorted; `problem` says why the last good list was kept."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is different from before."""
+        return bool(self.added or self.changed or self.removed)

@@ -1,0 +1,281 @@
+"""One skill of a catalog.
+
+A catalog of ten thousand skills is built on every start of the command line, so a `Skill` is a thin view on one row of plain
+values; what few callers ask for (diagnostics, files, the document) is made when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skillyard.catalog.records import Root, SkillRow, Source, Status
+from skillyard.text import is_label
+
+if TYPE_CHECKING:
+    from skillyard.catalog.file_content import FileContent
+    from skillyard.catalog.inventory import Inventory, SkillFile
+    from skillyard.document import Diagnostic, Document, Profile
+
+
+"""Where a skill comes from; a root's source is the source of every skill below it."""
+
+"""Whether a skill is offered, and if not, why."""
+
+"""A status and one sentence why it is not `ok`."""
+
+"""What became of one root: only `ok` and `truncated` ones were scanned."""
+
+"""One SKILL.md on disk: folder relative to the root, file name, mode, size in bytes, mtime in ns, inode."""
+
+"""description, display name, version, kind, allowed tools, keywords, phrases, invocable, has_entry, diagnostics, facets."""
+
+"""What one SKILL.md says: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
+
+"""One listed skill: id, status, reason, index of its root, where it was found, what it says."""
+
+
+_LONGEST_ID: Final = 100
+
+
+class Skill:
+    """One skill folder as the catalog sees it; cheap to make, read-only, and it reads its files only when asked."""
+
+    __slots__ = ("_row", "profile", "root")
+
+    root: Root
+    profile: Profile
+
+    def __init__(self, row: SkillRow, root: Root, profile: Profile) -> None:
+        self._row = row
+        self.root = root
+        self.profile = profile
+
+    def __repr__(self) -> str:
+        return f"<Skill {self.id} {self.status} {self.directory}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Skill) and self._row == other._row and self.root.path == other.root.path
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.root.path))
+
+    def located(self, relative: str) -> Skill:
+        """This skill read from another folder of its root, for example the exact version behind a `current` link."""
+        found = (relative, *self._row[4][1:])
+        return Skill((*self._row[:4], found, self._row[5]), self.root, self.profile)
+
+    @property
+    def id(self) -> str:
+        """`source:slug`, unique in the catalog; a second of the same source and slug has `#2` appended."""
+        return self._row[0]
+
+    @property
+    def status(self) -> Status:
+        """Whether the skill is offered, and if not, why."""
+        return self._row[1]
+
+    @property
+    def reason(self) -> str | None:
+        """One sentence when the status is not `ok`."""
+        return self._row[2]
+
+    @property
+    def usable(self) -> bool:
+        """Whether the status is `ok`."""
+        return self._row[1] == "ok"
+
+    @property
+    def source(self) -> Source:
+        """Where the skill comes from."""
+        return self.root.source
+
+    @property
+    def label(self) -> str:
+        """What the skill is called among words of this program: its name where that is a plain one, else its `reference`."""
+        return self.name if is_label(self.name) else self.reference
+
+    @property
+    def reference(self) -> str:
+        """The id; one of over 100 characters is cut and ends in a part of its hash, which lookups take too."""
+        if len(self.id) <= _LONGEST_ID:
+            return self.id
+        import hashlib  # only for ids that nobody would type
+
+        return f"{self.id[: _LONGEST_ID - 9]}-{hashlib.sha256(self.id.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+    @property
+    def slug(self) -> str:
+        """The name as lower-case letters, digits and hyphens; precedence goes by it."""
+        return self._row[5][0]
+
+    @property
+    def name(self) -> str:
+        """The name as written, or the folder's name."""
+        return self._row[5][2]
+
+    @property
+    def directory(self) -> str:
+        """The absolute path of the skill's folder, as it was found (links not resolved)."""
+        relative = self._row[4][0]
+        return f"{self.root.path.rstrip('/')}/{relative}" if relative else self.root.path
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the SKILL.md."""
+        return f"{self.directory}/{self._row[4][1]}"
+
+    @property
+    def location(self) -> str:
+        """The skill's folder for every text, answer and record: `directory`, or where the root has an alias, below that."""
+        relative = self._row[4][0]
+        return f"{self.root.location.rstrip('/')}/{relative}" if relative else self.root.location
+
+    @property
+    def main_file(self) -> str:
+        """The SKILL.md below `location`."""
+        return f"{self.location}/{self._row[4][1]}"
+
+    @property
+    def stamp(self) -> tuple[int, int, int, int]:
+        """Mode, size in bytes, mtime in ns and inode of the SKILL.md when it was read: others when it has changed since."""
+        return self._row[4][2:]
+
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it; empty when the file does not say."""
+        return self._row[5][5][0]
+
+    @property
+    def display_name(self) -> str | None:
+        """A name for people, when one is given."""
+        return self._row[5][5][1]
+
+    @property
+    def version(self) -> str | None:
+        """The version as written."""
+        return self._row[5][5][2]
+
+    @property
+    def kind(self) -> str:
+        """How the skill runs: `direct service distributed static preprocessor internal`."""
+        return self._row[5][5][3]
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...]:
+        """The tools the skill asks for, normalised to a list."""
+        return self._row[5][5][4]
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Words a search may find it by."""
+        return self._row[5][5][5]
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """Intents and phrases that ask for this skill."""
+        return self._row[5][5][6]
+
+    @property
+    def intents(self) -> tuple[str, ...]:
+        """Those of the phrases that are intents, such as `query_weather`."""
+        facets = self._row[5][5][10]
+        return facets[0] if facets else ()
+
+    @property
+    def event_types(self) -> tuple[str, ...]:
+        """The events the skill wants to be picked for, such as `abp.tool_request`."""
+        facets = self._row[5][5][10]
+        return facets[1] if facets else ()
+
+    @property
+    def priority(self) -> float:
+        """From 0 to 1, 0 when none is declared; it only decides between skills that match."""
+        facets = self._row[5][5][10]
+        return (facets[2] or 0.0) if facets else 0.0
+
+    @property
+    def domain(self) -> str:
+        """The field the skill is for; `general` when it does not say."""
+        facets = self._row[5][5][10]
+        return facets[3] if facets else "general"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags as declared; they are among the keywords too."""
+        facets = self._row[5][5][10]
+        return facets[4] if facets else ()
+
+    @property
+    def model_invocable(self) -> bool:
+        """Whether a model may load it by itself."""
+        return self._row[5][5][7]
+
+    @property
+    def offered(self) -> bool:
+        """Whether models are told of it: it is usable, and its author does not keep it for people."""
+        return self.status == "ok" and self.model_invocable
+
+    @property
+    def has_entry(self) -> bool:
+        """Whether it declares something that can run."""
+        return self._row[5][5][8]
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was found in its SKILL.md."""
+        from skillyard.document import Diagnostic  # an unchanged list never needs the document room
+
+        return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by facts.py
+
+    def document(self, *, copy: str | None = None) -> Document:
+        """Read and parse the SKILL.md now; the body is never kept. With `copy`, the one in that copy of the skill's folder.
+
+        Raises:
+            SkillUnusable: the file is gone or cannot be read.
+        """
+        from skillyard.catalog.file_content import read_document
+
+        return read_document(self, copy)
+
+    def files(self) -> tuple[SkillFile, ...]:
+        """Every file of the skill but its SKILL.md, sorted by path (row 001-10)."""
+        from skillyard.catalog.inventory import list_files
+
+        return list_files(self.directory, skip=self._row[4][1])
+
+    def inventory(self) -> Inventory:
+        """The files counted and sorted into scripts, references and templates (row 003-5)."""
+        from skillyard.catalog.inventory import take_inventory
+
+        return take_inventory(self.directory, skill_file=self._row[4][1])
+
+    def digest(self) -> str:
+        """`sha256:…` over every path, executable bit and byte of the folder: it changes when anything in it does."""
+        from skillyard.packages.digest import tree_digest
+
+        return tree_digest(self.directory)
+
+    def read_file(self, path: str, *, limit: int = 1024 * 1024) -> FileContent:
+        """The file at `path` relative to the skill's folder, at most `limit` bytes (row 003-10).
+
+        Raises:
+            PathRefused: the path leaves the folder or has a denied name.
+            FileMissing: no such file; `details["candidates"]` lists near names.
+            FileTooLarge: longer than `limit`.
+        """
+        from skillyard.catalog.file_content import read_file
+
+        return read_file(self, path, limit=limit)
+
+    def to_dict(self) -> dict[str, object]:
+        """The skill as `list --json` shows it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "source": self.source,
+            "directory": self.location,
+            "status": self.status,
+            "reason": self.reason,
+            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
+        }

@@ -1,0 +1,220 @@
+"""The state of a catalog: everything that was found, which skill wins a name, and the statuses and order laid over it.
+
+The first root wins, and within a root the first path. The others stay in the list as `shadowed`, with the winner in the reason.
+A broken skill takes no name. A disabled skill keeps its name: disabling must not bring another skill to life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillyard.catalog.configuration import Configuration, load_configuration
+from skillyard.catalog.records import Changes, SkillRow, Verdict
+from skillyard.catalog.roots import (
+    RootFolder,
+    configuration_folders,
+    installed_root_folder,
+    named_root_folders,
+    organisation_root_folders,
+    standard_root_folders,
+)
+from skillyard.catalog.scan import Progress, RootScan, scan_roots, without_garbage_collection
+from skillyard.catalog.settings import configuration_directory, load_settings
+from skillyard.catalog.skill import Skill
+from skillyard.paths import real_path
+
+if TYPE_CHECKING:
+    from skillyard.catalog.records import FileStamp, Root
+    from skillyard.catalog.settings import SkillSettings
+    from skillyard.document import Profile
+
+
+_Winner = tuple[str, "Root", "FileStamp"]  # who has a slug: its id, its root, and where it is below it
+
+
+def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
+    """One row per skill, in order of precedence; the same input always gives the same rows."""
+    rows: list[SkillRow] = []
+    broken: list[int] = []
+    ids: set[str] = set()
+    winners: dict[str, _Winner] = {}
+    quiet = settings.enable_skills and not settings.disabled
+    for index, scan in enumerate(scans):
+        root, source = scan.root, scan.root.source
+        for found, facts in zip(scan.found, scan.facts, strict=True):
+            slug, problem = facts[0], facts[1]
+            if problem is not None:
+                broken.append(len(rows))
+                rows.append(("", "broken", problem, index, found, facts))
+                continue
+            skill_id = f"{source}:{slug}"
+            if slug not in winners:  # so its id is free too: an id holds the slug
+                ids.add(skill_id)
+                winners[slug] = (skill_id, root, found)
+                status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
+                rows.append((skill_id, status, reason, index, found, facts))
+            else:
+                reason = _shadow(winners[slug], root, found)
+                rows.append((_free(skill_id, ids), "shadowed", reason, index, found, facts))
+    for position in broken:
+        rows[position] = _with_id(rows[position], scans, ids)
+    return rows
+
+
+def _switched(source: str, slug: str, root: Root, settings: SkillSettings) -> Verdict:
+    """Whether it is switched off, and why; who sees the alias of a root has no command line here, and is shown no path."""
+    reason = settings.reason(source, slug, root.path)
+    if reason and root.alias is not None:
+        reason = "switched off; it is switched on on its page, or over the API"
+    return ("disabled", reason) if reason else ("ok", None)
+
+
+def _shadow(winner: _Winner, root: Root, found: FileStamp) -> str:
+    """Why a second skill of one name steps back; the same SKILL.md reached twice is told apart from a namesake."""
+    winner_id, winner_root, winner_found = winner
+    theirs = _folder(winner_root.location, winner_found)
+    if winner_found[5] == found[5] and real_path(_folder(winner_root.path, winner_found)) == real_path(
+        _folder(root.path, found)
+    ):
+        return f"the same folder as {winner_id} in {theirs}"
+    return f"{winner_id} in {theirs} has the same name and comes first"
+
+
+def _folder(root: str, found: FileStamp) -> str:
+    return f"{root.rstrip('/')}/{found[0]}" if found[0] else root
+
+
+def _with_id(row: SkillRow, scans: Sequence[RootScan], ids: set[str]) -> SkillRow:
+    _, status, reason, index, found, facts = row
+    return _free(f"{scans[index].root.source}:{facts[0]}", ids), status, reason, index, found, facts
+
+
+def _free(skill_id: str, ids: set[str]) -> str:
+    """`skill_id`, or the first of `skill_id#2`, `#3`… that nobody has."""
+    free, number = skill_id, 2
+    while free in ids:
+        free, number = f"{skill_id}#{number}", number + 1
+    ids.add(free)
+    return free
+
+
+class CatalogRequest(NamedTuple):
+    """What was asked of `discover`, so that a refresh can ask it again."""
+
+    named: tuple[str, ...] | None
+    cwd: str
+    home: str
+    data: str
+    environ: Mapping[str, str]
+    profile: Profile | None
+    cache: str | None
+    organisation: bool = False  # the user's own skills are not in `home` but in `data`
+    installed: bool = False  # beside the named folders also what is installed
+
+
+class CatalogState:
+    """One complete result of a survey; a refresh replaces it in one step."""
+
+    __slots__ = ("configuration", "profile", "rows", "scans", "skills")
+
+    def __init__(
+        self, configuration: Configuration, profile: Profile, scans: tuple[RootScan, ...], rows: list[SkillRow]
+    ) -> None:
+        self.configuration = configuration
+        self.profile = profile
+        self.scans = scans
+        self.rows = rows
+        self.skills: tuple[Skill, ...] | None = None
+
+    def all(self) -> tuple[Skill, ...]:
+        """Every skill of every root, in order of precedence, made when first asked for."""
+        if self.skills is None:
+            roots = [scan.root for scan in self.scans]
+            self.skills = tuple([Skill(row, roots[row[3]], self.profile) for row in self.rows])
+        return self.skills
+
+
+def scan_catalog(plan: CatalogRequest, progress: Progress | None, *, before: CatalogState | None = None) -> CatalogState:
+    """What is there now; a root that cannot be read any more keeps its list from `before`.
+
+    Raises:
+        InvalidConfiguration: a settings file cannot be understood.
+    """
+    configuration = _configuration(plan)
+    profile: Profile = plan.profile or configuration.profile
+    last = before.scans if before else ()
+    with without_garbage_collection():
+        scans = scan_roots(_places(plan, configuration), profile=profile, cache=plan.cache, progress=progress, last=last)
+        return CatalogState(configuration, profile, scans, rank(scans, load_settings(plan.data)))
+
+
+def _configuration(plan: CatalogRequest) -> Configuration:
+    user_file = f"{configuration_directory(plan.environ)}/skillyard.toml"
+    configuration = load_configuration(configuration_folders(plan.cwd, plan.home), user_file=user_file)
+    url = plan.environ.get("SKILLYARD_DATABASE_URL", "").strip()
+    store = plan.environ.get("SKILLYARD_STORE", "").strip()
+    kind = plan.environ.get("SKILLYARD_ENGINE", "").strip()
+    if kind:
+        configuration = configuration._replace(engine={**configuration.engine, "kind": kind})
+    return configuration._replace(
+        database_url=url or configuration.database_url, package_store=store or configuration.package_store
+    )
+
+
+def _places(plan: CatalogRequest, configuration: Configuration) -> list[RootFolder]:
+    if plan.named is not None:
+        places = named_root_folders(plan.named)
+        places += [installed_root_folder(plan.data)] if plan.installed else []
+    else:
+        places = standard_root_folders(
+            cwd=plan.cwd, home=plan.home, data=plan.data, environ=plan.environ, configuration=configuration
+        )
+    return organisation_root_folders(places, plan.data) if plan.organisation else places
+
+
+def compare_states(before: CatalogState, after: CatalogState) -> Changes:
+    """What is in `after` and was not in `before`, is no longer, or is another."""
+    old = {skill.id: skill for skill in before.all()}
+    new = {skill.id: skill for skill in after.all()}
+    return Changes(
+        added=tuple(sorted(new.keys() - old.keys())),
+        changed=tuple(sorted(skill_id for skill_id in new.keys() & old.keys() if new[skill_id] != old[skill_id])),
+        removed=tuple(sorted(old.keys() - new.keys())),
+    )
+
+
+Overlay = Mapping[str, Verdict] | Callable[[Skill], Verdict | None]
+"""Statuses laid over those of the scan: by id, or decided for each skill (None leaves it as it is)."""
+
+
+class OrderOverlay(NamedTuple):
+    """An order laid over that of the scan: the place of each skill; those of one place keep their order."""
+
+    place: Callable[[Skill], int]
+
+
+def apply_overlays(state: CatalogState, overlays: tuple[Overlay | OrderOverlay, ...]) -> CatalogState:
+    """A state with every overlay applied, the first one first."""
+    for overlay in overlays:
+        rows = _in_order(state, overlay) if isinstance(overlay, OrderOverlay) else _decided(state, overlay)
+        state = CatalogState(state.configuration, state.profile, state.scans, rows)
+    return state
+
+
+def _in_order(state: CatalogState, order: OrderOverlay) -> list[SkillRow]:
+    places = [order.place(skill) for skill in state.all()]
+    return [state.rows[at] for at in sorted(range(len(places)), key=places.__getitem__)]
+
+
+def _decided(state: CatalogState, overlay: Overlay) -> list[SkillRow]:
+    decide = _by_id(overlay) if isinstance(overlay, Mapping) else overlay
+    rows: list[SkillRow] = []
+    for row, skill in zip(state.rows, state.all(), strict=True):
+        verdict = decide(skill)
+        rows.append(row if verdict is None else (row[0], *verdict, *row[3:]))
+    return rows
+
+
+def _by_id(statuses: Mapping[str, Verdict]) -> Callable[[Skill], Verdict | None]:
+    return lambda skill: statuses.get(skill.id)

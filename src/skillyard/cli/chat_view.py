@@ -1,0 +1,139 @@
+"""A conversation at the terminal: what the model writes goes to standard output, everything about it to standard error."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.cli.confirmation import ask
+from skillyard.text import sanitize, shorten, single_line
+
+if TYPE_CHECKING:
+    from skillyard.cli.screen import Screen
+    from skillyard.conversations import Chat, Conversation, Turn, TurnEvent
+    from skillyard.permissions import ApprovalAnswer
+
+
+_SHOWN: Final = 25
+_ARGUMENTS: Final = 120
+_ANSWERS: Final = {
+    "y": "once", "yes": "once", "o": "once", "once": "once", "s": "session", "session": "session", "w": "workspace",
+    "workspace": "workspace",
+}  # fmt: skip
+
+
+async def show_turn(chat: Chat, conversation: Conversation, turn: Turn, screen: Screen, *, fresh: bool = False) -> Turn:
+    """Show a turn until it is over or waits, with `fresh` from its last answer on; Ctrl-C stops it. Give it as it is then."""
+    loop = asyncio.get_running_loop()
+    stopping: list[asyncio.Task[bool]] = []
+
+    def stop() -> None:
+        if not stopping:
+            stopping.append(asyncio.ensure_future(chat.stop(turn)))
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        show = _EventPrinter(screen)
+        async for event in chat.events(turn, fresh=fresh):
+            show.event(event)
+        show.end()
+        if stopping:
+            await stopping[0]
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    return await chat.turn(conversation, turn.id)
+
+
+async def answer_questions(chat: Chat, turn: Turn) -> Turn:
+    """Put the questions that a turn waits for, until each has an answer."""
+    while turn.state == "waiting" and turn.pending is not None:
+        open_questions = {call: it for call, it in turn.pending["questions"].items() if call not in turn.pending["decided"]}
+        call, question = next(iter(open_questions.items()))
+        turn = await chat.answer(turn, call, _decision(question))
+    return turn
+
+
+def _decision(question: Mapping[str, Any]) -> ApprovalAnswer:
+    from skillyard.permissions import ApprovalAnswer
+
+    sys.stderr.write("\n".join(sanitize(line) for line in _story(question)) + "\n")
+    word = ask("Use it? [y]es once, for this [s]ession, [w]orkspace: until it changes, [N]o")
+    if word in _ANSWERS:
+        return ApprovalAnswer.parse(_ANSWERS[word])
+    reason = ask("Why not? The model is told (Enter: no reason)") if word else ""
+    return ApprovalAnswer("reject", reason or "the person at the terminal said no")
+
+
+def _story(question: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"The skill {single_line(question['skillName'])!r} needs your consent.",
+        shorten(single_line(str(question.get("description", ""))), 400),
+        f"  digest    {question['digest']}",
+    ]
+    lines += [f"  it {single_line(sentence)}" for sentence in question.get("may") or ()]
+    files: Sequence[Mapping[str, Any]] = question.get("files") or ()
+    lines += [f"  file      {single_line(str(file['name']))} ({file['size']:,} bytes)" for file in files[:_SHOWN]]
+    return lines + ([f"  and {len(files) - _SHOWN} more files"] if len(files) > _SHOWN else [])
+
+
+class _EventPrinter:
+    """Writes events as they come."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._in_text = False
+
+    def event(self, event: TurnEvent) -> None:
+        if event.kind == "text":
+            if not self._screen.as_json:
+                self._screen.write(event.data["delta"])
+                self._screen.flush()
+                self._in_text = True
+            return
+        told = _event_line(event)
+        if told:
+            self.end()
+            self._screen.note(told)
+        if event.kind == "error":
+            show_error_details(self._screen, event.data)
+
+    def end(self) -> None:
+        """Close the line that is being written."""
+        if self._in_text:
+            self._screen.write("\n")
+            self._screen.flush()
+            self._in_text = False
+
+
+def show_error_details(screen: Screen, error: Mapping[str, Any]) -> None:
+    """What the service of the model said of an error, and how to fix it."""
+    if error.get("said"):
+        screen.note(f"it said: {error['said']}")
+    if error.get("hint"):
+        screen.hint(error["hint"])
+
+
+def _event_line(event: TurnEvent) -> str:
+    data = event.data
+    match event.kind:
+        case "call":
+            return f"· {data['tool']} {_arguments(data['arguments'])}"
+        case "result":
+            return f"  {'✓' if data['ok'] else '✗'} {single_line(str(data['title'] or data['code'] or ''))}"
+        case "file":
+            return f"  file {data['name']} ({data['size']:,} bytes)"
+        case "notice":
+            return f"note: {data['text']}"
+        case "error":
+            return f"error: {data['message']}"
+        case _:
+            return ""
+
+
+def _arguments(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{name}={item}" for name, item in value.items())
+    return shorten(single_line(str(value)), _ARGUMENTS)

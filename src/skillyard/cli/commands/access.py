@@ -1,0 +1,188 @@
+"""`skillyard keys`, `organisations` and `audit`: who may use the server, and the audit log of what they changed."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skillyard.cli.failures import OK, UsageProblem
+from skillyard.cli.openers import configured_database, open_database
+from skillyard.cli.option_values import parse_lifetime, parse_moment, parse_positive
+from skillyard.cli.screen import counted
+
+if TYPE_CHECKING:
+    from skillyard.access import ApiKey, AuditLog, AuditRecord, Keys
+    from skillyard.cli.screen import Screen
+
+
+_SCOPES = ("skills:read", "skills:write", "runs:execute", "admin")
+
+
+def add_keys_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `keys` takes."""
+    parser.add_argument("action", nargs="?", choices=("list", "create", "revoke"), default="list", help="list is the default")
+    parser.add_argument("key", nargs="?", metavar="NAME|ID", help="for create the name of the key, for revoke its id")
+    parser.add_argument(
+        "--scope", action="extend", nargs="+", choices=_SCOPES, metavar="SCOPE",
+        help=f"for create, what the key lets somebody do: {', '.join(_SCOPES)}; admin may everything",
+    )  # fmt: skip
+    parser.add_argument("--organisation", metavar="NAME", help="whose skills the key is for (default: the server's own)")
+    parser.add_argument("--expires", type=parse_lifetime, metavar="TIME", help="for create, how long it holds: 12h, 90d, 4w")
+
+
+def keys_command(arguments: argparse.Namespace) -> int:
+    """List, make or revoke."""
+    if (arguments.action == "list") != (arguments.key is None) or (arguments.action == "create") != bool(arguments.scope):
+        hint = "`skillyard keys list`, `skillyard keys create NAME --scope skills:read` or `skillyard keys revoke ID`"
+        raise UsageProblem("which key?", hint=hint)
+    if arguments.expires and arguments.action != "create":
+        raise UsageProblem("only a new key gets a time", hint="leave --expires out")
+    from skillyard.access import Keys
+
+    database = open_database(arguments)
+    keys = Keys(lambda: database)
+    if arguments.action == "create":
+        _create(arguments, keys)
+    elif arguments.action == "revoke":
+        _revoke(arguments.screen, keys.revoke(arguments.key, arguments.organisation))
+    else:
+        _list(arguments.screen, keys.all(arguments.organisation))
+    return OK
+
+
+def _create(arguments: argparse.Namespace, keys: Keys) -> None:
+    from skillyard.access import DEFAULT_ORGANISATION
+
+    screen: Screen = arguments.screen
+    organisation = arguments.organisation or DEFAULT_ORGANISATION
+    key, secret = keys.create(arguments.key, arguments.scope, organisation=organisation, lifetime=arguments.expires)
+    if screen.as_json:
+        screen.data({"key": key.to_dict(), "secret": secret})
+        return
+    screen.note(f"made {key.id} for {key.organisation}: {', '.join(key.scopes)}; keep what follows, it is not shown again")
+    screen.line(secret)
+
+
+def _revoke(screen: Screen, key: ApiKey) -> None:
+    if screen.as_json:
+        screen.data({"revoked": key.to_dict()})
+    else:
+        screen.line(f"revoked {key.name}: servers that run forget it within a second")
+
+
+def _list(screen: Screen, keys: tuple[ApiKey, ...]) -> None:
+    if screen.as_json:
+        screen.data({"keys": [key.to_dict() for key in keys]})
+    elif keys:
+        rows = [
+            (key.id, key.name, key.organisation, " ".join(key.scopes), key.state, str(key.to_dict()["last_used_at"] or "never"))
+            for key in keys
+        ]
+        screen.table(rows, header=("ID", "NAME", "ORGANISATION", "SCOPES", "STATE", "LAST USED"), stretch=1)
+    else:
+        screen.note("no keys; `skillyard keys create NAME --scope skills:read` makes one")
+
+
+def add_organisations_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `organisations` takes."""
+    parser.add_argument("action", nargs="?", choices=("list", "create"), default="list", help="list is the default")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="for create: lower-case letters, digits and dashes")
+
+
+def organisations_command(arguments: argparse.Namespace) -> int:
+    """List or make."""
+    if (arguments.action == "create") != (arguments.name is not None):
+        hint = "`skillyard organisations list` or `skillyard organisations create NAME`"
+        raise UsageProblem("which organisation?", hint=hint)
+    from skillyard.access import Organisations
+
+    screen: Screen = arguments.screen
+    database = open_database(arguments)
+    rooms = Organisations(lambda: database)
+    if arguments.action == "create":
+        made = rooms.create(arguments.name)
+        if screen.as_json:
+            screen.data(made.to_dict())
+        else:
+            screen.line(f"made {made.name}", style="ok")
+            screen.note(f"`skillyard keys create NAME --scope skills:read --organisation {made.name}` lets somebody in")
+        return OK
+    data, _ = configured_database(arguments)
+    found = [organisation.to_dict() | {"home": organisation.home(data)} for organisation in rooms.all()]
+    if screen.as_json:
+        screen.data({"organisations": found})
+    else:
+        screen.table([(str(each["name"]), str(each["home"])) for each in found], header=("ORGANISATION", "HOME"))
+    return OK
+
+
+def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `audit` takes."""
+    parser.add_argument("do", nargs="?", choices=("list", "prune"), default="list", metavar="list|prune",
+                        help="list (the default), or prune: delete records for good")  # fmt: skip
+    parser.add_argument(
+        "--older-than", type=parse_moment, metavar="TIME", help="with prune: from before 2026-01-31, or 90d ago"
+    )
+    parser.add_argument("--keep", type=parse_positive, metavar="N", help="with prune: all but the newest N")
+    parser.add_argument("--actor", metavar="NAME", help="only what this key or user did")
+    parser.add_argument("--action", metavar="ACTION", help="only this: install, rollback, uninstall, keys.create, …")
+    parser.add_argument("--subject", metavar="SUBJECT", help="only what this skill, key or run is about")
+    parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
+    parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
+    parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
+    parser.add_argument("--organisation", metavar="NAME", help="the trail of this one (default: the server's own)")
+
+
+def audit_command(arguments: argparse.Namespace) -> int:
+    """Show the trail, the newest first, or prune it."""
+    from skillyard.access import AuditLog
+
+    _understood(arguments)
+    database = open_database(arguments, arguments.organisation)
+    trail = AuditLog(lambda: database)
+    if arguments.do == "prune":
+        return _prune(arguments, trail)
+    events = trail.events(
+        actor=arguments.actor,
+        action=arguments.action,
+        subject=arguments.subject,
+        outcome=arguments.outcome,
+        since=arguments.since,
+        limit=arguments.limit,
+    )
+    _show(arguments.screen, events)
+    return OK
+
+
+def _understood(arguments: argparse.Namespace) -> None:
+    """Refuse what could be meant otherwise: nothing is deleted by accident."""
+    bounds = arguments.older_than is not None or arguments.keep is not None
+    if arguments.do == "list" and bounds:
+        raise UsageProblem("--older-than and --keep are for prune", hint="skillyard audit prune --older-than 90d")
+    if arguments.do == "prune" and not bounds:
+        raise UsageProblem("how much is to be deleted?", hint="skillyard audit prune --older-than 90d, or --keep 100000")
+    narrowed = any((arguments.actor, arguments.action, arguments.subject, arguments.outcome, arguments.since))
+    if arguments.do == "prune" and narrowed:
+        raise UsageProblem("the trail is pruned by age and number only", hint="leave out what narrows the list")
+
+
+def _prune(arguments: argparse.Namespace, trail: AuditLog) -> int:
+    pruned = trail.prune(older_than=arguments.older_than, keep=arguments.keep)
+    if arguments.screen.as_json:
+        arguments.screen.data({"pruned": pruned})
+    else:
+        arguments.screen.line(f"{counted(pruned, 'record')} deleted")
+    return OK
+
+
+def _show(screen: Screen, events: tuple[AuditRecord, ...]) -> None:
+    if screen.as_json:
+        screen.data({"events": [event.to_dict() for event in events]})
+    elif events:
+        rows = [
+            (str(event.to_dict()["at"]), event.actor, event.action, event.subject, event.outcome, event.address or "")
+            for event in events
+        ]
+        screen.table(rows, header=("AT", "ACTOR", "ACTION", "SUBJECT", "OUTCOME", "FROM"), stretch=3)
+    else:
+        screen.note("nothing was recorded that fits")

@@ -1,0 +1,170 @@
+"""`skillyard new`, `enable`, `disable` and `delete`: the user's own skills, and whether models are offered a skill."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.cli.confirmation import confirm
+from skillyard.cli.failures import FAILURE, OK, UsageProblem
+from skillyard.cli.openers import discover_catalog, open_catalog, record_audit_event
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.cli.screen import Screen
+
+
+_BODY: Final = """\
+# {title}
+
+{description}
+
+## Steps
+
+1. Say what to do first, as an order to a capable colleague who has never seen the task.
+2. Name what must be checked before going on, and what to do when it fails.
+3. Say what the answer looks like.
+{run}
+## Example
+
+Show one request and the answer to it.
+"""
+
+_RUN: Final = """
+## Run it
+
+`scripts/execute.py` takes `{"text": "..."}` and answers `{"words": 2}`. Run it for every request; never guess its result.
+"""
+
+_SCRIPT: Final = '''\
+"""The script of {name}; try it with: skillyard run {name} --input '{{"text": "hello world"}}'."""
+
+from __future__ import annotations
+
+
+def execute(parameters: dict, context: dict | None = None) -> dict:
+    words = parameters["text"].split()
+    return {{"output": {{"words": len(words)}}, "status": "success"}}
+'''
+
+SCRIPT_FIELDS: Final[Mapping[str, object]] = {
+    "version": "1.0.0",
+    "type": "direct",
+    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    "security": {"timeout_ms": 10000, "memory_mb": 128, "network": "none", "filesystem": "read-only"},
+    "resources": {"entry": "./scripts/execute.py"},
+}
+"""The front matter that makes a skill with a script runnable."""
+
+
+def skill_body(name: str, description: str, *, with_script: bool) -> str:
+    """The instructions of a new skill."""
+    title = name.replace("-", " ").capitalize()
+    return _BODY.format(title=title, description=description, run=_RUN if with_script else "")
+
+
+def skill_script(name: str) -> str:
+    """The script of a new skill: it runs as it is."""
+    return _SCRIPT.format(name=name)
+
+
+def add_new_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `new` takes."""
+    parser.add_argument("name", help="lower-case letters, digits and hyphens, as in report-writer")
+    parser.add_argument(
+        "--description", required=True, metavar="TEXT", help="what it does and when to use it: all that a model sees at first"
+    )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--user", action="store_true", help="for you, in every project (this is the default)")
+    place.add_argument("--in-project", action="store_true", help="for everyone who works on this project")
+    place.add_argument("--in", dest="folder", metavar="DIR", help="in this folder of skills")
+    parser.add_argument("--with-script", action="store_true", help="with a script that runs, and the schema of its input")
+
+
+def new_command(arguments: argparse.Namespace) -> int:
+    """Make the folder and say what to do next."""
+    screen: Screen = arguments.screen
+    catalog = discover_catalog(arguments, roots=arguments.root)
+    skill = catalog.create(
+        arguments.name,
+        arguments.description,
+        skill_body(arguments.name, arguments.description.strip(), with_script=arguments.with_script),
+        source="project" if arguments.in_project else "user",
+        root=arguments.folder or (arguments.root[0] if arguments.root else None),
+    )
+    if arguments.with_script:
+        _add_script(skill)
+    if screen.as_json:
+        screen.data({"skill": skill.to_dict(), "files": ["SKILL.md", *(file.name for file in skill.files())]})
+    else:
+        screen.line(f"made {skill.path}", style="ok")
+        screen.note(f"next: write its steps, then `skillyard check {skill.directory}`{_try(skill, arguments.with_script)}")
+    return OK
+
+
+def _add_script(skill: Skill) -> None:
+    from skillyard.document import set_front_matter
+
+    folder, document = Path(skill.directory), Path(skill.path)
+    document.write_text(set_front_matter(document.read_text("utf-8"), SCRIPT_FIELDS), "utf-8", newline="\n")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "execute.py").write_text(skill_script(skill.name), "utf-8", newline="\n")
+
+
+def _try(skill: Skill, with_script: bool) -> str:
+    command = f'skillyard run {skill.name} --root {skill.root.path} --input \'{{"text": "hello world"}}\''
+    return f" and `{command}`" if with_script else ""
+
+
+def add_switch_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `enable` and `disable` take."""
+    parser.add_argument("name", help="the skill's name or id")
+
+
+def switch_command(arguments: argparse.Namespace) -> int:
+    """Change the setting; saying it twice is no error."""
+    catalog = open_catalog(arguments)
+    skill = catalog.get(arguments.name)
+    if arguments.command == "enable":
+        catalog.enable(skill.id)
+    else:
+        catalog.disable(skill.id)
+    changed = catalog.get(skill.id)
+    screen: Screen = arguments.screen
+    record_audit_event(screen, lambda: catalog.records().database, f"catalog.{arguments.command}", skill.id)
+    if screen.as_json:
+        screen.data({"skill": changed.to_dict()})
+    else:
+        reason = f": {changed.reason}" if changed.reason else ""
+        screen.line(f"{changed.id} is now {changed.status}{reason}")
+    return OK
+
+
+def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `delete` takes."""
+    parser.add_argument("name", help="the skill's name or id; only user skills can be deleted")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def delete_command(arguments: argparse.Namespace) -> int:
+    """Delete the folder after asking."""
+    screen: Screen = arguments.screen
+    catalog = open_catalog(arguments)
+    skill = catalog.get(arguments.name)
+    if not arguments.yes:
+        if screen.as_json or not screen.interactive:
+            raise UsageProblem(
+                "nobody can be asked whether to delete", hint=f"without being asked: skillyard delete {skill.id} --yes"
+            )
+        if not confirm(f"Delete {skill.directory} and everything in it?"):
+            screen.note("nothing was deleted")
+            return FAILURE
+    catalog.delete(skill.id)
+    record_audit_event(screen, lambda: catalog.records().database, "catalog.delete", skill.id)
+    if screen.as_json:
+        screen.data({"deleted": {"id": skill.id, "directory": skill.directory}})
+    else:
+        screen.line(f"deleted {skill.directory}")
+    return OK

@@ -1,0 +1,47 @@
+"""Conversations with models that use skills, and a toolset for pydantic-ai.
+
+    agent = Agent("openai:gpt-5", toolsets=[SkillToolset(Catalog.discover())])
+
+    chat = Chat(catalog)
+    conversation = await chat.begin("ada", model="openai:gpt-5")
+    turn = await chat.send(conversation, "How long is this text?")
+    async for event in chat.events(turn): ...
+
+It needs `pip install 'skillyard[agent]'`.
+"""
+
+from __future__ import annotations
+
+from skillyard.conversations.chat import Chat
+from skillyard.conversations.conversation import Attachment, ChatSettings, Conversation, Turn, TurnState
+from skillyard.conversations.conversation_store import ConversationStore
+from skillyard.conversations.model_loop import TurnLimits
+from skillyard.conversations.models import AvailableModels, Provider, available_models, open_model
+from skillyard.conversations.skill_usage import SkillUsage, SkillUsageEvent, SkillUsageLog, SkillUsageReport
+from skillyard.conversations.toolset import SkillToolset
+from skillyard.conversations.turn_events import TURN_EVENT_KINDS, TurnEvent, TurnEventKind
+from skillyard.conversations.work_folder import WorkFolder
+
+__all__ = [
+    "TURN_EVENT_KINDS",
+    "Attachment",
+    "AvailableModels",
+    "Chat",
+    "ChatSettings",
+    "Conversation",
+    "ConversationStore",
+    "Provider",
+    "SkillToolset",
+    "SkillUsage",
+    "SkillUsageEvent",
+    "SkillUsageLog",
+    "SkillUsageReport",
+    "Turn",
+    "TurnEvent",
+    "TurnEventKind",
+    "TurnLimits",
+    "TurnState",
+    "WorkFolder",
+    "available_models",
+    "open_model",
+]

@@ -1,0 +1,321 @@
+"""Conversations with a model that uses skills: begin one, send a message, follow the turn, answer what it asks, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.conversations.conversation import OPEN_TURN_STATES, ChatSettings, Conversation, Turn
+from skillyard.conversations.conversation_store import ConversationStore, new_id
+from skillyard.conversations.conversation_tools import StricterRules, settings_from_agent, versions_of_locks, visible_catalog
+from skillyard.conversations.model_loop import DEFAULT_TURN_LIMITS, TurnLimits
+from skillyard.conversations.skill_usage import SkillUsageLog
+from skillyard.conversations.slash_commands import InvocableSkill, invocable_skills, parse_command
+from skillyard.conversations.turn_events import (
+    START_POSITION,
+    EventPosition,
+    EventPositioner,
+    LiveTurn,
+    parse_event,
+    replay_events,
+)
+from skillyard.conversations.turn_runner import TurnRunner
+from skillyard.conversations.work_folder import WorkFolder
+from skillyard.errors import ConversationBusy, InvalidInput, RecordNotFound
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from skillyard.conversations.turn_events import TurnEvent
+    from skillyard.database import Database
+    from skillyard.library import Catalog
+    from skillyard.permissions import ApprovalAnswer
+
+
+_LOOK_S: Final = 0.5
+
+
+async def follow_turn(
+    turn: Turn, after: EventPosition, *, live: LiveTurn | None, records: ConversationStore, database: Callable[[], Database]
+) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
+    """What happens in a turn behind a place, each event with the place that is reached; `live` when it works here."""
+    placing = EventPositioner(after)
+    async with aclosing(live.follow() if live is not None else _events_elsewhere(turn, records, database)) as events:
+        async for event in events:
+            if (found := placing.take(event)) is not None:
+                yield found
+    if live is None:
+        placing = EventPositioner(max(after, placing.place))
+        for event in replay_events(await asyncio.to_thread(records.turn, turn.id)):
+            if (found := placing.take(event)) is not None:
+                yield found
+
+
+async def _events_elsewhere(
+    turn: Turn, records: ConversationStore, database: Callable[[], Database]
+) -> AsyncGenerator[TurnEvent, None]:
+    """What happens in a turn that another process works on, until it does no longer."""
+    from skillyard.database import wait_for_change
+
+    opened, number = await asyncio.to_thread(database), 0
+    async with opened.notifier.subscribe(turn.id) as rung:
+        while True:
+            state, news = await asyncio.to_thread(records.events_since, turn.id, number)
+            if state != "running":
+                return
+            for number, shapes in news:  # noqa: B007 # where it goes on the next time
+                for shape in shapes:
+                    yield parse_event(shape)
+            await wait_for_change(rung, _LOOK_S)
+            await asyncio.to_thread(lambda: records.turns(turn.conversation_id))  # its process may be gone
+
+
+_LONGEST: Final = 400_000
+_TITLE: Final = 60
+_LONGEST_TITLE: Final = 200
+_KEPT_MEMORY: Final = ("versions", "known", "announced")  # of what is remembered, when turns are replaced
+
+
+class Chat:
+    """The conversations of one home, over the skills of `catalog`.
+
+    Turns work in the background: `events` tells what happens, from the beginning and to whoever asks. They are written down as
+    they go on, so a conversation is there after a restart, with a turn that was cut off marked `interrupted`. Without
+    `addresses` only models of known providers can be chosen.
+    """
+
+    def __init__(self, catalog: Catalog, *, addresses: bool = True, limits: TurnLimits = DEFAULT_TURN_LIMITS) -> None:
+        self._catalog = catalog
+        self.records: Final = ConversationStore(self._database)
+        self.trail: Final = SkillUsageLog(self._database)
+        self._workshop = TurnRunner(catalog, self.records, self.trail, addresses=addresses, limits=limits)
+        self._answering = asyncio.Lock()
+
+    async def begin(
+        self,
+        owner: str,
+        *,
+        agent: str | None = None,
+        model: str | None = None,
+        settings: ChatSettings | None = None,
+        title: str = "",
+    ) -> Conversation:
+        """Begin a conversation: with an agent's prompt, skills and rules, or with `settings` of its own.
+
+        Raises:
+            RecordNotFound: there is no such agent.
+            VersionNotFound: a version that it is locked to is not installed.
+            InvalidInput: the model cannot be used.
+        """
+        memory: dict[str, Any] = {}
+        if agent is not None:
+            found = await asyncio.to_thread(self._catalog.agents().get, agent)
+            agent, model, settings = found.name, model or found.model, settings or settings_from_agent(found)
+            memory = {"versions": await asyncio.to_thread(lambda: versions_of_locks(found, self._catalog.registry()))}
+        await self._workshop.model(model)
+        shown = shorten(single_line(title), _TITLE)
+        conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)
+        await asyncio.to_thread(self.records.begin, conversation)
+        return conversation
+
+    async def get(self, conversation_id: str, owner: str) -> Conversation:
+        """A conversation of this person.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        return await asyncio.to_thread(self.records.get, conversation_id, owner)
+
+    async def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
+        """The person's conversations, the one used last first; with `text` those whose title or words hold it."""
+        return await asyncio.to_thread(lambda: self.records.list(owner, limit=limit, text=text))
+
+    async def change(self, conversation: Conversation, *, title: str | None = None, model: str | None = None) -> Conversation:
+        """Give a conversation another title, or another model for its next turns.
+
+        Raises:
+            InvalidInput: the title says nothing, or the model cannot be used.
+        """
+        values: dict[str, str] = {}
+        if title is not None:
+            values["title"] = shorten(single_line(title), _LONGEST_TITLE)
+            if not values["title"]:
+                raise InvalidInput("the title says nothing", hint="write a few words")
+        if model is not None:
+            await self._workshop.model(model)
+            values["model"] = model
+        if values:
+            await asyncio.to_thread(lambda: self.records.change(conversation.id, used=False, **values))
+        return await self.get(conversation.id, conversation.owner)
+
+    def commands(self, conversation: Conversation | None, text: str, *, limit: int = 20) -> tuple[InvocableSkill, ...]:
+        """The skills that a person may start by name whose name holds `text`, the best first. Blocks."""
+        if conversation is None:
+            return invocable_skills(self._catalog, self._catalog.rules(), text, limit=limit)
+        settings = conversation.settings
+        rules = StricterRules(self._catalog.rules(), settings.permissions, self._catalog.configuration.permission_match)
+        return invocable_skills(visible_catalog(self._catalog, settings), rules, text, limit=limit)
+
+    async def turns(self, conversation: Conversation, *, replaced: bool = False) -> tuple[Turn, ...]:
+        """The turns of a conversation; those that lost their process are marked."""
+        return await asyncio.to_thread(lambda: self.records.turns(conversation.id, replaced=replaced))
+
+    async def turn(self, conversation: Conversation, turn_id: str) -> Turn:
+        """One turn of a conversation.
+
+        Raises:
+            RecordNotFound: it has none with that id.
+        """
+        found = await asyncio.to_thread(self.records.turn, turn_id)
+        if found.conversation_id != conversation.id:
+            raise RecordNotFound(f"there is no turn {turn_id!r}", hint="the conversation lists its turns")
+        return found
+
+    def folder(self, conversation: Conversation) -> WorkFolder:
+        """The files of a conversation."""
+        return self._workshop.folder(conversation)
+
+    async def delete(self, conversation: Conversation) -> None:
+        """Delete a conversation with its turns and files; an open turn is stopped first."""
+        for turn in await self.turns(conversation):
+            if turn.state in OPEN_TURN_STATES:
+                await self.stop(turn)
+        await asyncio.to_thread(self.records.delete, conversation.id)
+        await asyncio.to_thread(self.folder(conversation).remove)
+        self._workshop.clear(conversation)
+
+    async def send(
+        self, conversation: Conversation, text: str, *, replacing: int | None = None, files: Sequence[str] = ()
+    ) -> Turn:
+        """Say something, and give the turn that works on it; with `replacing` in place of the turns from that number on.
+
+        `files` are names of files of the conversation that the message is about.
+
+        Raises:
+            FileMissing: one of the files is not there.
+            InvalidInput: nothing is said, or too much; the model cannot be used.
+            ConversationBusy: a turn is open.
+            SkillNotFound, SkillUnusable, PermissionDenied: `/name` means a skill that cannot be started.
+        """
+        if not text.strip() or len(text) > _LONGEST:
+            raise InvalidInput(
+                "there is nothing to send" if not text.strip() else f"over {_LONGEST} characters", hint="write less"
+            )
+        conversation = await self.get(conversation.id, conversation.owner)
+        given = await asyncio.to_thread(lambda: self.folder(conversation).named(files))
+        model = await self._workshop.model(conversation.model)
+        if replacing is not None:
+            self._workshop.clear(conversation)
+            conversation = await self._rewound(conversation, replacing)
+        desk = await self._workshop.desk(conversation)
+        command = await asyncio.to_thread(parse_command, text, desk.tools)
+        named = conversation.model or _name(model)
+        turn = Turn(new_id("turn"), conversation.id, 0, "running", text, model=named)
+        turn = await asyncio.to_thread(lambda: self.records.start(turn, replacing=replacing))
+        if not conversation.title:
+            title = shorten(single_line(text), _TITLE)
+            await asyncio.to_thread(lambda: self.records.change(conversation.id, title=title))
+        earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
+        work = self._workshop.work(conversation, turn, earlier, model, desk)
+        work.command, work.files = command, given
+        self._workshop.start(work, work.begin())
+        return turn
+
+    async def retry(self, conversation: Conversation) -> Turn:
+        """Try the newest turn once more.
+
+        Raises:
+            InvalidInput: nothing was said yet.
+        """
+        turns = await self.turns(conversation)
+        if not turns:
+            raise InvalidInput("there is nothing to try again", hint="say something first")
+        return await self._again(conversation, turns[-1], turns[-1].request)
+
+    async def edit(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
+        """Say something else in place of a turn; it and all after it are replaced."""
+        return await self._again(conversation, turn, text)
+
+    async def _again(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
+        """Send a text in place of a turn, with those of its files that are still there."""
+        there = {file.name for file in await asyncio.to_thread(self.folder(conversation).list)}
+        files = [name for name in turn.given if name in there]
+        return await self.send(conversation, text, replacing=turn.number, files=files)
+
+    async def answer(self, turn: Turn, call_id: str, answer: ApprovalAnswer) -> Turn:
+        """Answer a question of a turn that waits, and all others about the same content; it goes on after the last one.
+
+        Raises:
+            ConversationBusy: it does not wait, or not for this.
+        """
+        async with self._answering:
+            turn = await asyncio.to_thread(self.records.turn, turn.id)
+            decision = {"decision": answer.decision, "reason": answer.reason}
+            pending = await asyncio.to_thread(self.records.decide, turn.id, call_id, decision)
+            if pending is None:
+                raise ConversationBusy("nobody waits for this answer", hint="look at the questions of the turn")
+            if set(pending["decided"]) < set(pending["questions"]):
+                return replace(turn, pending=pending)
+            if not await asyncio.to_thread(self.records.resume, turn.id):
+                raise ConversationBusy("somebody else has answered", hint="look at the turn again")
+        conversation = await asyncio.to_thread(self.records.of_turn, turn)
+        earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
+        desk = await self._workshop.desk(conversation)
+        model = await self._workshop.model(conversation.model)
+        work = self._workshop.work(conversation, turn, earlier, model, desk, before=replay_events(turn)[:-1])
+        self._workshop.start(work, work.go_on(pending))
+        return replace(turn, state="running", pending=None)
+
+    async def stop(self, turn: Turn) -> bool:
+        """Stop a turn, wherever it works; False when it is over."""
+        return await self._workshop.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
+
+    async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncGenerator[TurnEvent, None]:
+        """What happens in a turn, from the beginning to its end or to a question it waits for.
+
+        With `fresh` only what happens since its last question was answered.
+        """
+        live = self._workshop.live(turn)
+        if live is None:
+            async with aclosing(self.follow(turn)) as placed_events:
+                async for _, event in placed_events:
+                    yield event
+            return
+        async with aclosing(live.follow(live.earlier if fresh else 0)) as events:
+            async for event in events:
+                yield event
+
+    def follow(
+        self, turn: Turn, after: EventPosition = START_POSITION
+    ) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
+        """What happens in a turn behind a place, whichever process works on it; each event with the place that is reached."""
+        return follow_turn(turn, after, live=self._workshop.live(turn), records=self.records, database=self._database)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn goes on here."""
+        return self._workshop.busy
+
+    async def close(self) -> None:
+        """Stop every turn that works here, and let go of the connections to models."""
+        await self._workshop.close()
+
+    def _database(self) -> Database:
+        return self._catalog.records().database
+
+    async def _rewound(self, conversation: Conversation, number: int) -> Conversation:
+        """The conversation as if what was loaded since that turn had not been: it is no longer in the history."""
+        memory = {key: value for key, value in conversation.memory.items() if key in _KEPT_MEMORY}
+        compacted = conversation.memory.get("compacted")
+        if compacted and compacted["until"] < number:
+            memory["compacted"] = compacted
+        await asyncio.to_thread(lambda: self.records.change(conversation.id, memory=memory))
+        return replace(conversation, memory=memory)
+
+
+def _name(model: Model) -> str:
+    return f"{model.system}:{model.model_name}"

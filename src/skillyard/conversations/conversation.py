@@ -1,0 +1,190 @@
+"""A conversation, its turns and files, and the settings of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, Self
+
+from skillyard.errors import InvalidInput
+
+TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
+"""`waiting` is for somebody's approval; `interrupted` turns lost their process."""
+
+OPEN_TURN_STATES: Final[tuple[TurnState, ...]] = ("running", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """What holds for one conversation: the prompt of the agent, which skills it sees, and its limits.
+
+    `skills` are the names or ids it sees, all of them when empty. `permissions` go before the rules of the configuration, and
+    can only make them stricter. `pinned` skills are listed first. Without `tools` the model is not offered functions: it gets
+    the direct prompt and calls tools in text. `index_tokens` is the budget of the index, `history_tokens` the size from which
+    the history is compacted; `temperature` is passed on.
+
+    Raises:
+        InvalidInput: a value that cannot be meant.
+    """
+
+    system_prompt: str = ""
+    skills: tuple[str, ...] = ()
+    permissions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    pinned: tuple[str, ...] = ()
+    tools: bool = True
+    index_tokens: int = 2000
+    history_tokens: int = 60_000
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("index_tokens", 0, 100_000), ("history_tokens", 1_000, 10_000_000)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise InvalidInput(f"{name} is {value!r}", hint=f"a whole number from {least} to {most}")
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """The settings that `to_dict` wrote; what is not known is refused.
+
+        Raises:
+            InvalidInput: a value of another kind, or an unknown name.
+        """
+        known = {item.name for item in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise InvalidInput(f"unknown settings: {', '.join(unknown)}", hint=f"known: {', '.join(sorted(known))}")
+        given = dict(values)
+        for name in ("skills", "pinned"):
+            if not isinstance(given.get(name, ()), (list, tuple)):
+                raise InvalidInput(f"{name} is no list", hint="give names of skills")
+            given[name] = tuple(str(item) for item in given.get(name, ()))
+        if not isinstance(given.get("permissions", {}), Mapping):
+            raise InvalidInput("permissions is no mapping", hint='for example {"deploy*": "ask"}')
+        return cls(**given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain data."""
+        shape = {item.name: getattr(self, item.name) for item in fields(self)}
+        return shape | {"skills": list(self.skills), "pinned": list(self.pinned), "permissions": dict(self.permissions)}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation; `memory` is what has to be known again after a restart."""
+
+    id: str
+    owner: str
+    title: str
+    agent: str | None
+    model: str | None
+    settings: ChatSettings
+    memory: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The conversation as plain data."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "agent": self.agent,
+            "model": self.model,
+            "settings": self.settings.to_dict(),
+            "created_at": self.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One request and what came of it.
+
+    `messages` are those sent and received in it, as pydantic-ai writes them; `events` is what was shown. `pending` are the
+    questions it waits for. A turn that is `replaced` is kept, and no longer part of the conversation.
+    """
+
+    id: str
+    conversation_id: str
+    number: int
+    state: TurnState
+    request: str
+    answer: str = ""
+    messages: list[Any] = field(default_factory=list, hash=False)
+    events: list[Any] = field(default_factory=list, hash=False)
+    pending: Mapping[str, Any] | None = field(default=None, hash=False)
+    replaced: bool = False
+    model: str | None = None
+    usage: Mapping[str, Any] | None = field(default=None, hash=False)
+    error_code: str | None = None
+    error_message: str | None = None
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    finished_at: datetime | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of the files that came with the request."""
+        shown = [event for event in self.events if event["event"] == "file" and event["origin"] == "user"]
+        return tuple(event["name"] for event in shown)
+
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        """The questions it waits for; `call` names the tool call, `decision` is what somebody has answered."""
+        pending = self.pending or {}
+        decided = pending.get("decided", {})
+        asked = pending.get("questions", {})
+        return [{**it, "call": call, "decision": decided.get(call, {}).get("decision")} for call, it in asked.items()]
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """Why it failed: `code`, `message`, `hint` and, where the service of the model said something, that as `said`."""
+        if self.error_code is None:
+            return None
+        shown: Mapping[str, Any] = next((event for event in reversed(self.events) if event["event"] == "error"), {})
+        return {
+            "code": self.error_code,
+            "message": self.error_message,
+            "hint": shown.get("hint"),
+            "said": shown.get("said"),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The turn as plain data, without the raw messages."""
+        return {
+            "id": self.id,
+            "conversation_id": self.conversation_id,
+            "number": self.number,
+            "state": self.state,
+            "replaced": self.replaced,
+            "request": self.request,
+            "answer": self.answer,
+            "events": self.events,
+            "questions": self.questions,
+            "model": self.model,
+            "usage": self.usage,
+            "error": self.error,
+            "created_at": self.created_at.isoformat(),
+            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One file of a conversation: its path in the work folder, who it is from (`user`, or a run), its size and hash."""
+
+    name: str
+    origin: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file as plain data."""
+        return {
+            "name": self.name,
+            "origin": self.origin,
+            "media_type": self.media_type,
+            "size": self.size_bytes,
+            "sha256": self.sha256,
+            "created_at": self.created_at.isoformat(),
+        }

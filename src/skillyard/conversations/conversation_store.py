@@ -1,0 +1,271 @@
+"""Where conversations, their turns and files are stored. The methods block: asynchronous code calls them in a thread."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, exists, func, insert, or_, select, update
+
+from skillyard.conversations.conversation import OPEN_TURN_STATES, Attachment, ChatSettings, Conversation, Turn
+from skillyard.conversations.turn_events import condense_events, parse_event
+from skillyard.database import (
+    attachments,
+    conversations,
+    delete_live_events,
+    insert_or_update,
+    live_events_of,
+    publish_live_events,
+    session_approvals,
+    turns,
+)
+from skillyard.engine import ProcessIdentity
+from skillyard.errors import ConversationBusy, RecordNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import ColumnElement, Connection, Row, Table
+
+    from skillyard.conversations.conversation import TurnState
+    from skillyard.database import Database, LiveEvent
+
+
+_ABANDONED: Final = timedelta(hours=6)  # a turn of another machine that says nothing more
+_HIDDEN: Final = ("stop_asked", "process")
+
+
+def new_id(prefix: str) -> str:
+    """A unique id that sorts by time."""
+    return f"{prefix}_{time.time_ns():016x}{os.urandom(5).hex()}"
+
+
+class ConversationStore:
+    """Conversations, turns and files in one database; each person sees only their own."""
+
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self._database = database
+
+    def begin(self, conversation: Conversation) -> None:
+        """Keep a new conversation."""
+        row = {name: getattr(conversation, name) for name in _names(conversations) if name != "settings"}
+        with self._database().write() as connection:
+            connection.execute(insert(conversations).values(row | {"settings": conversation.settings.to_dict()}))
+
+    def get(self, conversation_id: str, owner: str) -> Conversation:
+        """The conversation with that id, or the only one whose id ends so (6 characters at least).
+
+        Raises:
+            RecordNotFound: there is none of this person.
+        """
+        mine = select(conversations).where(conversations.c.owner == owner)
+        with self._database().read() as connection:
+            row = connection.execute(mine.where(conversations.c.id == conversation_id)).first()
+            if row is None and len(conversation_id) >= 6:
+                near = mine.where(conversations.c.id.endswith(conversation_id, autoescape=True)).limit(2)
+                rows = connection.execute(near).all()
+                row = rows[0] if len(rows) == 1 else None
+        if row is None:
+            raise RecordNotFound(f"there is no conversation {conversation_id!r}", hint="`skillyard chat --list` lists yours")
+        return _conversation(row)
+
+    def of_turn(self, turn: Turn) -> Conversation:
+        """The conversation that a turn belongs to.
+
+        Raises:
+            RecordNotFound: it was deleted.
+        """
+        with self._database().read() as connection:
+            row = connection.execute(select(conversations).where(conversations.c.id == turn.conversation_id)).first()
+        if row is None:
+            raise RecordNotFound("the conversation was deleted", hint="begin another one")
+        return _conversation(row)
+
+    def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
+        """The person's conversations, the one used last first; with `text` those in whose title or turns it stands."""
+        query = select(conversations).where(conversations.c.owner == owner)
+        if text.strip():
+            query = query.where(_mentions(text.strip()))
+        query = query.order_by(conversations.c.updated_at.desc(), conversations.c.id.desc()).limit(limit)
+        with self._database().read() as connection:
+            return tuple(_conversation(row) for row in connection.execute(query))
+
+    def change(self, conversation_id: str, *, used: bool = True, **values: Any) -> None:
+        """Note other values of a conversation, and unless it was not `used` that it was used now."""
+        changed = update(conversations).where(conversations.c.id == conversation_id)
+        now = {"updated_at": datetime.now(UTC)} if used else {}
+        with self._database().write() as connection:
+            connection.execute(changed.values(values | now))
+
+    def delete(self, conversation_id: str) -> None:
+        """Forget a conversation with all that belongs to it."""
+        with self._database().write() as connection:
+            connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
+            connection.execute(delete(session_approvals).where(session_approvals.c.session == conversation_id))
+
+    def start(self, turn: Turn, *, replacing: int | None = None) -> Turn:
+        """Keep a new turn at the end, in place of those from the number `replacing` on.
+
+        Raises:
+            ConversationBusy: a turn is still open.
+        """
+        with self._database().write() as connection:
+            mine = conversations.c.id == turn.conversation_id
+            connection.execute(select(conversations.c.id).where(mine).with_for_update())  # one at a time begins a turn
+            self._recover(connection, turn.conversation_id)
+            mine = turns.c.conversation_id == turn.conversation_id
+            open_turn = select(turns.c.state).where(mine, turns.c.state.in_(OPEN_TURN_STATES), turns.c.replaced.is_(False))
+            if (state := connection.execute(open_turn).scalar()) is not None:
+                waits = "it waits for an approval: answer it, or stop it" if state == "waiting" else "wait for it, or stop it"
+                raise ConversationBusy("the conversation is in the middle of a turn", hint=waits)
+            if replacing is not None:
+                connection.execute(update(turns).where(mine, turns.c.number >= replacing).values(replaced=True))
+            number = (connection.execute(select(func.max(turns.c.number)).where(mine)).scalar() or 0) + 1
+            row = _turn_row(turn) | {"number": number, "stop_asked": False, "process": str(ProcessIdentity.current())}
+            connection.execute(insert(turns).values(row))
+        return replace(turn, number=number)
+
+    def note(self, turn_id: str, **values: Any) -> bool:
+        """Note how far an open turn has come; whether somebody asked to stop it."""
+        with self._database().write() as connection:
+            connection.execute(update(turns).where(turns.c.id == turn_id, turns.c.state.in_(OPEN_TURN_STATES)).values(values))
+            if values.get("state", "running") != "running":
+                delete_live_events(connection, turn_id)
+            return bool(connection.execute(select(turns.c.stop_asked).where(turns.c.id == turn_id)).scalar())
+
+    def resume(self, turn_id: str) -> bool:
+        """Let this process go on with a turn that waits; False when another one was first."""
+        values = {"state": "running", "process": str(ProcessIdentity.current()), "pending": None}
+        with self._database().write() as connection:
+            return (
+                connection.execute(
+                    update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting").values(values)
+                ).rowcount
+                == 1
+            )
+
+    def decide(self, turn_id: str, call_id: str, decision: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Note the answer to a question of a turn that waits, and to its others about the same content.
+
+        Gives what it waits for and has been answered now; None when it does not wait for this.
+        """
+        mine = turns.c.id == turn_id, turns.c.state == "waiting"
+        with self._database().write() as connection:
+            pending = connection.execute(select(turns.c.pending).where(*mine).with_for_update()).scalar() or {}
+            asked: Mapping[str, Any] = pending.get("questions", {})
+            if call_id not in asked:
+                return None
+            digest = asked[call_id]["digest"]
+            same = [call for call, other in asked.items() if other["digest"] == digest]
+            decided = {call: {**decision, "digest": digest} for call in same}
+            pending = {**pending, "decided": {**pending["decided"], **decided}}
+            connection.execute(update(turns).where(*mine).values(pending=pending))
+        return pending
+
+    def publish_events(self, turn_id: str, events: Sequence[Mapping[str, Any]]) -> None:
+        """Let those who follow the turn through other processes know what happened, while it works."""
+        with self._database().write() as connection:
+            if connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar() == "running":
+                publish_live_events(connection, turn_id, [list(events)])
+
+    def events_since(self, turn_id: str, after: int) -> tuple[TurnState | None, tuple[LiveEvent, ...]]:
+        """Where a turn is, and what was told since that number."""
+        with self._database().read() as connection:
+            found = live_events_of(connection, turn_id, after=after)
+            return connection.execute(select(turns.c.state).where(turns.c.id == turn_id)).scalar(), found
+
+    def ask_to_stop(self, turn_id: str) -> bool:
+        """Ask whoever works on the turn to stop; one that waits stops at once. False when it is not open."""
+        with self._database().write() as connection:
+            waits = update(turns).where(turns.c.id == turn_id, turns.c.state == "waiting")
+            ended = {"state": "stopped", "finished_at": datetime.now(UTC), "pending": None}
+            if connection.execute(waits.values(ended)).rowcount == 1:
+                return True
+            running = update(turns).where(turns.c.id == turn_id, turns.c.state == "running")
+            return connection.execute(running.values(stop_asked=True)).rowcount == 1
+
+    def stop_asked(self, turn_id: str) -> bool:
+        """Whether somebody asked to stop the turn."""
+        with self._database().read() as connection:
+            return bool(connection.execute(select(turns.c.stop_asked).where(turns.c.id == turn_id)).scalar())
+
+    def turn(self, turn_id: str) -> Turn:
+        """One turn.
+
+        Raises:
+            RecordNotFound: there is none.
+        """
+        with self._database().read() as connection:
+            row = connection.execute(select(turns).where(turns.c.id == turn_id)).first()
+        if row is None:
+            raise RecordNotFound(f"there is no turn {turn_id!r}", hint="the conversation lists its turns")
+        return _turn(row)
+
+    def turns(self, conversation_id: str, *, replaced: bool = False) -> tuple[Turn, ...]:
+        """The turns of a conversation in their order; those whose process is gone are marked first."""
+        query = select(turns).where(turns.c.conversation_id == conversation_id).order_by(turns.c.number)
+        with self._database().write() as connection:
+            self._recover(connection, conversation_id)
+            found = tuple(_turn(row) for row in connection.execute(query))
+        return found if replaced else tuple(turn for turn in found if not turn.replaced)
+
+    def keep_file(self, conversation_id: str, file: Attachment) -> None:
+        """Note a file, in place of the one of that name."""
+        row = {name: getattr(file, name) for name in _names(attachments) if name != "conversation_id"}
+        with self._database().write() as connection:
+            connection.execute(insert_or_update(connection, attachments, row | {"conversation_id": conversation_id}))
+
+    def drop_file(self, conversation_id: str, name: str) -> None:
+        """Forget a file."""
+        mine = (attachments.c.conversation_id == conversation_id) & (attachments.c.name == name)
+        with self._database().write() as connection:
+            connection.execute(delete(attachments).where(mine))
+
+    def files(self, conversation_id: str) -> tuple[Attachment, ...]:
+        """The files of a conversation, by name."""
+        columns = [column for column in attachments.c if column.name != "conversation_id"]
+        query = select(*columns).where(attachments.c.conversation_id == conversation_id).order_by(attachments.c.name)
+        with self._database().read() as connection:
+            return tuple(Attachment(**row._mapping) for row in connection.execute(query))
+
+    def _recover(self, connection: Connection, conversation_id: str) -> None:
+        """Mark the running turns whose process is gone: nothing of them is done again."""
+        running = (turns.c.conversation_id == conversation_id) & (turns.c.state == "running")
+        for row in connection.execute(select(turns.c.id, turns.c.process, turns.c.created_at).where(running)).all():
+            alive = ProcessIdentity.is_process_alive(row.process)
+            if alive or (alive is None and row.created_at > datetime.now(UTC) - _ABANDONED):
+                continue
+            error = {"error_code": "interrupted", "error_message": "the process that worked on it is gone"}
+            ended: dict[str, Any] = {"state": "interrupted", "finished_at": datetime.now(UTC), **error}
+            if told := [parse_event(shape) for item in live_events_of(connection, row.id) for shape in item.body]:
+                ended["events"] = condense_events(told)
+            delete_live_events(connection, row.id)
+            connection.execute(update(turns).where(turns.c.id == row.id).values(ended))
+
+
+def _mentions(text: str) -> ColumnElement[bool]:
+    """Whether a conversation's title, or a request or answer in it, holds the text; capitals do not matter."""
+    told = [column.icontains(text, autoescape=True) for column in (turns.c.request, turns.c.answer)]
+    said = exists().where(turns.c.conversation_id == conversations.c.id, turns.c.replaced.is_(False), or_(*told))
+    return or_(conversations.c.title.icontains(text, autoescape=True), said)
+
+
+def _names(table: Table) -> list[str]:
+    return [column.name for column in table.c]
+
+
+def _conversation(row: Row[Any]) -> Conversation:
+    values = dict(row._mapping)
+    return Conversation(**values | {"settings": ChatSettings.read(values["settings"])})
+
+
+def _turn(row: Row[Any]) -> Turn:
+    return Turn(**{name: value for name, value in row._mapping.items() if name not in _HIDDEN})
+
+
+def _turn_row(turn: Turn) -> dict[str, Any]:
+    return {name: getattr(turn, name) for name in _names(turns) if name not in _HIDDEN}

@@ -1,0 +1,196 @@
+"""The tools of one conversation: which skills its agent or settings let it use, in which versions, under which rules.
+
+`ConversationTools` holds the versions that the conversation began with, and says what changed meanwhile. `StricterRules`
+are two sets of permission rules at once, of which the stricter one holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.agent_definitions import AgentDraft, AgentSkill, catalog_for_agent
+from skillyard.catalog import Skill
+from skillyard.conversations.conversation import ChatSettings
+from skillyard.conversations.deferred_approvals import DeferredApprover
+from skillyard.errors import SkillyardError, VersionNotFound
+from skillyard.permissions import Rules, SqlSessionApprovals
+from skillyard.permissions.rules import PermissionRuling
+from skillyard.registry import locked_versions
+from skillyard.text import shorten, single_line
+from skillyard.tools import SkillTools
+
+if TYPE_CHECKING:
+    from skillyard.catalog import PermissionMatch, SkillCatalog
+    from skillyard.conversations.conversation import Conversation
+    from skillyard.library import Catalog
+    from skillyard.registry import Registry
+
+
+_STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def settings_from_agent(agent: AgentDraft) -> ChatSettings:
+    """The agent as the settings of a conversation."""
+    skills = [chosen.skill_id for chosen in agent.skills]
+    return ChatSettings.read({**agent.settings, "system_prompt": agent.system_prompt, "skills": skills})
+
+
+def versions_of_locks(agent: AgentDraft, registry: Registry) -> dict[str, str]:
+    """The install versions that an agent is locked to, by the ids of skills in the catalog. Blocks.
+
+    Raises:
+        VersionNotFound: one of them is not installed.
+    """
+    held = {}
+    for chosen in agent.skills:
+        if chosen.version_lock is None:
+            continue
+        found = locked_versions(registry.versions(chosen.skill_id), [chosen.version_lock])
+        if not found:
+            raise VersionNotFound(
+                f"the agent {agent.name!r} is locked to {chosen.skill_id} {chosen.version_lock}, which is not installed",
+                hint="install it, or change the agent",
+            )
+        held[f"installed:{chosen.skill_id}"] = next(iter(found))
+    return held
+
+
+def visible_catalog(catalog: SkillCatalog, settings: ChatSettings) -> SkillCatalog:
+    """The catalog as a conversation with these settings sees it; a view of its own, that may be looked at again."""
+    skills = tuple(AgentSkill(name) for name in dict.fromkeys(settings.skills))
+    return catalog_for_agent(
+        catalog, AgentDraft("conversation", settings={"permissions": dict(settings.permissions)}, skills=skills)
+    )
+
+
+class StricterRules(Rules):
+    """Two sets of rules at once: of each skill the stricter word holds."""
+
+    __slots__ = ("_base",)
+
+    def __init__(self, base: Rules, own: Mapping[str, str], match: PermissionMatch = "first") -> None:
+        super().__init__(own, match=match, origins=base.origins)
+        self._base = base
+        self.patterns = {**self.patterns, **base.patterns}
+
+    def rule(self, skill: str | Skill) -> PermissionRuling:
+        """The stricter of the two."""
+        rulings = (super().rule(skill), self._base.rule(skill))
+        return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])
+
+    def rule_installed(self, names: Sequence[str], directory: str) -> PermissionRuling:
+        """The stricter of the two."""
+        rulings = (super().rule_installed(names, directory), self._base.rule_installed(names, directory))
+        return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])
+
+
+_CURRENT: Final = "/current"
+_LONGEST_ID: Final = 100  # characters of an id that is said
+
+
+class ConversationTools:
+    """The tools of one conversation over `catalog`; `memory` is what it has to know again after a restart."""
+
+    def __init__(self, catalog: Catalog, conversation: Conversation, folder: str) -> None:
+        settings = conversation.settings
+        seen = self._catalog = visible_catalog(catalog, settings)
+        records = catalog.records()
+        self.tools: Final = SkillTools(
+            seen,
+            permissions=StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match),
+            approver=DeferredApprover(self.find),
+            engine=catalog.engine(),
+            context={"userId": conversation.owner},
+            opened=records,
+        )
+        self._session = conversation.id
+        memory = conversation.memory
+        self._versions: dict[str, str] = dict(memory.get("versions") or {})
+        self._known: dict[str, str] = dict(memory.get("known") or {})
+        self._announced: list[str] = list(memory.get("announced") or [])
+        for skill_id, version in self._versions.items():
+            self.tools.access.hold(skill_id, version)
+        self.tools.work_in(self._session, folder)
+        self.tools.restore_session(self._session, memory.get("session") or {})
+        self.tools.access.share(SqlSessionApprovals(lambda: records.database))
+
+    def memory(self) -> dict[str, Any]:
+        """What has to be known again, as plain data."""
+        state = self.tools.session_state(self._session)
+        known = {"versions": self._versions, "known": self._known, "announced": self._announced}
+        return {"session": state, **known}
+
+    def matches_memory(self, memory: Mapping[str, Any]) -> bool:
+        """Whether it knows what the conversation's `memory` says: nobody else has written there since."""
+        known = json.loads(json.dumps(self.memory()))
+        return all(memory.get(name, None) == value for name, value in known.items()) or not memory.keys() & known.keys()
+
+    def refresh(self) -> tuple[str, ...]:
+        """Look at the folders again; a sentence for the model about each used skill that is another or gone. Blocks."""
+        self._catalog.refresh()
+        return tuple(filter(None, [self._change(skill_id) for skill_id in tuple(self._known)]))
+
+    def used(self, skill: Skill) -> None:
+        """Note that the conversation uses a skill, in the version it has now. Blocks."""
+        if skill.id in self._known:
+            return
+        if skill.source == "installed" and skill.directory.endswith(_CURRENT):
+            self._versions[skill.id] = _version(skill)
+            self.tools.access.hold(skill.id, self._versions[skill.id])
+        self._known[skill.id] = skill.digest()
+
+    def find(self, name: str) -> Skill | None:
+        """The skill that a call names, whether or not it may be used."""
+        try:
+            return self._catalog.get(name)
+        except SkillyardError:
+            return None
+
+    def forget_loaded_texts(self, but: tuple[str, ...]) -> None:
+        """Note that the texts of skills are no longer in the history, except those."""
+        state = self.tools.session_state(self._session)
+        loaded = state["loaded"]
+        assert isinstance(loaded, dict)  # noqa: S101 # it says so itself
+        for skill_id, it in loaded.items():
+            if skill_id not in but:
+                it["fingerprint"] = ""
+        self.tools.restore_session(self._session, {"loaded": loaded})
+
+    def loaded(self) -> tuple[str, ...]:
+        """The ids of the skills that the conversation has loaded, the newest first."""
+        loaded = self.tools.session_state(self._session)["loaded"]
+        return tuple(reversed(loaded)) if isinstance(loaded, dict) else ()
+
+    def _change(self, skill_id: str) -> str | None:
+        skill = self.find(skill_id)
+        name = skill.label if skill else shorten(single_line(skill_id), _LONGEST_ID)
+        if skill is None or self.tools.access.rules.decide(skill) == "deny" or not skill.offered:
+            reason = skill.status if skill else "it was removed"
+            return self._once(
+                f"gone:{skill_id}", f"the skill {name!r} is no longer available ({reason}): do not use it any more"
+            )
+        held = self._versions.get(skill_id)
+        if held is not None:
+            if not skill.directory.endswith(_CURRENT) or _version(skill) == held:
+                return None
+            version = shorten(single_line(held), _LONGEST_ID)
+            told = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
+            return self._once(f"newer:{skill_id}:{_version(skill)}", told)
+        digest = skill.digest()
+        if digest == self._known[skill_id]:
+            return None
+        self._known[skill_id] = digest
+        return f"the skill {name!r} has changed: load it again before you go on with it"
+
+    def _once(self, mark: str, text: str) -> str | None:
+        if mark in self._announced:
+            return None
+        self._announced = [*self._announced[-99:], mark]
+        return text
+
+
+def _version(skill: Skill) -> str:
+    return Path(skill.directory).readlink().name

@@ -1,0 +1,235 @@
+"""One turn with a model: ask it, do the calls it makes, answer it, until it is done; every step is bounded and recorded.
+
+A response is recorded before anything in it is done, and each result before the model is asked again. So whatever cuts a
+turn off, what was said is there, and nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RunUsage
+
+from skillyard.conversations.deferred_approvals import ApprovalDecision, decision_in_context, pending_question
+from skillyard.conversations.provider_errors import provider_error
+from skillyard.conversations.tool_calling import RequestedCall, response_text
+from skillyard.conversations.turn_events import TurnEvent
+from skillyard.conversations.turn_reporter import call_span, is_traced, report_output
+from skillyard.errors import ModelFailed
+from skillyard.prompt.fence import cut_fenced
+from skillyard.text import sanitize
+from skillyard.tools import ToolResult
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model
+
+    from skillyard.conversations.tool_calling import ToolCallFormat
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """How far a model may go in one turn.
+
+    `requests` to it, `calls` in one response and `calls_in_all`; `repeats` of the same call with the same result; characters of
+    one `result`; seconds that its service may be silent.
+    """
+
+    requests: int = 30
+    calls: int = 16
+    calls_in_all: int = 100
+    repeats: int = 3
+    result: int = 48_000
+    silence_s: float = 300
+
+
+DEFAULT_TURN_LIMITS: Final = TurnLimits()
+_log = logging.getLogger(__name__)
+
+
+class TurnLimitExceeded(ModelFailed):
+    """A model went on for longer than a turn may be."""
+
+    code = "turn_limit"
+    status = 422
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """How far a turn came: its answer, or the `questions` it waits for, by the ids of the calls."""
+
+    answer: str = ""
+    questions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    wanted: Sequence[RequestedCall] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """What has to be known to go on: the calls of the response that waits, and the texts for those that are done."""
+        calls = [call.to_dict() for call in self.wanted]
+        return {"questions": dict(self.questions), "wanted": calls, "answers": dict(self.answers), "decided": {}}
+
+
+@dataclass(slots=True)
+class ModelLoop:
+    """The work on one turn; `messages` are those of the turn, after the `history`."""
+
+    model: Model
+    form: ToolCallFormat
+    fixed: str
+    moving: str
+    history: Sequence[ModelMessage]
+    messages: list[ModelMessage]
+    session: str
+    turn_id: str
+    show: Callable[[TurnEvent], Awaitable[None]]
+    note: Callable[[], Awaitable[None]]
+    done: Callable[[RequestedCall, ToolResult, str, int], Awaitable[None]]
+    settings: ModelSettings = field(default_factory=lambda: ModelSettings())
+    limits: TurnLimits = DEFAULT_TURN_LIMITS
+    usage: RunUsage = field(default_factory=RunUsage)
+    partial: str = ""
+    _seen: Counter[str] = field(default_factory=Counter)
+    _calls: int = 0
+
+    async def run(self) -> TurnOutcome:
+        """Go on until the model is done, or somebody has to be asked.
+
+        Raises:
+            ModelFailed: its service refuses, or is silent for too long.
+            TurnLimit: it does not come to an end.
+        """
+        for _ in range(self.limits.requests):
+            response, wanted = self.form.received(await self._ask())
+            self.messages.append(response)
+            await self.note()
+            if not wanted:
+                return TurnOutcome(answer=response_text(response))
+            if (waiting := await self.answer(wanted, {}, {})) is not None:
+                return waiting
+        raise TurnLimitExceeded(
+            f"the model did not come to an end in {self.limits.requests} requests",
+            hint="ask for a smaller step, or go on with another message",
+        )
+
+    async def answer(
+        self, wanted: Sequence[RequestedCall], decided: Mapping[str, ApprovalDecision], answered: Mapping[str, str]
+    ) -> TurnOutcome | None:
+        """Do the calls that are not `answered` yet, and note the results; the outcome when some of them have to wait."""
+        texts: dict[str, str] = dict(answered)
+        questions: dict[str, Mapping[str, object]] = {}
+        for place, call in enumerate(wanted):
+            if call.id in texts:
+                continue
+            result, text = await self._perform(call, place, decided.get(call.id))
+            if (question := pending_question(result)) is not None:
+                questions[call.id] = question
+                await self.show(TurnEvent("ask", {"id": call.id, "question": question}))
+            else:
+                texts[call.id] = text
+        if questions:
+            return TurnOutcome(questions=questions, wanted=wanted, answers=texts)
+        self.messages.append(self.form.reply([(call, texts[call.id]) for call in wanted]))
+        await self.note()
+        return None
+
+    async def _ask(self) -> ModelResponse:
+        self.partial = shown = ""
+        parameters = self.form.parameters(self.fixed, self.moving)
+        try:
+            async with model_request_stream(
+                self.model,
+                [*self.history, *self.messages],
+                model_settings=self.settings,
+                model_request_parameters=parameters,
+                instrument=is_traced(),
+            ) as stream:
+                events = aiter(stream)
+                while True:
+                    try:
+                        async with asyncio.timeout(self.limits.silence_s):
+                            event = await anext(events)
+                    except StopAsyncIteration:
+                        break
+                    self.partial += _written(event)
+                    visible = self.form.visible(self.partial)
+                    if len(visible) > len(shown):
+                        await self.show(TurnEvent("text", {"delta": sanitize(visible[len(shown) :])}))
+                        shown = visible
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise asyncio.CancelledError  # a stream may take being stopped for its end
+                response = stream.get()
+        except TimeoutError:
+            raise ModelFailed("the model's service has been silent for too long", hint="try again") from None
+        except Exception as error:  # each provider's library has its own; what is ours is not in here
+            _log.info("a model's service failed", exc_info=error)
+            raise provider_error(error, self.model) from None
+        self.partial = ""
+        self.usage.requests += 1
+        self.usage.incr(response.usage)
+        await self.show(TurnEvent("usage", usage_of(self.usage)))
+        return response
+
+    async def _perform(self, call: RequestedCall, place: int, decided: ApprovalDecision | None) -> tuple[ToolResult, str]:
+        if decided is None:
+            await self.show(TurnEvent("call", {"id": call.id, "tool": sanitize(call.tool)[:200], "arguments": call.shown}))
+        begun = time.monotonic()
+        refused = self._refusal(call, place)
+        if refused is not None:
+            result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
+        else:
+            with decision_in_context(decided), call_span(call.tool, call.id) as span:
+                async with report_output(call.id, self.show):
+                    result, text = await self.form.perform(call, self.session, self.turn_id)
+                span.ended(result)
+        if pending_question(result) is not None:
+            return result, text
+        text = cut_fenced(text, self.limits.result)
+        await self.done(call, result, text, round((time.monotonic() - begun) * 1000))
+        return result, text
+
+    def _refusal(self, call: RequestedCall, place: int) -> str | None:
+        """Why a call is not done: the model asks for too much, or turns in a circle."""
+        self._calls += 1
+        if place >= self.limits.calls:
+            return f"At most {self.limits.calls} calls in one message are done. Call again what you still need."
+        if self._calls > self.limits.calls_in_all:
+            return "No more calls are done in this turn. Answer with what you have."
+        same = f"{call.tool}\0{json.dumps(call.shown, sort_keys=True, default=str)}"
+        self._seen[same] += 1
+        if self._seen[same] > self.limits.repeats:
+            return f"You have made this call {self.limits.repeats} times already. Use what it gave, or do something else."
+        return None
+
+
+def usage_of(usage: RunUsage) -> dict[str, int]:
+    """What a turn has used, as plain data."""
+    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "requests": usage.requests}
+
+
+def usage_from(kept: Mapping[str, int] | None) -> RunUsage:
+    """What `usage_of` wrote, to be counted on."""
+    counts = kept or {}
+    return RunUsage(
+        input_tokens=counts.get("input_tokens", 0),
+        output_tokens=counts.get("output_tokens", 0),
+        requests=counts.get("requests", 0),
+    )
+
+
+def _written(event: object) -> str:
+    """What an event adds to the text of a response."""
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""

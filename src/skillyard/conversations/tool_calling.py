@@ -1,0 +1,214 @@
+"""The two formats in which a model calls tools: as functions of its API, or as blocks in text where it has none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from skillyard.conversations.conversation_store import new_id
+
+if TYPE_CHECKING:
+    from skillyard.execution import AbpCall
+    from skillyard.tools import SkillTools, ToolResult
+
+
+_NOT_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME: Final = 64
+_LONGEST: Final = 100_000
+_SHOWN: Final = 2_000
+_MARKER: Final = "[[ABP_"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """One call that a model asks for; `block` is the call where it was written in text."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any] | str | None
+    block: AbpCall | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The call as plain data; `read` takes it back."""
+        return {
+            "id": self.id,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "block": self.block.to_dict() if self.block else None,
+        }
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> RequestedCall:
+        """The call that `to_dict` wrote."""
+        from skillyard.execution import AbpCall
+
+        block = AbpCall(**values["block"]) if values.get("block") else None
+        return cls(values["id"], values["tool"], values["arguments"], block)
+
+    @property
+    def shown(self) -> object:
+        """The arguments as they may be shown: as an object where they are one, else as they were written."""
+        if isinstance(self.arguments, Mapping):
+            return dict(self.arguments)
+        found = _object(self.arguments)
+        return str(self.arguments)[:_SHOWN] if "unreadable" in found else found
+
+
+class ToolCallFormat(Protocol):
+    """How calls are offered, found and answered."""
+
+    def parameters(self, fixed: str, moving: str) -> ModelRequestParameters:
+        """What goes with each request: the tools, and the system prompt with its moving part last."""
+
+    def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
+        """The response as it may stand in the history, and the calls in it."""
+
+    async def perform(self, wanted: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+        """Do one call; the result, and the text for the model."""
+
+    def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
+        """The answers to all calls of a response."""
+
+    def visible(self, text: str) -> str:
+        """How much of a text that is still being written may be shown."""
+
+
+def call_format_for(tools: SkillTools, *, functions: bool) -> ToolCallFormat:
+    """The form for a conversation."""
+    return FunctionCallFormat(tools) if functions else TextCallFormat(tools)
+
+
+def _instructions(fixed: str, moving: str) -> list[InstructionPart]:
+    parts = [InstructionPart(fixed), InstructionPart(moving, dynamic=True)]
+    return [part for part in parts if part.content.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCallFormat:
+    """Tools as functions of the model's API."""
+
+    tools: SkillTools
+
+    def parameters(self, fixed: str, moving: str) -> ModelRequestParameters:
+        """The offered tools, those that skills declare among them."""
+        found = [shape["function"] for shape in self.tools.definitions("openai", abp_tools=True)]
+        functions = [
+            ToolDefinition(
+                name=shape["name"],
+                description=shape["description"],
+                parameters_json_schema=shape["parameters"],
+                strict=False,  # what a script takes is open, and a strict schema is closed
+            )
+            for shape in found
+            if isinstance(shape, dict)
+        ]
+        return ModelRequestParameters(function_tools=functions, instruction_parts=_instructions(fixed, moving))
+
+    def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
+        """The response with calls that every API takes back: names, ids and arguments fixed where they were none."""
+        wanted: list[RequestedCall] = []
+        parts: list[Any] = []
+        for part in response.parts:
+            if not isinstance(part, ToolCallPart):
+                parts.append(part)
+                continue
+            known = {call.id for call in wanted}
+            identity = part.tool_call_id if part.tool_call_id and part.tool_call_id not in known else new_id("call")
+            wanted.append(RequestedCall(identity, part.tool_name, part.args))
+            name = _NOT_A_NAME.sub("_", part.tool_name)[:_LONGEST_NAME] or "unknown"
+            fixed: Any = part
+            parts.append(replace(fixed, tool_name=name, args=_object(part.args), tool_call_id=identity))
+        return replace(response, parts=parts), wanted
+
+    async def perform(self, wanted: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+        """Call the tool."""
+        result = await self.tools.call(wanted.tool, wanted.arguments, session=session, message_id=message_id, call_id=wanted.id)
+        return result, result.text
+
+    def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
+        """One result for each call."""
+        names = [_NOT_A_NAME.sub("_", wanted.tool)[:_LONGEST_NAME] or "unknown" for wanted, _ in answers]
+        return ModelRequest(
+            parts=[
+                ToolReturnPart(tool_name=name, content=text, tool_call_id=wanted.id)
+                for name, (wanted, text) in zip(names, answers, strict=True)
+            ]
+        )
+
+    def visible(self, text: str) -> str:
+        """All of it."""
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class TextCallFormat:
+    """Calls as blocks in ordinary text, for models without functions."""
+
+    tools: SkillTools
+
+    def parameters(self, fixed: str, moving: str) -> ModelRequestParameters:
+        """No functions; the paragraph about the form stands in the system prompt."""
+        explained = "\n\n".join(filter(None, [fixed, self.tools.text_prompt()]))
+        return ModelRequestParameters(instruction_parts=_instructions(explained, moving))
+
+    def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
+        """The response, and the blocks in its text; one that cannot be read is a call that fails."""
+        found = self.tools.text_calls(response_text(response))
+        wanted = [RequestedCall(call.id, call.tool, call.parameters, call) for call in found.calls]
+        wrong = [RequestedCall(new_id("call"), problem.tool or "unknown", problem.message) for problem in found.problems]
+        only_text = [part for part in response.parts if isinstance(part, TextPart)]
+        return replace(response, parts=only_text or [TextPart("")]), wanted + wrong
+
+    async def perform(self, wanted: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+        """Answer the block."""
+        from skillyard.tools import ToolResult
+
+        if wanted.block is None:
+            return ToolResult(str(wanted.arguments), ok=False, code="invalid_input", title="A call could not be read"), (
+                f"[[ABP_RESULT:{_NOT_A_NAME.sub('_', wanted.tool)[:_LONGEST_NAME]}]]\n"
+                f"Tool execution failed: {wanted.arguments}\n[[END_ABP_RESULT]]"
+            )
+        return await self.tools.answer_call(wanted.block, session=session, message_id=message_id)
+
+    def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
+        """All results as the next message."""
+        return ModelRequest(parts=[UserPromptPart("\n\n".join(text for _, text in answers))])
+
+    def visible(self, text: str) -> str:
+        """Everything before the first block, and nothing that may become one."""
+        at = text.find("[[")
+        if at == -1:
+            return text[:-1] if text.endswith("[") else text
+        rest = text[at : at + len(_MARKER)]
+        return text[:at] if _MARKER.startswith(rest) or rest.startswith(_MARKER) else text
+
+
+def response_text(response: ModelResponse) -> str:
+    """What the model wrote."""
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+
+def _object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """Arguments as an object, which is what every API wants to see in a history."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"unreadable": str(arguments)[:_LONGEST]}

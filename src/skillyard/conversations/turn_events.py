@@ -1,0 +1,233 @@
+"""The events of a turn, the same in the terminal and over HTTP, and the turn as it goes on for everyone who follows it.
+
+======== =================================================================================================
+`begin`  `turn`, `conversation`, `model`
+`text`   `delta`: the model writes
+`call`   `id`, `tool`, `arguments`: the model calls a tool
+`ask`    `id`, `question`: the call waits until somebody has answered (docs/agents.md)
+`log`    `id`, `stream`, `text`: what the script of a call prints meanwhile; not kept, the record of the run has it
+`step`   `id`, `step`: a step of the script of a call has ended (as in its run); not kept either
+`result` `id`, `tool`, `ok`, `title`, `code`, `text`, `skill`, `run`, `tokens`, `duration_ms`: what the tool gave
+`file`   `name`, `size`, `media_type`, `origin`: a file was given with the message, is new or has changed
+`notice` `text`, `detail`: something worth knowing: a skill changed, the history was compacted (and to what)
+`usage`  `input_tokens`, `output_tokens`, `requests`, so far in this turn
+`error`  `code`, `message`, `hint`, `said`: the turn failed; the last is what the service of the model said, if it did
+`end`    `state`, `answer`: nothing comes after it
+======== =================================================================================================
+
+An `EventPosition` says how far a turn was followed: it counts the events as they are kept, so it means the same while the
+turn goes on, when it is over, and in every process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+
+from skillyard.errors import SkillyardError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillyard.conversations.conversation import Turn
+
+
+TurnEventKind = Literal["begin", "text", "call", "ask", "log", "step", "result", "file", "notice", "usage", "error", "end"]
+TURN_EVENT_KINDS: Final[tuple[TurnEventKind, ...]] = (
+    "begin",
+    "text",
+    "call",
+    "ask",
+    "log",
+    "step",
+    "result",
+    "file",
+    "notice",
+    "usage",
+    "error",
+    "end",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEvent:
+    """One thing that happened, with its values as plain data."""
+
+    kind: TurnEventKind
+    data: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain data."""
+        return {"event": self.kind, **self.data}
+
+
+_MOST: Final = 5_000
+_TEXT: Final = 4_000
+_EVERY_S: Final = 0.1
+_POSITION: Final = re.compile(r"(\d{1,6})\.(\d{1,9})", re.ASCII)
+_log = logging.getLogger(__name__)
+
+
+class EventPosition(NamedTuple):
+    """So many events were told as they are kept, and so many characters of the last one, when it is text."""
+
+    events: int = 0
+    characters: int = 0
+
+    @classmethod
+    def read(cls, text: str | None) -> Self:
+        """The place that `str()` wrote; the beginning when it is none."""
+        found = _POSITION.fullmatch(text or "")
+        return cls(*map(int, found.groups())) if found else cls()
+
+    def __str__(self) -> str:
+        return f"{self.events}.{self.characters}"
+
+
+START_POSITION: Final = EventPosition()
+
+
+class LiveTurn:
+    """The events of one turn; any number of watchers get all of them. The first `earlier` ones were before a question."""
+
+    def __init__(self, before: Sequence[TurnEvent] = (), tell: Callable[[list[dict[str, Any]]], object] | None = None) -> None:
+        self.events: list[TurnEvent] = list(before)
+        self.earlier = len(self.events)
+        self.over = False
+        self._tell = tell
+        self._told = 0
+        self._telling: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.begun = asyncio.Event()
+        self._interrupted = False
+        self._changed = asyncio.Condition()
+
+    async def show(self, event: TurnEvent) -> None:
+        """Tell everyone; beyond thousands of events only text and the end are told."""
+        if len(self.events) < _MOST or event.kind in ("text", "end", "error"):
+            self.events.append(event)
+        if event.kind == "end":
+            self.over = True
+        elif self._tell is not None and self._telling is None:
+            self._telling = asyncio.create_task(self._tell_others(self._tell))
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def stop(self) -> bool:
+        """Stop the work on the turn, and wait until its end is written down; False when it does not go on here."""
+        if self.task is None or self.over:
+            return False
+        await self.interrupt()
+        await asyncio.wait([self.task])
+        return True
+
+    async def interrupt(self) -> None:
+        """Cancel the work: not before its first step, which would leave nobody to note its end, and once only."""
+        await self.begun.wait()
+        if self.task is not None and not self._interrupted:
+            self._interrupted = True
+            self.task.cancel()
+
+    async def settled(self) -> None:
+        """Wait until nothing is being told to others any more; from now on nothing is."""
+        self._tell = None
+        if self._telling is not None:
+            await asyncio.wait([self._telling])
+
+    async def _tell_others(self, tell: Callable[[list[dict[str, Any]]], object]) -> None:
+        """Tell those who follow through other processes, ten times a second at most."""
+        while self._tell is not None and self._told < len(self.events):
+            await asyncio.sleep(_EVERY_S)
+            new, self._told = self.events[self._told :], len(self.events)
+            try:
+                await asyncio.to_thread(tell, _join_text_events(new))
+            except SkillyardError as error:
+                _log.warning("a turn cannot be followed elsewhere for a moment: %s", error.message)
+        self._telling = None
+
+    async def follow(self, after: int = 0) -> AsyncGenerator[TurnEvent, None]:
+        """The events from the number `after` on, as they come, until the end."""
+        place = after
+        while True:
+            while place < len(self.events):
+                event = self.events[place]
+                place += 1
+                yield event
+                if event.kind == "end":
+                    return
+            if self.over:
+                return
+            async with self._changed:
+                if place >= len(self.events) and not self.over:
+                    await self._changed.wait()
+
+
+class EventPositioner:
+    """Gives each event its place, and leaves out those that were told up to the place `after`."""
+
+    def __init__(self, after: EventPosition = START_POSITION) -> None:
+        self.place = EventPosition()
+        self._after = after
+        self._last = ""  # the kind of the event that is kept last
+
+    def take(self, event: TurnEvent) -> tuple[EventPosition, TurnEvent] | None:
+        """The event with the place behind it, as far as it is to be told; the `usage` that was told last may be told again."""
+        after, kept = self._after, bool(condense_events([event]))
+        if kept:
+            size = len(event.data["delta"]) if event.kind == "text" else 0
+            going_on = event.kind == self._last and event.kind in ("text", "usage")
+            self.place = (
+                EventPosition(self.place.events, self.place.characters + size)
+                if going_on
+                else EventPosition(self.place.events + 1, size)
+            )
+            self._last = event.kind
+        if event.kind == "text" and self.place.events == after.events:
+            delta = event.data["delta"]
+            event = TurnEvent(
+                "text", {**event.data, "delta": delta[max(0, len(delta) - (self.place.characters - after.characters)) :]}
+            )
+        if event.kind == "begin":
+            return (self.place, event) if after == START_POSITION else None
+        again = event.kind == "usage" or not kept
+        told = event.kind == "end" or self.place > after or (again and self.place == after)
+        return (self.place, event) if told else None
+
+
+def parse_event(shape: dict[str, Any]) -> TurnEvent:
+    """The event that `to_dict` gave."""
+    return TurnEvent(shape["event"], {key: value for key, value in shape.items() if key != "event"})
+
+
+def _join_text_events(events: Iterable[TurnEvent]) -> list[dict[str, Any]]:
+    """Events as plain data, pieces of text put together; the end is said by the record."""
+    told: list[dict[str, Any]] = []
+    for event in events:
+        shape = event.to_dict()
+        if event.kind == "text" and told and told[-1]["event"] == "text":
+            told[-1] = told[-1] | {"delta": told[-1]["delta"] + shape["delta"]}
+        elif event.kind != "end":
+            told.append(shape)
+    return told
+
+
+def condense_events(events: Sequence[TurnEvent]) -> list[dict[str, Any]]:
+    """Events as they are kept: pieces of text put together, only the last of several counts of usage, long results cut."""
+    kept: list[dict[str, Any]] = []
+    for shape in _join_text_events(event for event in events if event.kind not in ("begin", "log", "step")):
+        if shape["event"] == "usage" and kept and kept[-1]["event"] == "usage":
+            kept[-1] = shape
+        else:
+            kept.append(shape | ({"text": shape["text"][:_TEXT]} if isinstance(shape.get("text"), str) else {}))
+    return kept
+
+
+def replay_events(turn: Turn) -> list[TurnEvent]:
+    """The events of a turn that is over, or waits, as they were kept."""
+    begun = TurnEvent("begin", {"turn": turn.id, "conversation": turn.conversation_id, "model": turn.model})
+    kept = [parse_event(shape) for shape in turn.events]
+    return [begun, *kept, TurnEvent("end", {"state": turn.state, "answer": turn.answer})]

@@ -1,0 +1,284 @@
+"""The execution of one turn: build its context, let the model loop run, keep files, usage and memory, record how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RunUsage
+
+from skillyard.concurrency import completed
+from skillyard.conversations.deferred_approvals import ApprovalDecision
+from skillyard.conversations.model_context import (
+    KEPT_TURNS,
+    build_history,
+    build_turn_prompt,
+    compacted_summary,
+    count_message_tokens,
+    dump_messages,
+    load_messages,
+    recall_memories,
+    summarise,
+    transcript,
+    user_message,
+)
+from skillyard.conversations.model_loop import ModelLoop, TurnLimits, TurnOutcome, usage_from, usage_of
+from skillyard.conversations.skill_usage import SkillUsageEvent
+from skillyard.conversations.tool_calling import RequestedCall, call_format_for
+from skillyard.conversations.turn_events import TurnEvent, condense_events
+from skillyard.conversations.turn_reporter import TurnReporter, turn_span
+from skillyard.errors import SkillyardError
+from skillyard.permissions import ApprovalAnswer
+from skillyard.prompt import count_tokens
+from skillyard.text import sanitize
+from skillyard.tools.load_tools import render_skill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_ai.models import Model
+
+    from skillyard.conversations.conversation import Attachment, Conversation, Turn
+    from skillyard.conversations.conversation_store import ConversationStore
+    from skillyard.conversations.conversation_tools import ConversationTools
+    from skillyard.conversations.skill_usage import SkillUsageLog
+    from skillyard.conversations.slash_commands import SlashCommand
+    from skillyard.conversations.turn_events import LiveTurn
+    from skillyard.conversations.work_folder import WorkFolder
+    from skillyard.library import Catalog
+
+
+_log = logging.getLogger(__name__)
+
+
+class TurnStopped(Exception):  # nothing went wrong
+    """Somebody asked another process to stop the turn."""
+
+
+@dataclass(slots=True)
+class TurnExecution:
+    """Everything that the work on one turn of a conversation needs."""
+
+    conversation: Conversation
+    turn: Turn
+    earlier: Sequence[Turn]
+    model: Model
+    desk: ConversationTools
+    live: LiveTurn
+    records: ConversationStore
+    trail: SkillUsageLog
+    folder: WorkFolder
+    catalog: Catalog
+    limits: TurnLimits
+    command: SlashCommand | None = None
+    messages: list[ModelMessage] = field(default_factory=list)
+    memory: dict[str, Any] = field(default_factory=dict)
+    loop: ModelLoop | None = None
+    files: Sequence[Attachment] = ()
+    _spent: RunUsage = field(default_factory=RunUsage)
+    _telling: TurnReporter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._telling = TurnReporter(self.conversation.id, self.turn.id, self.desk, self.live, self.trail, self.folder)
+
+    async def begin(self) -> None:
+        """Work on a new turn to its end; never raises but when it is cancelled at the end of the program."""
+        await self._guarded(self._begin())
+
+    async def go_on(self, pending: Mapping[str, Any]) -> None:
+        """Go on with a turn whose questions are answered."""
+        await self._guarded(self._go_on(pending))
+
+    async def _begin(self) -> TurnOutcome:
+        await self.live.show(
+            TurnEvent("begin", {"turn": self.turn.id, "conversation": self.conversation.id, "model": self.turn.model})
+        )
+        for file in self.files:
+            await self._telling.file(file)
+        self.memory = dict(self.conversation.memory)
+        await self._make_room()
+        loop = await self._loop()
+        request = self.command.text if self.command else self.turn.request
+        prepared = await self.desk.tools.preprocess(self.turn.request, session=self.conversation.id, message_id=self.turn.id)
+        for item in prepared:
+            await self._telling.record_usage(
+                "run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms
+            )
+        given = user_message(request, prepared, files=[file.name for file in self.files])
+        self.messages.append(ModelRequest(parts=[UserPromptPart(given)]))
+        if self.command is not None:
+            await self._started(self.command)
+        await self._note()
+        return await loop.run()
+
+    async def _go_on(self, pending: Mapping[str, Any]) -> TurnOutcome:
+        self.memory = dict(self.conversation.memory)
+        self.messages = load_messages(self.turn.messages)
+        self._spent = usage_from(self.turn.usage)
+        loop = await self._loop()
+        decided = {
+            call: ApprovalDecision(ApprovalAnswer(it["decision"], it.get("reason")), it["digest"])
+            for call, it in pending["decided"].items()
+        }
+        wanted = [RequestedCall.read(call) for call in pending["wanted"]]
+        waiting = await loop.answer(wanted, decided, pending["answers"])
+        return waiting if waiting is not None else await loop.run()
+
+    async def _loop(self) -> ModelLoop:
+        conversation, settings = self.conversation, self.conversation.settings
+        changes = await asyncio.to_thread(self.desk.refresh)
+        for change in changes:
+            await self.live.show(TurnEvent("notice", {"text": change}))
+        memories = await recall_memories(self.catalog.memory(), self.turn.request, conversation.owner)
+        files = await asyncio.to_thread(self.folder.list)
+        told = await build_turn_prompt(
+            self.desk.tools, settings, self.turn.request, conversation.id, files=files, memories=memories, changes=changes
+        )
+        offered = told.index.added if told.index.turn > 1 else (*told.index.kept, *told.index.shortened)
+        share = told.index.tokens // max(1, len(told.index.lines))
+        steps = [SkillUsageEvent(conversation.id, self.turn.id, "offered", skill, tokens=share) for skill in offered]
+        await asyncio.to_thread(self.trail.add, steps)
+        self.loop = ModelLoop(
+            model=self.model,
+            form=call_format_for(self.desk.tools, functions=settings.tools),
+            fixed=told.fixed,
+            moving=told.moving,
+            history=build_history(self.earlier, self.memory),
+            messages=self.messages,
+            session=conversation.id,
+            turn_id=self.turn.id,
+            show=self.live.show,
+            note=self._note,
+            done=self._telling.result,
+            settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
+            limits=self.limits,
+            usage=self._spent,
+        )
+        return self.loop
+
+    async def _make_room(self) -> None:
+        """Compact the history when it has become too long; the skills that were used come back within their budget."""
+        history = build_history(self.earlier, self.memory)
+        old = self.earlier[:-KEPT_TURNS]
+        until = (self.memory.get("compacted") or {}).get("until", 0)
+        if count_message_tokens(history) <= self.conversation.settings.history_tokens or not old or old[-1].number <= until:
+            return
+        summary, self._spent = await summarise(self.model, build_history(old, self.memory))
+        kept = transcript(build_history(self.earlier[-KEPT_TURNS:], {}))
+        used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.desk.loaded()])
+        still = tuple(name for name, text in used if text.partition("\n")[0] in kept)
+        texts = [(name, text) for name, text in used if text and name not in still]
+        text, whole = compacted_summary(summary, texts, history_tokens=self.conversation.settings.history_tokens)
+        self.memory["compacted"] = {"until": old[-1].number, "text": text}
+        self.desk.forget_loaded_texts((*whole, *still))
+        back = f"; skills that came back: {', '.join(name for name, _ in texts)}" if texts else ""
+        told = f"the beginning of the conversation was put in short{back}"
+        await self.live.show(TurnEvent("notice", {"text": told, "detail": sanitize(summary)}))
+
+    def _text_of(self, skill_id: str) -> str:
+        try:
+            skill = self.desk.tools.access.find(skill_id)
+            files = tuple(file.name for file in skill.files())
+            return render_skill(skill, skill.document().body, files)
+        except (SkillyardError, OSError):
+            return ""
+
+    async def _started(self, command: SlashCommand) -> None:
+        """Note that a person started a skill: its text is in the conversation now."""
+        skill = command.skill
+        loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
+        self.desk.tools.restore_session(self.conversation.id, {"loaded": loaded})
+        await asyncio.to_thread(self.desk.used, skill)
+        await self._telling.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
+
+    async def _note(self) -> None:
+        """Write down how far the turn has come.
+
+        Raises:
+            Stopped: somebody asked for it.
+        """
+        usage = usage_of(self._spent)
+        values = {"messages": dump_messages(self.messages), "events": condense_events(self.live.events), "usage": usage}
+        if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
+            raise TurnStopped
+
+    async def _guarded(self, working: Any) -> None:
+        """Note how the turn ends, whatever happens; whoever stops it from then on is too late and changes nothing of it."""
+        ending: Coroutine[Any, Any, None]
+        try:
+            with turn_span(self.conversation.id, self.turn.model or "", self.conversation.agent):
+                outcome: TurnOutcome = await working
+        except (asyncio.CancelledError, TurnStopped):
+            ending = self._ended("stopped")
+        except SkillyardError as error:
+            ending = self._failed(error)
+        except Exception as problem:
+            _log.exception("a turn failed")
+            fault = SkillyardError("something went wrong in the program", hint="its log says what")
+            ending = self._failed(fault, type(problem).__name__)
+        else:
+            ending = self._waiting(outcome) if outcome.questions else self._ended("done", outcome.answer)
+        with suppress(asyncio.CancelledError):
+            await completed(ending)
+
+    async def _failed(self, error: SkillyardError, detail: str | None = None) -> None:
+        await self.live.show(_error_event(error))
+        await self._ended("failed", error=error, detail=detail)
+
+    async def _waiting(self, outcome: TurnOutcome) -> None:
+        await self.live.settled()
+        values = {"state": "waiting", "pending": outcome.to_dict(), "events": condense_events(self.live.events)}
+        if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
+            await self._ended("stopped")  # another process was asked to stop it before it waited
+            return
+        await self._keep_memory()
+        await self.live.show(TurnEvent("end", {"state": "waiting", "answer": ""}))
+
+    async def _ended(
+        self, state: Any, answer: str = "", *, error: SkillyardError | None = None, detail: str | None = None
+    ) -> None:
+        await self.live.settled()
+        partial = self.loop.partial if self.loop else ""
+        if partial and state != "done":
+            self.messages.append(ModelResponse(parts=[TextPart(partial)]))
+            answer = self.loop.form.visible(partial) if self.loop else partial
+        usage = usage_of(self._spent)
+        values: dict[str, Any] = {"state": state, "answer": sanitize(answer), "finished_at": datetime.now(UTC), "usage": usage}
+        values |= {"messages": dump_messages(self.messages), "events": condense_events(self.live.events)}
+        if error is not None:
+            values |= {"error_code": error.code, "error_message": error.message}
+        if state == "stopped":
+            values["pending"] = None  # it may have been about to wait
+        spent = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+        ended = datetime.now(UTC) - self.turn.created_at
+        steps = [
+            SkillUsageEvent(
+                self.conversation.id, self.turn.id, "outcome", skill, detail or state, ok=state == "done", tokens=spent,
+                duration_ms=round(ended.total_seconds() * 1000),
+            )
+            for skill in sorted(self._telling.used)
+        ]  # fmt: skip
+        try:
+            await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
+            await asyncio.to_thread(self.trail.add, steps)
+            await self._keep_memory()
+        except SkillyardError:
+            _log.exception("how a turn ended could not be written down")
+        await self.live.show(TurnEvent("end", {"state": state, "answer": values["answer"]}))
+
+    async def _keep_memory(self) -> None:
+        memory = self.memory | self.desk.memory()
+        await asyncio.to_thread(lambda: self.records.change(self.conversation.id, memory=memory))
+
+
+def _error_event(error: SkillyardError) -> TurnEvent:
+    """Why a turn failed, with what the service of the model said, where it was that."""
+    said = {"said": error.details["said"]} if "said" in error.details else {}
+    return TurnEvent("error", {"code": error.code, "message": error.message, "hint": error.hint, **said})

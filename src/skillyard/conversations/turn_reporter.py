@@ -1,0 +1,234 @@
+"""What is reported of a turn while it goes on: results, files and script output to who follows it, skill usage, trace spans.
+
+Spans use the names of OpenTelemetry's GenAI conventions (`invoke_agent`, `chat`, `execute_tool`) where the program has
+loaded it; otherwise they cost nothing. Tool names that a model made up are all `other`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from skillyard.conversations.skill_usage import SkillUsageEvent
+from skillyard.conversations.tool_calling import RequestedCall
+from skillyard.conversations.turn_events import TurnEvent
+from skillyard.engine.live_output import parse_step_note
+from skillyard.errors import SkillyardError
+from skillyard.execution.run import MOST_STEPS
+from skillyard.prompt import count_tokens
+from skillyard.sandbox import listen_to_output
+from skillyard.text import sanitize
+
+if TYPE_CHECKING:
+    from skillyard.conversations.conversation import Attachment
+    from skillyard.conversations.conversation_tools import ConversationTools
+    from skillyard.conversations.skill_usage import SkillUsageLog
+    from skillyard.conversations.turn_events import LiveTurn
+    from skillyard.conversations.work_folder import WorkFolder
+    from skillyard.tools import ToolResult
+
+
+_MODULE: Final = "opentelemetry.trace"
+_TOOL_NAMES: Final = frozenset({"skill", "skills_list", "skills_load", "read_skill_file", "run_skill", "search_skills"})
+
+
+@dataclass(frozen=True, slots=True)
+class CallSpan:
+    """The span of one call, if there is one."""
+
+    span: Any = None
+
+    def ended(self, result: ToolResult) -> None:
+        """Say how the call ended."""
+        if self.span is None or result.ok:
+            return
+        self.span.set_attribute("error.type", result.code or "error")
+        self.span.set_status(sys.modules[_MODULE].StatusCode.ERROR)
+
+
+def is_traced() -> bool:
+    """Whether somebody collects spans."""
+    trace: Any = sys.modules.get(_MODULE)
+    return trace is not None and type(trace.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
+
+
+@contextmanager
+def turn_span(conversation_id: str, model: str, agent: str | None) -> Iterator[None]:
+    """The span of a turn."""
+    attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.conversation.id": conversation_id,
+        "gen_ai.request.model": model,
+    }
+    with _span("invoke_agent", attributes | ({"gen_ai.agent.name": agent} if agent else {})):
+        yield
+
+
+@contextmanager
+def call_span(tool: str, call_id: str) -> Iterator[CallSpan]:
+    """The span of a call."""
+    name = tool if tool in _TOOL_NAMES else "other"
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": call_id}
+    with _span(f"execute_tool {name}", attributes) as span:
+        yield CallSpan(span)
+
+
+@contextmanager
+def _span(name: str, attributes: dict[str, str]) -> Iterator[Any]:
+    if not is_traced():
+        yield None
+        return
+    trace: Any = sys.modules[_MODULE]
+    with trace.get_tracer("skillyard").start_as_current_span(name, attributes=attributes) as span:
+        yield span
+
+
+_GATHER_S: Final = 0.15  # what is printed closer together is told at once
+_MOST: Final = 30_000  # characters of one call that are told; the record of the run has the rest
+
+_Stream = Literal["stdout", "stderr"]
+
+
+@asynccontextmanager
+async def report_output(call_id: str, show: Callable[[TurnEvent], Awaitable[None]]) -> AsyncIterator[None]:
+    """Tell what everything inside the block prints, as `log` events of that call, and its steps as `step`."""
+    ear = _OutputReporter(call_id, show)
+    telling = asyncio.create_task(ear.tell())
+    try:
+        with listen_to_output(ear.hear, noted=ear.note):
+            yield
+    finally:
+        telling.cancel()
+        await asyncio.wait([telling])
+        await ear.empty()
+
+
+class _OutputReporter:
+    """Gathers what is printed and which steps end, and tells it from time to time."""
+
+    def __init__(self, call_id: str, show: Callable[[TurnEvent], Awaitable[None]]) -> None:
+        self._call = call_id
+        self._show = show
+        self._gathered: list[TurnEvent] = []
+        self._left = _MOST
+        self._steps = 0
+        self._news = asyncio.Event()
+
+    def hear(self, stream: _Stream, text: str) -> None:
+        if self._left <= 0:
+            return
+        self._print(stream, text[: self._left])
+        self._left -= len(text)
+        if self._left <= 0:
+            self._print(stream, "\n[the rest is in the record of the run]\n")
+        self._news.set()
+
+    def note(self, note: str) -> None:
+        step = parse_step_note(note)
+        if step is not None and self._steps < MOST_STEPS:
+            self._steps += 1
+            self._gathered.append(TurnEvent("step", {"id": self._call, "step": step}))
+            self._news.set()
+
+    def _print(self, stream: _Stream, text: str) -> None:
+        """One more piece; what follows each other on one stream is put together."""
+        last = self._gathered[-1].data if self._gathered else {}
+        if last.get("stream") == stream:
+            text = self._gathered.pop().data["text"] + text
+        self._gathered.append(TurnEvent("log", {"id": self._call, "stream": stream, "text": text}))
+
+    async def tell(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self.empty()
+            await asyncio.sleep(_GATHER_S)
+
+    async def empty(self) -> None:
+        """Tell what was gathered."""
+        told, self._gathered = self._gathered, []
+        for event in told:
+            cleaned = {"text": sanitize(event.data["text"])} if event.kind == "log" else {}
+            await self._show(TurnEvent(event.kind, {**event.data, **cleaned}))
+
+
+_SHOWN_CHARACTERS: Final = 4_000
+_SKILL_ARGUMENTS: Final[Mapping[str, str]] = {
+    "skill": "skill",
+    "skills_load": "name",
+    "read_skill_file": "skill_name",
+    "run_skill": "name",
+}
+_USAGE_EVENTS: Final[Mapping[str, Any]] = {"skill": "loaded", "skills_load": "loaded", "read_skill_file": "read"}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReporter:
+    """Who is told of one turn; `used` are the ids of the skills that it has had to do with so far."""
+
+    conversation_id: str
+    turn_id: str
+    desk: ConversationTools
+    live: LiveTurn
+    trail: SkillUsageLog
+    folder: WorkFolder
+    used: set[str] = field(default_factory=set)
+
+    async def result(self, call: RequestedCall, result: ToolResult, text: str, duration_ms: int) -> None:
+        """Show and write down what a call gave."""
+        skill = await asyncio.to_thread(self._skill_of, call)
+        run = result.data.get("run_id")
+        tokens = count_tokens(text)
+        shown = {"id": call.id, "tool": sanitize(call.tool)[:200], "ok": result.ok, "title": result.title, "code": result.code}
+        shown |= {"text": text[:_SHOWN_CHARACTERS], "skill": skill, "run": run, "tokens": tokens, "duration_ms": duration_ms}
+        await self.live.show(TurnEvent("result", shown))
+        event = _USAGE_EVENTS.get(call.tool, "run" if run else None)
+        if event is not None and skill is not None:
+            detail = str(run or result.data.get("path") or "") or None
+            cost = 0 if result.data.get("repeated") else tokens
+            await self.record_usage(event, skill, detail, ok=result.ok, tokens=cost, duration_ms=duration_ms)
+        files = result.data.get("files") if run else None
+        for name in files if isinstance(files, (list, tuple)) else ():
+            await self._written(str(name), str(run))
+
+    async def _written(self, name: str, run: str) -> None:
+        file = await asyncio.to_thread(lambda: self.folder.note(name, origin=run))
+        if file is not None:
+            await self.file(file)
+
+    async def file(self, file: Attachment) -> None:
+        """Show a file of the conversation."""
+        shown = {"name": file.name, "size": file.size_bytes, "media_type": file.media_type, "origin": file.origin}
+        await self.live.show(TurnEvent("file", shown))
+
+    def _skill_of(self, call: RequestedCall) -> str | None:
+        """The id of the skill that a call is about; it counts as used from now on."""
+        given = call.block.parameters if call.block else call.arguments
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except (ValueError, RecursionError):
+                return None
+        named = given.get(_SKILL_ARGUMENTS.get(call.tool, ""), given.get("name")) if isinstance(given, Mapping) else None
+        skill = self.desk.find(named) if isinstance(named, str) and call.tool in _SKILL_ARGUMENTS else None
+        if skill is None or skill.status != "ok":
+            return None
+        self.used.add(skill.id)
+        try:
+            self.desk.used(skill)
+        except (SkillyardError, OSError):
+            _log.info("the version of %s cannot be held", skill.id, exc_info=True)
+        return skill.id
+
+    async def record_usage(self, event: Any, skill: str, detail: str | None, **values: Any) -> None:
+        """Write into the trail what became of a skill."""
+        self.used.add(skill)
+        step = SkillUsageEvent(self.conversation_id, self.turn_id, event, skill, detail, **values)
+        await asyncio.to_thread(self.trail.add, [step])

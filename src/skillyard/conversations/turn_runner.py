@@ -1,0 +1,146 @@
+"""The turns that run in this process: the tools of each conversation, the open models, the background tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.conversations.conversation_tools import ConversationTools
+from skillyard.conversations.models import open_model
+from skillyard.conversations.turn_events import LiveTurn
+from skillyard.conversations.turn_execution import TurnExecution
+from skillyard.conversations.work_folder import WorkFolder
+from skillyard.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from skillyard.conversations.conversation import Conversation, Turn
+    from skillyard.conversations.conversation_store import ConversationStore
+    from skillyard.conversations.model_loop import TurnLimits
+    from skillyard.conversations.skill_usage import SkillUsageLog
+    from skillyard.conversations.turn_events import TurnEvent
+    from skillyard.library import Catalog
+
+
+_KEPT_TOOLS: Final = 64
+_KEPT_TURNS: Final = 256
+_LOOK_S: Final = 0.5
+
+
+class TurnRunner:
+    """What conversations over `catalog` have in this process; the records say what they have everywhere."""
+
+    def __init__(
+        self, catalog: Catalog, records: ConversationStore, trail: SkillUsageLog, *, addresses: bool = True, limits: TurnLimits
+    ) -> None:
+        self._catalog = catalog
+        self._records = records
+        self._trail = trail
+        self._addresses = addresses
+        self._limits = limits
+        self._desks: OrderedDict[str, ConversationTools] = OrderedDict()
+        self._live: OrderedDict[str, LiveTurn] = OrderedDict()
+        self._models: dict[str, Model] = {}
+
+    def folder(self, conversation: Conversation) -> WorkFolder:
+        """The files of a conversation."""
+        return WorkFolder(self._catalog.data_directory, conversation.id, self._records)
+
+    async def model(self, name: str | None) -> Model:
+        """The model of that name, else the usual one; opened once.
+
+        Raises:
+            InvalidInput: it cannot be used.
+        """
+        key = name or ""
+        if key not in self._models:
+            model = await asyncio.to_thread(lambda: open_model(name, addresses=self._addresses))
+            self._models[key] = await model.__aenter__()
+        return self._models[key]
+
+    async def desk(self, conversation: Conversation) -> ConversationTools:
+        """The tools of a conversation, made when they are not there, or when another process has gone on with it meanwhile."""
+        desk = self._desks.get(conversation.id)
+        if desk is None or not desk.matches_memory(conversation.memory):
+            folder = self.folder(conversation)
+            desk = await asyncio.to_thread(lambda: ConversationTools(self._catalog, conversation, folder.make()))
+            self._desks[conversation.id] = desk
+        self._desks.move_to_end(conversation.id)
+        while len(self._desks) > _KEPT_TOOLS:
+            self._desks.popitem(last=False)
+        return desk
+
+    def clear(self, conversation: Conversation) -> None:
+        """Forget the tools of a conversation: it is deleted, or begins anew from an earlier turn."""
+        self._desks.pop(conversation.id, None)
+
+    def live(self, turn: Turn) -> LiveTurn | None:
+        """The turn as it works here, or ended here last: not when another process has gone on with it."""
+        live = self._live.get(turn.id)
+        return None if live is not None and live.over and turn.state == "running" else live
+
+    def work(
+        self,
+        conversation: Conversation,
+        turn: Turn,
+        earlier: Sequence[Turn],
+        model: Model,
+        desk: ConversationTools,
+        *,
+        before: Sequence[TurnEvent] = (),
+    ) -> TurnExecution:
+        """What the work on a turn needs; `before` are its events up to the question that it waited for."""
+        live = self._live[turn.id] = LiveTurn(before, partial(self._records.publish_events, turn.id))
+        while len(self._live) > _KEPT_TURNS:
+            self._live.popitem(last=False)
+        return TurnExecution(
+            conversation, turn, earlier, model, desk, live, self._records, self._trail, self.folder(conversation),
+            self._catalog, self._limits,
+        )  # fmt: skip
+
+    def start(self, work: TurnExecution, working: Coroutine[Any, Any, None]) -> None:
+        """Let the work on a turn go on in the background, until it is done or somebody stops it."""
+
+        async def watched() -> None:
+            work.live.begun.set()
+            watching = asyncio.create_task(self._watch(work.turn.id, work.live))
+            try:
+                await working
+            finally:
+                watching.cancel()
+
+        work.live.task = asyncio.create_task(watched())
+
+    async def stop(self, turn: Turn) -> bool:
+        """Stop a turn that works here; False when it does not."""
+        live = self._live.get(turn.id)
+        return live is not None and await live.stop()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn goes on here."""
+        return any(self._going())
+
+    async def close(self) -> None:
+        """Stop every turn that works here, and let go of the connections to models."""
+        await asyncio.gather(*(live.stop() for live in self._going()))
+        for model in self._models.values():
+            await model.__aexit__(None, None, None)
+        self._models.clear()
+
+    def _going(self) -> list[LiveTurn]:
+        return [live for live in self._live.values() if live.task is not None and not live.task.done()]
+
+    async def _watch(self, turn_id: str, live: LiveTurn) -> None:
+        """Stop the turn when somebody asked for it in another process."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            with suppress(DatabaseUnavailable):
+                if await asyncio.to_thread(self._records.stop_asked, turn_id):
+                    await live.interrupt()
+                    return

@@ -1,0 +1,179 @@
+"""Being notified at once that another process has written something, and the live events that are written for it.
+
+PostgreSQL notifies (`LISTEN`). A SQLite file is asked ten times a second whether anybody has written to it, which costs
+microseconds. Nothing depends on it: whoever waits also looks for itself, and a listener that is cut off is opened again.
+Live events belong to a subject (a run, a turn of a conversation or an operation, by its id) and are numbered from 1; they
+are deleted when the subject has ended and its own record says everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import delete, func, insert, select
+
+from skillyard.database.dialects import notify
+from skillyard.database.tables import happenings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+RUN_ENDED_CHANNEL: Final = "skillyard_run_ended"
+"""The channel on which PostgreSQL tells the ids of runs that have ended."""
+
+UPDATES_CHANNEL: Final = "skillyard_news"
+"""The channel for everything else that is waited for: a run, a turn, a question, an operation, by its id."""
+
+_AGAIN_S: Final = 5.0
+_LOOK_S: Final = 0.1  # between two questions to a SQLite file
+_log = logging.getLogger(__name__)
+
+
+class ChangeNotifier:
+    """Rings for ids of which something was told: in PostgreSQL at `conninfo`, else in the SQLite file `file`."""
+
+    def __init__(self, *, conninfo: str | None = None, file: str | None = None) -> None:
+        self._conninfo, self._file = conninfo, file
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Listener] = WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def subscribe(self, *ids: str) -> AsyncIterator[asyncio.Event]:
+        """An event that is set when something was told about one of `ids`, perhaps more often, and when listening begins."""
+        ear = self._of_loop.get(asyncio.get_running_loop())
+        if ear is None:
+            ear = self._of_loop[asyncio.get_running_loop()] = _Listener(self._conninfo, self._file)
+        event = asyncio.Event()
+        ear.open(event, ids)
+        try:
+            yield event
+        finally:
+            await ear.leave(event)
+
+
+async def wait_for_change(rung: asyncio.Event, timeout_s: float) -> None:
+    """Wait until it rings, at most so long; what rings from now on is heard the next time.
+
+    Who is cancelled at the moment when it rings is cancelled (`asyncio.wait_for` would lose that before Python 3.12).
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await rung.wait()
+    rung.clear()
+
+
+class _Listener:
+    """What listens for one event loop, open while someone waits."""
+
+    def __init__(self, conninfo: str | None, file: str | None) -> None:
+        self._conninfo, self._file = conninfo, file
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: dict[asyncio.Event, frozenset[str]] = {}
+
+    def open(self, event: asyncio.Event, ids: tuple[str, ...]) -> None:
+        self._waiting[event] = frozenset(ids)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._listen(self._conninfo) if self._conninfo else self._watch(self._file or ""))
+
+    async def leave(self, event: asyncio.Event) -> None:
+        del self._waiting[event]
+        if not self._waiting and self._task is not None:
+            task, self._task = self._task, None
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _all(self) -> None:
+        for event in self._waiting:
+            event.set()
+
+    async def _listen(self, conninfo: str) -> None:
+        import psycopg
+
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
+                async with connection:
+                    for channel in (RUN_ENDED_CHANNEL, UPDATES_CHANNEL):
+                        await connection.execute(f"LISTEN {channel}")
+                    self._all()  # what was told before we listened
+                    async for told in connection.notifies():
+                        for event, ids in self._waiting.items():
+                            if told.payload in ids:
+                                event.set()
+            except (psycopg.Error, OSError) as error:
+                _log.warning("not listening to the database for a while: %s", error)
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _watch(self, file: str) -> None:
+        """Ring for everyone when the version of the file's data is another one."""
+        while True:
+            with suppress(sqlite3.Error):
+                connection = sqlite3.connect(f"file:{_quoted(file)}?mode=rw", uri=True, timeout=0, isolation_level=None)
+                try:
+                    await self._compare(connection)
+                finally:
+                    connection.close()
+            self._all()
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _compare(self, connection: sqlite3.Connection) -> None:
+        seen = None
+        while True:
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if version != seen:
+                seen = version
+                self._all()
+            await asyncio.sleep(_LOOK_S)
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)
+
+
+_OLD: Final = timedelta(days=1)  # nothing goes on for longer; what is left then was left by a process that was killed
+
+
+class LiveEvent(NamedTuple):
+    """One thing that happened: its number, and what it was as plain data."""
+
+    number: int
+    body: Any
+
+
+def publish_live_events(connection: Connection, subject: str, bodies: Sequence[object], *, without: Sequence[int] = ()) -> int:
+    """Write down what happened, wake who follows, and give the number of the last; those numbered `without` are forgotten."""
+    last = connection.execute(select(func.max(happenings.c.number)).where(happenings.c.subject == subject)).scalar() or 0
+    now = datetime.now(UTC)
+    rows = [{"subject": subject, "number": last + at, "body": body, "at": now} for at, body in enumerate(bodies, 1)]
+    if rows:
+        connection.execute(insert(happenings), rows)
+    if without:
+        connection.execute(delete(happenings).where(happenings.c.subject == subject, happenings.c.number.in_(without)))
+    notify(connection, UPDATES_CHANNEL, subject)
+    return last + len(rows)
+
+
+def live_events_of(connection: Connection, subject: str, *, after: int = 0) -> tuple[LiveEvent, ...]:
+    """What happened in the subject, in order, after the number `after`."""
+    query = select(happenings.c.number, happenings.c.body).where(happenings.c.subject == subject, happenings.c.number > after)
+    return tuple(LiveEvent(row.number, row.body) for row in connection.execute(query.order_by(happenings.c.number)))
+
+
+def delete_live_events(connection: Connection, subject: str) -> None:
+    """Forget what happened in a subject that has ended, and wake who follows it."""
+    connection.execute(delete(happenings).where(happenings.c.subject == subject))
+    notify(connection, UPDATES_CHANNEL, subject)
+
+
+def delete_old_live_events(connection: Connection) -> None:
+    """Forget what nobody has forgotten for a day."""
+    connection.execute(delete(happenings).where(happenings.c.at < datetime.now(UTC) - _OLD))

@@ -1,0 +1,163 @@
+"""Upgrading the tables to the revision this version knows: at the first use, safe to repeat, forward only.
+
+Alembic does it, and is only imported when something is to be done: that the newest revision is in place is one small
+query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import Connection, inspect, text
+
+from skillyard.database.dialects import limit_lock_wait, take_global_lock
+from skillyard.database.substring_index import has_substring_index, make_substring_index
+from skillyard.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+
+HEAD: Final = "r0012"
+"""The newest revision in `migrations/versions`."""
+OLDEST: Final = "r0006"
+"""The oldest revision whose programs go on to work with the tables of `HEAD`: every migration since then only adds."""
+
+_TABLE: Final = "alembic_version"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStatus:
+    """Where the records are and which revision their tables have (`None`: no tables yet).
+
+    `newest` is the one this program knows; `newer` says that a newer program has made them and lets this one go on using
+    them. `indexed_search` is whether a part of a word is found without reading every skill.
+    """
+
+    url: str
+    revision: str | None
+    newest: str = HEAD
+    newer: bool = False
+    indexed_search: bool = False
+
+    @property
+    def current(self) -> bool:
+        """Whether nothing is to be upgraded."""
+        return self.newer or self.revision == self.newest
+
+    @property
+    def too_new(self) -> bool:
+        """Whether a newer program has made them, and this one cannot use them."""
+        return self.revision is not None and self.revision > self.newest and not self.newer
+
+    @property
+    def search_hint(self) -> str:
+        """How to give it the index that it lacks."""
+        if self.url.startswith("postgresql"):
+            return "let somebody who may run `CREATE EXTENSION pg_trgm WITH SCHEMA public`, then `skillyard db upgrade`"
+        return "use a Python with SQLite 3.34 or newer, then `skillyard db upgrade`"
+
+    def to_dict(self) -> dict[str, object]:
+        """The status as plain data."""
+        return {
+            "url": self.url,
+            "revision": self.revision,
+            "newest": self.newest,
+            "current": self.current,
+            "newer": self.newer,
+            "indexed_search": self.indexed_search,
+        }
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision of the tables, `None` when there are none."""
+    if not inspect(connection).has_table(_TABLE):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {_TABLE}")).scalar()  # noqa: S608 - a constant
+
+
+def is_usable(connection: Connection) -> bool:
+    """Whether this program can use the tables as they are: they are its own, or of a newer one that only added to them."""
+    revision = revision_of(connection)
+    return revision == HEAD or (revision is not None and _is_newer(connection, revision))
+
+
+def status_of(connection: Connection, url: str) -> DatabaseStatus:
+    """Where these records, which `url` names, stand."""
+    revision = revision_of(connection)
+    if revision is None:
+        return DatabaseStatus(url, None)
+    return DatabaseStatus(url, revision, newer=_is_newer(connection, revision), indexed_search=has_substring_index(connection))
+
+
+def upgrade(connection: Connection) -> str | None:
+    """Bring the tables to the newest revision inside the transaction of `connection`; gives the revision before.
+
+    What the database could not make then, for want of an extension, is made when it can. Tables of a newer program that only
+    added to them stay as they are.
+
+    Raises:
+        DatabaseUnavailable: they are of a newer Skillyard, which says that this one cannot use them.
+    """
+    take_global_lock(connection)
+    limit_lock_wait(connection)
+    before = revision_of(connection)
+    if before is not None and before > HEAD:
+        if not _is_newer(connection, before):
+            raise too_new_error(before)
+        return before
+    if before == HEAD:
+        make_substring_index(connection)
+        return before
+    make_tables(connection, HEAD)
+    return before
+
+
+def make_tables(connection: Connection, revision: str) -> None:
+    """Make the tables as they are at `revision`, or bring older ones there."""
+    from alembic import command
+
+    command.upgrade(configuration(connection), revision)
+    if revision == HEAD:
+        connection.execute(text(f"UPDATE {_TABLE} SET oldest = :oldest"), {"oldest": OLDEST})  # noqa: S608 - a constant
+
+
+def refuse_newer(connection: Connection) -> None:
+    """Stop who would write all records anew or copy them, when there are some that this program does not know.
+
+    Raises:
+        DatabaseUnavailable: the tables are of a newer Skillyard.
+    """
+    revision = revision_of(connection)
+    if revision is not None and revision > HEAD:
+        raise too_new_error(revision)
+
+
+def _is_newer(connection: Connection, revision: str) -> bool:
+    """Whether the tables are of a newer program, which says that this one may go on using them."""
+    if revision <= HEAD:
+        return False
+    if "oldest" not in {column["name"] for column in inspect(connection).get_columns(_TABLE)}:
+        return False
+    oldest = connection.execute(text(f"SELECT oldest FROM {_TABLE}")).scalar()  # noqa: S608 - a constant
+    return oldest is not None and str(oldest) <= HEAD
+
+
+def too_new_error(revision: str) -> DatabaseUnavailable:
+    """The error for tables of a newer Skillyard that does not let this one use them."""
+    return DatabaseUnavailable(
+        f"the records were made by a newer Skillyard (revision {revision})", hint="upgrade skillyard, or name another database"
+    )
+
+
+def configuration(connection: Connection) -> Config:
+    """Alembic's settings for the migrations in this package, over `connection`."""
+    from alembic.config import Config
+
+    settings = Config()
+    settings.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    settings.set_main_option("path_separator", "os")
+    settings.attributes["connection"] = connection
+    return settings

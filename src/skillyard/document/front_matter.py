@@ -1,0 +1,210 @@
+"""From the bytes of a SKILL.md to its text and front matter; every problem is a finding, never an exception.
+
+A fence is `---` alone on its line (white space may follow). The closing one may be `...`. A line of `----`, or `---` inside a
+value, is never a fence. A byte order mark and blank lines may come before the opening fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingLike
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, cast
+
+from skillyard.document.limits import DOCUMENT_LIMIT, HEADER_LIMIT
+from skillyard.document.rules import Findings
+from skillyard.document.summary import NeedMore
+from skillyard.document.yaml_reader import Mapping, Repair, YamlProblem, as_data, as_text, read_with_recovery
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+FenceProblem = Literal["front-matter-missing", "front-matter-unclosed", "front-matter-language", "front-matter-too-large"]
+
+
+class Fences(NamedTuple):
+    """Where the front matter is, in bytes: the header is `data[start:end]`, the closing fence's line ends at `body`."""
+
+    start: int
+    end: int
+    body: int
+    problem: FenceProblem | None = None
+
+
+def find_fences(data: bytes, *, complete: bool = True) -> Fences:
+    """Find the front matter in the bytes of a file, or in its first bytes when `complete` is false.
+
+    Costs one search through at most `HEADER_LIMIT` bytes, whatever is in them.
+
+    Raises:
+        NeedMore: the data is incomplete, shorter than `HEADER_LIMIT`, and ends before the closing fence does.
+    """
+    more = not complete and len(data) < HEADER_LIMIT
+    start = _after_opening(data, more=more)
+    if start < 0:
+        return Fences(0, 0, 0, "front-matter-missing" if start == -1 else "front-matter-language")
+    return _closing(data, start, more=more)
+
+
+def _after_opening(data: bytes, *, more: bool) -> int:
+    """The offset behind the opening fence's line; -1 when there is none, -2 when it names a language."""
+    if data.startswith(b"---\n"):
+        return 4
+    begin = 3 if data.startswith(_BOM) else 0
+    while (line_end := data.find(b"\n", begin)) >= 0 and not data[begin:line_end].strip():
+        begin = line_end + 1
+    if more and line_end < 0:
+        raise NeedMore
+    line = data[begin:] if line_end < 0 else data[begin:line_end]
+    if not line.startswith(b"---") or line.startswith(b"----"):
+        return -1
+    if line[3:].strip():
+        return -2
+    return len(data) if line_end < 0 else line_end + 1
+
+
+def _closing(data: bytes, start: int, *, more: bool) -> Fences:
+    found = _fence_line(data, b"---", start, HEADER_LIMIT, more=more)
+    # `...` is rare: look for it only in front of the fence that was found.
+    limit = found[0] if found else HEADER_LIMIT
+    found = _fence_line(data, b"...", start, limit, more=more) or found
+    if found:
+        return Fences(start, *found)
+    if more:
+        raise NeedMore
+    problem: FenceProblem = "front-matter-unclosed" if len(data) < HEADER_LIMIT else "front-matter-too-large"
+    return Fences(start, start, start, problem)
+
+
+def _fence_line(data: bytes, fence: bytes, start: int, limit: int, *, more: bool) -> tuple[int, int] | None:
+    """Where the first line that is only `fence` begins and where the next line begins."""
+    at = start - 1
+    needle = b"\n" + fence
+    while (at := data.find(needle, at, limit)) >= 0:
+        line_end = data.find(b"\n", at + 4)
+        if line_end == at + 4:
+            return at + 1, line_end + 1
+        if line_end < 0:
+            if more:
+                raise NeedMore
+            line_end = len(data)
+        if not data[at + 4 : line_end].strip():
+            return at + 1, min(line_end + 1, len(data))
+        at += 4
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDocument:
+    """What opening a file gave: its text without byte order mark, the front matter's tree, and where the body begins."""
+
+    text: str
+    header: str
+    """The text between the fences, as it was written."""
+    mapping: Mapping
+    body: str
+    body_line: int
+    repairs: tuple[Repair, ...] = ()
+    readable: bool = True
+    """Whether there was a front matter that could be read; what is missing in one that was not is not worth saying."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """The fields of a front matter, without any judgement of them."""
+
+    texts: MappingLike[str, object]
+    """Every scalar as the text that was written."""
+    values: MappingLike[str, object]
+    """Unquoted scalars as the core schema of YAML 1.2 types them: numbers, true, false and null."""
+    exact: bool
+    """Whether every reader of YAML 1.2 sees these fields; false when they had to be recovered or cannot be read."""
+
+
+def read_front_matter(data: bytes) -> FrontMatter:
+    """The fields of a SKILL.md, for those who pass them on; empty when there are none that can be read."""
+    opened = open_document(data, Findings("SKILL.md", "standard"))
+    texts, values = as_text(opened.mapping), as_data(opened.mapping)
+    return FrontMatter(
+        cast("dict[str, object]", texts), cast("dict[str, object]", values), opened.readable and not opened.repairs
+    )
+
+
+def open_document(data: bytes, findings: Findings, *, complete: bool = True) -> OpenedDocument:
+    """Read the bytes of a SKILL.md, or its first bytes when `complete` is false.
+
+    Raises:
+        NeedMore: as `find_fences`.
+    """
+    _check_name(findings)
+    if len(data) > DOCUMENT_LIMIT:
+        findings.add("file-too-large", message=f"the file is over {DOCUMENT_LIMIT >> 20} MiB: {len(data):,} bytes")
+        return _nothing("")
+    if problem := _encoding_problem(data, complete=complete):
+        findings.add(problem[0], line=problem[1])
+        return _nothing("")
+    fences = find_fences(data, complete=complete)
+    text = data[3 if data.startswith(_BOM) else 0 :].decode(errors="strict" if complete else "ignore")
+    if fences.problem:
+        _report_fences(fences, findings)
+        return _nothing(text)
+    return _read(data, text, fences, findings)
+
+
+def _nothing(text: str) -> OpenedDocument:
+    return OpenedDocument(text, "", Mapping({}, 1), text, 1, readable=False)
+
+
+def _check_name(findings: Findings) -> None:
+    name = findings.file.rpartition("/")[2]
+    if name != "SKILL.md" and name.lower() == "skill.md":
+        findings.add("file-name-case", message=f"the file is named {name}, not SKILL.md")
+
+
+def _encoding_problem(data: bytes, *, complete: bool) -> tuple[str, int] | None:
+    """The rule and the line of the first byte that is not text."""
+    if (at := data.find(b"\0")) >= 0:
+        rule = "file-not-utf8" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "file-nul"
+        return rule, data.count(b"\n", 0, at) + 1
+    if data.isascii():
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        cut_off = not complete and error.end == len(data) and error.reason == "unexpected end of data"
+        return None if cut_off else ("file-not-utf8", data.count(b"\n", 0, error.start) + 1)
+    return None
+
+
+def _report_fences(fences: Fences, findings: Findings) -> None:
+    assert fences.problem is not None  # noqa: S101 - the caller asked
+    findings.add(fences.problem)
+
+
+def _read(data: bytes, text: str, fences: Fences, findings: Findings) -> OpenedDocument:
+    header = data[fences.start : fences.end].decode()
+    header_line = data.count(b"\n", 0, fences.start) + 1
+    body_line = data.count(b"\n", 0, fences.body) + 1
+    _report_style(data, fences, findings, header_line)
+    body = data[fences.body :].decode(errors="ignore")
+    try:
+        read = read_with_recovery(header, first_line=header_line)
+    except YamlProblem as problem:
+        findings.add(problem.rule, line=problem.line, message=problem.message)
+        return OpenedDocument(text, header, Mapping({}, header_line), body, body_line, readable=False)
+    for repair in read.repairs:
+        findings.add(repair.rule, line=repair.line, message=repair.message, fix=repair.fix)
+    return OpenedDocument(text, header, read.mapping, body, body_line, read.repairs)
+
+
+def _report_style(data: bytes, fences: Fences, findings: Findings, header_line: int) -> None:
+    if data.startswith(_BOM):
+        findings.add("style-bom")
+    if header_line > 2:
+        findings.add("style-blank-start")
+    if b"\r\n" in data[: fences.body]:
+        findings.add("style-line-endings")
+    closing = data[fences.end : fences.body]
+    closing_line = data.count(b"\n", 0, fences.end) + 1
+    if closing.startswith(b"..."):
+        findings.add("style-closing-dots", line=closing_line)
+    if not closing.endswith(b"\n"):
+        findings.add("style-final-newline", line=closing_line)

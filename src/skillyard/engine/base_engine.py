@@ -1,0 +1,249 @@
+"""What every engine does with a request: a cached result is given again, everything else is recorded and run.
+
+`BaseEngine` is the part of an engine that does not depend on where runs work; see `local_engine` and `pool_engine`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from skillyard.concurrency import completed
+from skillyard.engine.cancellation import CancellationWatch, RunTask
+from skillyard.engine.result_cache import cache_policy_of, run_from_cache
+from skillyard.engine.run_call import RunCall, check_priority
+from skillyard.engine.run_lifecycle import CANCELLED, record_end
+from skillyard.engine.tracing import trace_run
+from skillyard.errors import SkillyardError
+from skillyard.execution import Run, RunError, new_run_id, retry_policy
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.records import Records
+    from skillyard.engine.run_record import RunRecord
+
+
+_NOT_WAITED_FOR: Final = RunError("NOT_WAITED_FOR", "the run goes on; this process has stopped waiting for it")
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that goes on by itself: `ended` gives what became of it, or raises as `Carrier.run` does.
+
+    Whoever keeps this keeps the run: a task that nobody holds may be thrown away.
+    """
+
+    run_id: str
+    ended: asyncio.Task[Run]
+
+
+class BaseEngine(ABC):
+    """The part of an engine that does not depend on where runs work."""
+
+    def __init__(self, records: Records | None) -> None:
+        self._records = records
+        self._working: dict[str, RunTask] = {}
+        self._heeding = CancellationWatch()
+        self._left: set[str] = set()
+
+    async def run(
+        self,
+        skill: Skill,
+        parameters: Mapping[str, object],
+        *,
+        context: Mapping[str, object] | None = None,
+        entry: str | None = None,
+        digest: str | None = None,
+        fresh: bool = False,
+        arguments: Sequence[str] = (),
+        workspace: str | None = None,
+        priority: int = 0,
+    ) -> Run:
+        """Run the skill (see `Engine.run`); cancelling the caller ends the run as `cancelled`.
+
+        Raises:
+            DatabaseUnavailable: the run cannot be recorded; nothing was started.
+            SkillyardError: it could not be started; the record says why.
+        """
+        call = RunCall(
+            new_run_id(), skill, parameters, context or {}, entry, digest, arguments=tuple(arguments), workspace=workspace,
+            priority=check_priority(priority),
+        )  # fmt: skip
+        if self._records is None:
+            return await self._awaited(self._carried(call, None), call, None)
+        journal = await asyncio.to_thread(lambda records: records.journal, self._records)
+        ready = await self._ready(call, journal, fresh=fresh)
+        return ready if isinstance(ready, Run) else await self._awaited(self._carried(ready, journal), ready, journal)
+
+    async def begin(
+        self,
+        skill: Skill,
+        parameters: Mapping[str, object],
+        *,
+        context: Mapping[str, object] | None = None,
+        entry: str | None = None,
+        digest: str | None = None,
+        fresh: bool = False,
+        run_id: str | None = None,
+        consent: Callable[[], Awaitable[str | None]] | None = None,
+        priority: int = 0,
+        schedule: str | None = None,
+    ) -> StartedRun:
+        """Write a run down and let it go on by itself, whatever becomes of the caller.
+
+        With a `run_id` of the caller's the same request twice is one run. `consent` is awaited before anything starts: it gives
+        the digest that was agreed to, or raises; the run waits for it as `queued`. `schedule` is the name of the schedule that
+        asks for it.
+
+        Raises:
+            RecordExists: there is a run with that id.
+            InvalidInput: the priority is none, or the parameters cannot be handed over to a worker.
+            DatabaseUnavailable: the run cannot be recorded; nothing was started.
+        """
+        call = RunCall(
+            run_id or new_run_id(), skill, parameters, context or {}, entry, digest, priority=check_priority(priority),
+            schedule=schedule,
+        )  # fmt: skip
+        if self._records is None:
+            return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._carried(call, None), call, None)))
+        journal = await asyncio.to_thread(lambda records: records.journal, self._records)
+        if consent is not None:
+            await _recorded_or_cancelled(call.run_id, journal, asyncio.to_thread(journal.queue, call.record()))
+            call = replace(call, recorded=True)
+            going = self._agreed(call, journal, fresh=fresh, consent=consent)
+            return StartedRun(call.run_id, asyncio.create_task(self._awaited(going, call, journal)))
+        ready = await self._ready(call, journal, fresh=fresh)
+        if isinstance(ready, Run):
+            return StartedRun(call.run_id, asyncio.create_task(_completed_run(ready)))
+        return StartedRun(call.run_id, asyncio.create_task(self._awaited(self._carried(ready, journal), ready, journal)))
+
+    async def cancel(self, run_id: str) -> bool:
+        """End a run that waits or works in this engine, as `cancelled`; False when none of that id does, or it has ended."""
+        working = self._working.get(run_id)
+        return working is not None and await working.cancel()
+
+    def working(self) -> tuple[str, ...]:
+        """The ids of the runs that wait or work in this engine."""
+        return tuple(self._working)
+
+    async def leave(self) -> None:
+        """Stop waiting for the runs that go on without this process; those that work here are not touched."""
+        going = self._going_on()
+        self._left.update(going)
+        waiting = [self._working[run_id] for run_id in going if run_id in self._working]
+        for working in waiting:
+            working.interrupt()
+        if waiting:
+            await asyncio.wait([working.task for working in waiting])
+
+    def _going_on(self) -> frozenset[str]:
+        """The runs of this engine that come to their end without this process, from now on."""
+        return frozenset()
+
+    async def _agreed(
+        self, call: RunCall, journal: Journal, *, fresh: bool, consent: Callable[[], Awaitable[str | None]]
+    ) -> Run:
+        """The run after somebody has agreed to it; that nobody did is noted."""
+        try:
+            call = replace(call, digest=await consent() or call.digest)
+            ready = await self._ready(call, journal, fresh=fresh)
+            return ready if isinstance(ready, Run) else await self._carried(ready, journal)
+        except asyncio.CancelledError:
+            raise  # who interrupted it has decided how it ends
+        except BaseException as error:
+            code = error.code if isinstance(error, SkillyardError) else "UNKNOWN_ERROR"
+            await record_end(journal, "failed", call.run_id, RunError(code, str(error)))
+            raise
+
+    async def _ready(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run | RunCall:
+        """A result that is kept, or the call, written down and ready to be carried."""
+        return await _recorded_or_cancelled(call.run_id, journal, self._prepared(call, journal, fresh=fresh))
+
+    async def _prepared(self, call: RunCall, journal: Journal, *, fresh: bool) -> Run | RunCall:
+        keeping = None
+        if not call.must_run_here:
+            keeping = await asyncio.to_thread(
+                cache_policy_of, call.skill, call.parameters, context=call.context, entry=call.entry, digest=call.digest
+            )
+        if keeping is not None:
+            call = replace(call, keeping=keeping)
+            if not fresh and (kept := await asyncio.to_thread(journal.kept, keeping.key)) is not None:
+                return await asyncio.to_thread(_repeat_cached, journal, call, kept)
+        return await asyncio.to_thread(self._queued, call, journal)
+
+    def _queued(self, call: RunCall, journal: Journal) -> RunCall:
+        """The call, written down before anything of it happens."""
+        journal.queue(call.record(), cache_key=call.keeping.key if call.keeping else None, known=call.recorded)
+        return replace(call, retry=retry_policy(call.skill))
+
+    @abstractmethod
+    async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
+        """Bring the run to its end."""
+
+    async def _awaited(self, going: Coroutine[object, object, Run], call: RunCall, journal: Journal | None) -> Run:
+        """The run as a task of its own, so that `cancel` ends it and not its caller."""
+        if call.run_id in self._left:  # before it was waited for
+            going.close()
+            return self._not_waited_for(call)
+        working = self._working[call.run_id] = RunTask(call.run_id, going, journal)
+        if call.pool is None:
+            self._heed(call.run_id, journal)
+        try:
+            await asyncio.wait([working.task])
+            return await self._ended(working, call, journal)
+        except asyncio.CancelledError:
+            await working.cancel()
+            await completed(working.over())
+            raise
+        finally:
+            del self._working[call.run_id]
+            self._heeding.remove(call.run_id)
+
+    async def _ended(self, working: RunTask, call: RunCall, journal: Journal | None) -> Run:
+        """What became of the run: of one that was cancelled that, whatever its task says."""
+        if not await working.was_cancelled():
+            if not working.task.cancelled():
+                return working.task.result()
+            if call.run_id in self._left:
+                return self._not_waited_for(call)
+            await record_end(journal, "cancelled", call.run_id, CANCELLED)  # its task was interrupted by itself
+        return Run(call.run_id, call.skill.id, status="killed", error=CANCELLED)
+
+    def _heed(self, run_id: str, journal: Journal | None) -> None:
+        """End the run when its record says that another process has cancelled it."""
+        if journal is not None and run_id in self._working:
+            self._heeding.add(run_id, self._working[run_id], journal)
+
+    def _not_waited_for(self, call: RunCall) -> Run:
+        self._left.discard(call.run_id)
+        return Run(call.run_id, call.skill.id, status="killed", error=_NOT_WAITED_FOR)
+
+
+async def _recorded_or_cancelled(run_id: str, journal: Journal, writing: Coroutine[Any, Any, _Value]) -> _Value:
+    """What writes a run down, done; when its caller is cancelled meanwhile, nobody would carry it, and it ends as cancelled."""
+    doing = asyncio.ensure_future(writing)
+    try:
+        return await completed(doing)
+    except asyncio.CancelledError:
+        if not doing.cancelled() and doing.exception() is None:
+            await record_end(journal, "cancelled", run_id, CANCELLED)
+        raise
+
+
+async def _completed_run(run: Run) -> Run:
+    return run
+
+
+def _repeat_cached(journal: Journal, call: RunCall, kept: RunRecord) -> Run:
+    """A kept result, recorded as a run of its own; nothing is remembered once more."""
+    run = run_from_cache(kept, call.run_id, call.skill.id)
+    journal.repeat(replace(call.record(), cache_hit=True, cached_from=kept.id), run, known=call.recorded)
+    now = time.time_ns()
+    trace_run(run, asked_ns=now, turn_ns=now, ended_ns=now)
+    return run

@@ -1,0 +1,207 @@
+"""What a run prints and does, written down while it goes on, so that it can be followed through any process of the database.
+
+Pieces are gathered for a tenth of a second; a run that is quicker writes nothing here, its record says it all. Of each
+stream the last 65,536 characters are kept, as in the record. A live event of a run is `{"stream", "attempt", "end",
+"text"}` (`end` counts the characters of the stream up to there, over all attempts) or `{"step"}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.errors import DatabaseUnavailable, ValueRefused
+from skillyard.execution import StepTrace
+from skillyard.execution.run import MOST_STEPS, read_steps
+from skillyard.plain_json import to_redacted_json
+from skillyard.sandbox import listen_to_output
+
+if TYPE_CHECKING:
+    from skillyard.database import Database
+
+
+MAX_LOG_CHARACTERS: Final = 64 * 1024
+"""How many characters of each stream are kept."""
+
+
+def log_tail(log: str) -> str:
+    """The end of a log, at most 65,536 characters."""
+    return log if len(log) <= MAX_LOG_CHARACTERS else "…" + log[-MAX_LOG_CHARACTERS:]
+
+
+STREAMS: Final = ("stdout", "stderr")
+_EVERY_S: Final = 0.1
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LiveOutput:
+    """What was told of a run: the text of each stream that is kept, how far it goes, and steps in the order they ended.
+
+    `before` is how far the streams went in earlier attempts than the one that is asked about.
+    """
+
+    texts: dict[str, str] = field(default_factory=lambda: dict.fromkeys(STREAMS, ""))
+    ends: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STREAMS, 0))
+    before: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STREAMS, 0))
+    steps: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+def collect_output(bodies: Iterable[Any], attempt: int) -> LiveOutput:
+    """What the happenings of a run tell together."""
+    told = LiveOutput()
+    for body in bodies:
+        if "step" in body:
+            told.steps.append(body["step"])
+            continue
+        stream: str = body["stream"]
+        told.texts[stream] += body["text"]
+        told.ends[stream] = body["end"]
+        if body["attempt"] < attempt:
+            told.before[stream] = body["end"]
+    return told
+
+
+def reported_steps(told: LiveOutput) -> tuple[StepTrace, ...]:
+    """The steps of a run that could not say them at its end."""
+    return read_steps(told.steps)[0]
+
+
+def recorded_output(told: LiveOutput, traced: tuple[StepTrace, ...], printed: tuple[str, str] | None) -> dict[str, Any]:
+    """What the record of a run needs besides its own end, so that who followed it is told the rest and nothing twice.
+
+    `printed` are the two logs of the last attempt; None when it left none, and what was told of them is kept.
+    """
+    if printed is None:
+        logs, ends = told.texts, told.ends
+    else:
+        logs = dict(zip(STREAMS, printed, strict=True))
+        ends = {stream: told.before[stream] + len(logs[stream]) for stream in STREAMS}
+    kept = {} if printed else {stream: log_tail(logs[stream]) for stream in STREAMS}
+    order = _order(told.steps, traced)
+    if order == list(range(len(order))) and all(
+        ends[stream] == min(len(logs[stream]), MAX_LOG_CHARACTERS) for stream in STREAMS
+    ):
+        return kept
+    return {**kept, "printed": {**ends, "steps": order}}
+
+
+def _order(told: Iterable[Mapping[str, Any]], kept: tuple[StepTrace, ...]) -> list[int]:
+    """Which steps of the record were told, in that order (a step is told when it ends); -1 for one that is not in it."""
+    left = {at: _key(step.to_dict()) for at, step in enumerate(kept)}
+    order = []
+    for step in told:
+        found = next((at for at, key in left.items() if key == _key(step)), -1)
+        order.append(found)
+        left.pop(found, None)
+    return order
+
+
+class LiveOutputWriter:
+    """Hears one run on its event loop and writes down what it hears; with no `database` it only passes it by."""
+
+    def __init__(self, database: Database | None, run_id: str, attempt: int = 1) -> None:
+        self._database = database
+        self._run_id = run_id
+        self._attempt = attempt
+        self._heard: list[dict[str, Any]] = []
+        self._steps = 0
+        self._writing: asyncio.Task[None] | None = None
+        self._ended = False
+        self._rows: list[tuple[int, str, int]] = []  # number, stream and end of what is written down
+        self._ends: dict[str, int] | None = None
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """Hear every sandbox that starts inside the block."""
+        if self._database is None:
+            yield
+            return
+        with listen_to_output(self._hear, noted=self._note):
+            yield
+
+    async def close(self, *, write: bool) -> None:
+        """Hear no more; with `write` what was heard last is written down too."""
+        self._ended = True
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        if write and self._heard:
+            await asyncio.to_thread(self._write)
+
+    def _hear(self, stream: str, text: str) -> None:
+        last = self._heard[-1] if self._heard else {}
+        if last.get("stream") == stream:
+            last["text"] += text
+        else:
+            self._add({"stream": stream, "text": text})
+
+    def _note(self, note: str) -> None:
+        """A step that has ended; what is none is nothing."""
+        step = parse_step_note(note)
+        if step is not None and self._steps < MOST_STEPS:
+            self._steps += 1
+            self._add({"step": step})
+
+    def _add(self, body: dict[str, Any]) -> None:
+        self._heard.append(body)
+        if self._writing is None and not self._ended:
+            self._writing = asyncio.get_running_loop().create_task(self._soon())
+
+    async def _soon(self) -> None:
+        """Write after a moment, and again as long as more was heard meanwhile."""
+        while self._heard and not self._ended:
+            await asyncio.sleep(_EVERY_S)
+            if not self._ended:
+                await asyncio.to_thread(self._write)
+        self._writing = None
+
+    def _write(self) -> None:
+        from sqlalchemy import select
+
+        from skillyard.database import live_events_of, publish_live_events, runs
+
+        database, heard = self._database, self._heard
+        self._heard = []
+        if database is None:
+            return
+        try:
+            with database.write() as connection:
+                if connection.execute(select(runs.c.state).where(runs.c.id == self._run_id)).scalar() != "running":
+                    return  # somebody has ended it
+                if (ends := self._ends) is None:
+                    known = live_events_of(connection, self._run_id)
+                    ends = self._ends = collect_output((item.body for item in known), self._attempt).ends
+                bodies = [self._placed(body, ends) for body in heard]
+                old = [row for row in self._rows if row[2] <= ends[row[1]] - MAX_LOG_CHARACTERS]
+                last = publish_live_events(connection, self._run_id, bodies, without=[row[0] for row in old])
+            self._rows = [row for row in self._rows if row not in old]
+            first = last - len(bodies) + 1
+            self._rows += [(first + at, it["stream"], it["end"]) for at, it in enumerate(bodies) if "end" in it]
+        except (DatabaseUnavailable, ValueRefused) as error:
+            _log.warning("what run %s printed cannot be followed for a moment: %s", self._run_id, error.message)
+
+    def _placed(self, body: dict[str, Any], ends: dict[str, int]) -> dict[str, Any]:
+        """A happening with its place; of a flood only the end."""
+        if "step" in body:
+            return body
+        ends[body["stream"]] += len(body["text"])
+        return {**body, "attempt": self._attempt, "end": ends[body["stream"]], "text": body["text"][-MAX_LOG_CHARACTERS:]}
+
+
+def parse_step_note(note: str) -> dict[str, Any] | None:
+    """The step that a note of a run tells, as it is recorded; None when it tells none."""
+    try:
+        steps, _ = read_steps([json.loads(note)])
+    except (ValueError, RecursionError):
+        return None
+    found = to_redacted_json(steps[0].to_dict()) if steps else None
+    return found if isinstance(found, dict) else None
+
+
+def _key(step: Mapping[str, Any]) -> tuple[object, ...]:
+    return step.get("stepId"), step.get("stepName"), step.get("timestamp")

@@ -1,0 +1,199 @@
+"""The engine that has workers: runs of a pool go into its queue in PostgreSQL, all others work in this process.
+
+With `everything` there is a pool for the runs that name none: then all of them go through the queue, and wait there for a
+worker whatever becomes of the process that asked for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
+
+from skillyard.engine.base_engine import BaseEngine
+from skillyard.engine.local_engine import LocalEngine
+from skillyard.engine.run_call import MAX_RUN_MS, write_request
+from skillyard.engine.settings import EngineSettings
+from skillyard.errors import DatabaseUnavailable
+from skillyard.execution import Executor, retry_policy, worker_pool
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Configuration, Skill
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.protocol import Runner
+    from skillyard.engine.records import Records
+    from skillyard.engine.run_call import RunCall
+    from skillyard.engine.run_watch import PoolServices
+    from skillyard.engine.slots import Slots
+    from skillyard.execution import Run
+
+
+_STAYS: Final = "files and command lines of this machine cannot go to a worker pool"
+_UNRECORDED: Final = "a run that is not recorded cannot go to a worker pool"
+
+
+class PoolEngine(BaseEngine):
+    """Hands a skill that names a worker pool over to that pool, and leaves every other one to `local`.
+
+    A pool that no living worker serves is unavailable: nothing has run, and what stands in for the skill's kind runs here
+    (defect D-17). The queues are in the database of `records`, which must be PostgreSQL. `everything` is the pool of every
+    other run: one waits there until a worker takes it.
+    """
+
+    def __init__(self, local: LocalEngine, records: Records | None, *, everything: str | None = None) -> None:
+        super().__init__(records)
+        self._local = local
+        self._everything = everything
+        self._lasting: set[str] = set()
+        self._reaching = _PoolConnection(prepare=everything is not None)
+        self._timeout_ms = MAX_RUN_MS
+
+    @classmethod
+    def of(
+        cls,
+        configuration: Configuration,
+        runner: Runner,
+        records: Records | None,
+        *,
+        slots: Slots | None = None,
+        organisation: str = "",
+    ) -> Self:
+        """The engine that `[engine]` of a configuration describes; `slots` are the turns that it shares with others.
+
+        Raises:
+            InvalidConfiguration: the table says something that cannot be meant.
+        """
+        settings = EngineSettings.of(configuration)
+        local = LocalEngine(runner, records, slots=slots or settings.slots(), organisation=organisation)
+        return cls(local, records, everything=settings.pool if settings.kind == "procrastinate" else None)
+
+    def through(self, runner: Runner) -> PoolEngine:
+        """This engine with another runner for what works here; the time that it allows also holds for the workers."""
+        engine = copy(self)
+        engine._local = self._local.through(runner)
+        if isinstance(runner, Executor):
+            engine._timeout_ms = min(runner.timeout_ms, MAX_RUN_MS)
+        return engine
+
+    def unrecorded(self) -> PoolEngine:
+        """This engine without its records: everything works here."""
+        engine = copy(self)
+        engine._local, engine._records = self._local.unrecorded(), None
+        return engine
+
+    def can_run(self, skill: Skill) -> bool:
+        """Whether the skill has something that could be started; workers come and go, so they are not looked for."""
+        if self._records is not None and self._records.may_have_workers and worker_pool(skill) is not None:
+            return True
+        return self._local.can_run(skill)
+
+    def _queued(self, call: RunCall, journal: Journal) -> RunCall:
+        """The call, written down: in the queue of its pool when that is served, with the reason when it is not."""
+        pool = worker_pool(call.skill)
+        if pool is None:
+            if self._everything is None or call.must_run_here or _is_other_content(call):
+                return super()._queued(call, journal)
+            self._require_queues(journal)
+            return self._handed_over(call, self._everything, journal, lasting=True)
+        reason = _STAYS if call.must_run_here else self._problem(pool, journal)
+        if reason is not None:
+            return super()._queued(replace(call, unavailable=reason), journal)
+        return self._handed_over(call, pool, journal, lasting=False)
+
+    def _handed_over(self, call: RunCall, pool: str, journal: Journal, *, lasting: bool) -> RunCall:
+        retry = retry_policy(call.skill)
+        call = replace(call, pool=pool, digest=call.digest or call.skill.digest(), retry=retry)
+        self._reaching.reach(journal).queue.enqueue(
+            call.record(),
+            pool=pool,
+            request=write_request(call, timeout_ms=self._timeout_ms),
+            cache_key=call.keeping.key if call.keeping else None,
+            known=call.recorded,
+            attempts=retry.attempts,
+            lasting=lasting,
+        )
+        if lasting:
+            self._lasting.add(call.run_id)
+        return call
+
+    def _going_on(self) -> frozenset[str]:
+        return frozenset(self._lasting)
+
+    def _require_queues(self, journal: Journal) -> None:
+        """Be ready to hand runs over.
+
+        Raises:
+            DatabaseUnavailable: the records are not in PostgreSQL, or procrastinate is not installed.
+        """
+        problem = self._reaching.problem(journal)
+        if problem is not None:
+            raise DatabaseUnavailable(f"the engine is procrastinate, and {problem.message}", hint=problem.hint)
+
+    def _problem(self, pool: str, journal: Journal) -> str | None:
+        """Why the pool cannot be used now, or None."""
+        from skillyard.engine.run_queue import name_problem
+
+        if (wrong := name_problem(pool)) is not None:
+            return wrong
+        if (problem := self._reaching.problem(journal)) is not None:
+            return f"it names the worker pool {pool!r}, and {problem.message} ({problem.hint})"
+        return None if self._reaching.reach(journal).roster.is_served(pool) else _nobody_serves(pool)
+
+    async def _carried(self, call: RunCall, journal: Journal | None) -> Run:
+        if journal is None and worker_pool(call.skill) is not None:
+            call = replace(call, unavailable=_UNRECORDED)
+        if call.pool is None or journal is None:
+            return await self._local.work(journal).carry_out(call)
+        from skillyard.engine.run_watch import await_run
+
+        try:
+            lasting, reach = call.run_id in self._lasting, self._reaching.reach(journal)
+            run = await await_run(call.run_id, pool=call.pool, timeout_ms=self._timeout_ms, reach=reach, lasting=lasting)
+        finally:
+            self._lasting.discard(call.run_id)
+        if run is not None:
+            return run
+        self._heed(call.run_id, journal)
+        call = replace(call, unavailable=_nobody_serves(call.pool))
+        return await self._local.work(journal).carry_out(call, started=True)
+
+
+def _is_other_content(call: RunCall) -> bool:
+    """Whether the skill is not what was agreed to: that is refused here, in the same words as ever."""
+    return call.digest is not None and call.digest != call.skill.digest()
+
+
+def _nobody_serves(pool: str) -> str:
+    """Why a run cannot go to a pool that no worker serves, and what to do about it."""
+    return f"no worker serves the pool {pool!r}: start one with `skillyard worker --pool {pool}`"
+
+
+class _PoolConnection:
+    """The way to the workers, made when first needed and shared by all who carry runs with one engine."""
+
+    def __init__(self, *, prepare: bool) -> None:
+        self._prepare = prepare
+        self._lock = threading.Lock()
+        self._reach: PoolServices | None = None
+
+    def problem(self, journal: Journal) -> DatabaseUnavailable | None:
+        """Why the database has no queues, or None."""
+        from skillyard.engine.run_queue import queue_problem
+
+        return queue_problem(journal.database)
+
+    def reach(self, journal: Journal) -> PoolServices:
+        """The way to the workers of the database in which that journal is."""
+        from skillyard.engine.run_queue import RunQueue
+        from skillyard.engine.run_watch import PoolServices
+        from skillyard.engine.worker_roster import WorkerRoster
+
+        with self._lock:
+            if self._reach is None or self._reach.journal is not journal:
+                database = journal.database
+                queue = RunQueue(database)
+                if self._prepare:
+                    queue.prepare()  # no worker may have been there before
+                self._reach = PoolServices(queue, WorkerRoster(database), database.notifier, journal)
+            return self._reach

@@ -1,0 +1,74 @@
+"""The cache of results: under which key and for how long a result is kept, and a kept result as a run of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skillyard.engine.run_record import recorded_format, recorded_limit
+from skillyard.errors import SkillyardError
+from skillyard.execution import Run, cache_seconds, result_cache_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillyard.catalog import Skill
+    from skillyard.engine.run_record import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """That a result may be kept `seconds` under `key`, when it comes of exactly the content `digest`."""
+
+    key: str
+    seconds: int
+    digest: str
+
+
+def cache_policy_of(
+    skill: Skill,
+    parameters: Mapping[str, object],
+    *,
+    context: Mapping[str, object],
+    entry: str | None,
+    digest: str | None,
+) -> CachePolicy | None:
+    """How the result of this run is kept, None when it is not; a skill that cannot be read is for the run to complain about."""
+    try:
+        seconds = cache_seconds(skill)
+        if not seconds:
+            return None
+        content = digest or skill.digest()
+        key = result_cache_key(skill, content, parameters, context=context, entry=entry)
+    except (SkillyardError, OSError):
+        return None
+    return None if key is None else CachePolicy(key, seconds, content)
+
+
+def remaining_cache_seconds(keeping: CachePolicy, skill: Skill) -> int:
+    """How many seconds the result may be kept now that the run has ended; 0 when the skill has changed meanwhile."""
+    try:
+        same = skill.digest() == keeping.digest
+    except (SkillyardError, OSError):
+        return 0
+    return keeping.seconds if same else 0
+
+
+def run_from_cache(record: RunRecord, run_id: str, skill_id: str) -> Run:
+    """A kept result as the run `run_id`, with the steps, limits and sandbox it came of.
+
+    Nothing was started for it, no tokens were used, and nothing is to be remembered once more (D-18).
+    """
+    return Run(
+        run_id=run_id,
+        skill_id=skill_id,
+        status="ok",
+        output=record.output,
+        format=recorded_format(record),
+        message=record.message,
+        steps=record.steps,
+        limits=tuple(recorded_limit(shape) for shape in record.limits),
+        isolation=record.isolation or "none",
+        warnings=record.warnings,
+        cache_hit=True,
+    )

@@ -1,0 +1,203 @@
+"""One run from its slot to its end, the same in every engine: executed, recorded, its memories saved."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.concurrency import completed, in_thread
+from skillyard.engine.deferred_writes import defer_write, is_temporary, write_or_defer
+from skillyard.engine.live_output import LiveOutputWriter
+from skillyard.engine.result_cache import remaining_cache_seconds
+from skillyard.engine.slots import Slots
+from skillyard.engine.tracing import trace_run
+from skillyard.errors import ExecutionProblem, SkillyardError
+from skillyard.execution import Run, RunError
+from skillyard.memory import keep_suggestions
+
+if TYPE_CHECKING:
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.protocol import Runner
+    from skillyard.engine.run_call import RunCall
+    from skillyard.engine.run_record import RunState
+    from skillyard.memory import MemoryService
+
+
+CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")
+_TOO_LATE: Final = "the record of this run had ended before the run did: nothing is remembered"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLifecycle:
+    """What does runs, and where it is noted what became of them; `journal` and `memory` may be missing."""
+
+    runner: Runner
+    journal: Journal | None
+    memory: MemoryService | None
+    slots: Slots
+    organisation: str = ""
+
+    async def carry_out(self, call: RunCall, *, started: bool = False) -> Run:
+        """Wait for a turn, run, and record how it ended, whatever happens; an attempt that failed is followed by the next.
+
+        `started` says that it is noted as running already.
+        """
+        asked = time.time_ns()
+        while True:
+            try:
+                async with self.slots.acquire(call.asks(self.organisation)):
+                    run = await self._done(call, asked, started=started)
+            except BaseException as error:
+                await self._failed(error, call)
+                raise
+            wait_s = call.retry.wait_s(run, call.attempt) if self.journal is not None else None
+            if wait_s is None or not await self.requeue(run, call, wait_s):
+                return await self.ended(run, call)
+            await asyncio.sleep(wait_s)
+            call, started = replace(call, attempt=call.attempt + 1, finished=call.retry.finished(run.steps)), False
+
+    async def attempt(self, call: RunCall) -> Run:
+        """Do a run that has its turn and is noted as running; that it has ended is not noted yet."""
+        try:
+            return await self._done(call, time.time_ns(), started=True)
+        except BaseException as error:
+            await self._failed(error, call)
+            raise
+
+    async def ended(self, run: Run, call: RunCall) -> Run:
+        """The run, noted as ended, with its memories saved; who interrupts that is too late, and changes nothing of it."""
+        ending = asyncio.ensure_future(self._ended(run, call))
+        with suppress(asyncio.CancelledError):
+            await completed(ending)
+        return ending.result()
+
+    async def _ended(self, run: Run, call: RunCall) -> Run:
+        return await self._remembered(await self._recorded(run, call), call)
+
+    async def _failed(self, error: BaseException, call: RunCall) -> None:
+        """Note that the run came to no result."""
+        if isinstance(error, asyncio.CancelledError):
+            return  # who interrupted it has decided how it ends
+        if isinstance(error, SkillyardError):
+            reason = RunError(error.code, error.message)
+            await record_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
+        else:
+            reason = RunError("UNKNOWN_ERROR", f"{type(error).__name__}: {error}")
+            await record_end(self.journal, "failed", call.run_id, reason, attempt=call.attempt)
+
+    async def requeue(self, run: Run, call: RunCall, wait_s: float) -> bool:
+        """Whether the attempt is noted as one that another follows."""
+        journal, finished = self.journal, call.retry.finished(run.steps)
+        error = run.error or RunError("UNKNOWN_ERROR", run.status)
+        assert journal is not None  # noqa: S101 # what is not recorded is not tried again
+        return await in_thread(lambda: journal.requeue(call.run_id, call.attempt, error, finished=finished, wait_s=wait_s))
+
+    async def _done(self, call: RunCall, asked: int, *, started: bool) -> Run:
+        turn, journal = time.time_ns(), self.journal
+        if journal is not None and not started and not await asyncio.to_thread(journal.start, call.run_id):
+            raise ExecutionProblem("the run was ended before it started", hint="look at its record, then run again")
+        more: dict[str, Any] = {} if call.unavailable is None else {"unavailable": call.unavailable}
+        if call.must_run_here:
+            more |= {"arguments": call.arguments, "workspace": call.workspace}
+        if call.finished:
+            more["finished"] = call.finished
+        run = await self._heard(call, more)
+        run = replace(run, warnings=(*call.warnings, *run.warnings)) if call.warnings else run
+        trace_run(run, asked_ns=asked, turn_ns=turn, ended_ns=time.time_ns())
+        return run
+
+    async def _heard(self, call: RunCall, more: dict[str, Any]) -> Run:
+        """Do the run, and let it be followed meanwhile."""
+        log = LiveOutputWriter(self.journal.database if self.journal else None, call.run_id, call.attempt)
+        try:
+            with log.hearing():
+                run = await self.runner.run(
+                    call.skill,
+                    call.parameters,
+                    context=call.context,
+                    entry=call.entry,
+                    digest=call.digest,
+                    run_id=call.run_id,
+                    **more,
+                )
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError  # a runner may take being interrupted for the end of the run
+        except BaseException:
+            await log.close(write=True)
+            raise
+        await log.close(write=not run.ok)
+        return run
+
+    async def _recorded(self, run: Run, call: RunCall) -> Run:
+        """The run, noted as ended; what cannot be noted is said, and the result is not lost."""
+        journal, keeping = self.journal, call.keeping
+        if journal is None:
+            return run
+        try:
+            ended = await in_thread(
+                lambda: journal.finish(
+                    run, keep_s=remaining_cache_seconds(keeping, call.skill) if keeping and run.ok else 0, attempt=call.attempt
+                )
+            )
+        except Exception as error:  # also a value that no database takes: the result is more than its record
+            if is_temporary(error):
+                defer_write(run.run_id, lambda: self._late(run, call))
+                warning = f"how the run ended is not recorded yet: {error}"
+                return replace(run, memory_writes=(), warnings=(*run.warnings, warning))
+            _log.exception("how run %s ended could not be recorded", run.run_id)
+            problem = RunError("RECORD_INCOMPLETE", f"how the run ended could not be recorded: {error}"[:500])
+            await record_end(journal, "succeeded" if run.ok else "failed", run.run_id, problem, attempt=call.attempt)
+            return replace(run, warnings=(*run.warnings, problem.message))
+        return run if ended else replace(run, memory_writes=(), warnings=(*run.warnings, _TOO_LATE))
+
+    async def _late(self, run: Run, call: RunCall) -> None:
+        """Note how a run ended, and save its memories, when the database is there again.
+
+        Raises:
+            DatabaseUnavailable: it is not.
+        """
+        journal = self.journal
+        assert journal is not None  # noqa: S101 # nothing is owed to what is not there
+        if await in_thread(lambda: journal.finish(run, attempt=call.attempt)):
+            await self._remembered(run, call)
+
+    async def _remembered(self, run: Run, call: RunCall) -> Run:
+        """The run, after the memories it suggests were saved; a run that failed suggests none."""
+        journal = self.journal
+        if self.memory is None or not run.ok or not run.memory_writes:
+            return run
+        kept = await keep_suggestions(
+            self.memory, run.memory_writes, run_id=run.run_id, skill_id=run.skill_id, context=call.context
+        )
+        lost = tuple(f"memory {number} was not saved: {item.reason}" for number, item in enumerate(kept, 1) if not item.saved)
+        run = replace(run, warnings=(*run.warnings, *lost))
+        if journal is not None:
+            with suppress(SkillyardError):  # the memories are safe; only the note about them is not
+                await in_thread(lambda: journal.note_memories(run.run_id, [item.to_dict() for item in kept], run.warnings))
+        return run
+
+
+async def record_end(
+    journal: Journal | None, state: RunState, run_id: str, error: RunError, *, attempt: int | None = None
+) -> bool:
+    """Note that a run ended without a result, now or when the database is back; False when it had ended already.
+
+    It is noted however often who waits for that is cancelled. The reason is on its way already and is not replaced.
+    """
+    if journal is None:
+        return True
+    return await completed(_record_end(run_id, lambda: journal.stop(run_id, state, error, attempt=attempt)))
+
+
+async def _record_end(run_id: str, stop: Callable[[], bool]) -> bool:
+    try:
+        return await write_or_defer(run_id, lambda: in_thread(stop)) is not False
+    except SkillyardError as problem:
+        _log.error("run %s could not be recorded: %s", run_id, problem.message)
+        return True

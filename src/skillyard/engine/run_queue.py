@@ -1,0 +1,357 @@
+"""The queues of runs on PostgreSQL, one for each pool, and which run a worker with a free slot claims.
+
+A job of procrastinate only wakes a worker. What is to be run lies in `handovers`, with its parameters in full, until
+everything about it is done. One statement claims the run with the highest priority that may start; the row in `runs`
+decides everything: a run that has been claimed, or has ended, is not claimed again. A limit for a skill or for the
+organisation holds for all workers together, so with limits one worker chooses at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, func, insert, select, text, update
+
+from skillyard.database import RUN_ENDED_CHANNEL, handovers, live_events_of, notify, runs, steps, workers
+from skillyard.engine.attempts import IMMEDIATELY, is_due, is_reusable, lock_queue_row, requeue
+from skillyard.engine.journal import INTERRUPTED, Journal, duplicate_run_explained, insert_queued_run, queued_row
+from skillyard.engine.live_output import collect_output, reported_steps
+from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, is_gone
+from skillyard.engine.run_record import QUEUE_OWNER
+from skillyard.errors import DatabaseUnavailable
+from skillyard.execution import StepTrace
+
+if TYPE_CHECKING:
+    from procrastinate import App
+    from sqlalchemy import Connection
+
+    from skillyard.database import Database
+    from skillyard.engine.run_record import RunRecord
+    from skillyard.execution import RunError
+
+
+_TASK: Final = "skillyard.run"
+_LONGEST_NAME: Final = 100
+_LOCK: Final = 0x534B594451  # any number that is always the same: who makes the tables of the queue
+_ADDRESS: Final = (
+    "set SKILLYARD_DATABASE_URL=postgresql://user:password@host/skillyard, or url in [database] of your own skillyard.toml"
+)
+
+
+_DELETE_STALE_JOBS: Final = """
+    DELETE FROM procrastinate_jobs AS job
+    WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL OR EXISTS (
+        SELECT 1 FROM procrastinate_workers AS holder
+        WHERE holder.id = job.worker_id
+        AND holder.last_heartbeat < now() - CAST(:silent AS double precision) * interval '1 second'))
+    AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
+"""  # what a worker left that was killed
+_WITHOUT_JOB: Final = """NOT EXISTS (
+    SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
+    AND (job.scheduled_at IS NULL OR job.scheduled_at <= now())
+)"""  # a job of hours to come calls nobody now
+_STALE_JOB_VALUES: Final = {"task": _TASK, "silent": HEARTBEAT_TIMEOUT_S}
+
+_DELETE_ENDED: Final = """
+    DELETE FROM handovers USING runs
+    WHERE runs.id = handovers.run_id AND runs.finished_at < now() - interval '20 seconds'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRun:
+    """Where a run is: its `state`, who carries it, whether there is still something to do about it, and which attempt it is."""
+
+    state: str
+    owner: str
+    open: bool
+    attempt: int = 1
+
+
+def queue_problem(database: Database) -> DatabaseUnavailable | None:
+    """Why this database has no queues, or None."""
+    if database.conninfo is None:
+        return DatabaseUnavailable(f"a worker pool needs PostgreSQL, and the records are in {database.name}", hint=_ADDRESS)
+    try:
+        import procrastinate  # noqa: F401 # only whether it is there
+    except ImportError:
+        hint = "pip install 'psycopg[binary]>=3.2' 'procrastinate>=3'"
+        return DatabaseUnavailable("the package procrastinate, which worker pools need, is not installed", hint=hint)
+    return None
+
+
+def name_problem(pool: str) -> str | None:
+    """Why that is no name for a pool, or None."""
+    if 0 < len(pool) <= _LONGEST_NAME and pool.isprintable() and pool.strip() == pool:
+        return None
+    return f"{pool[:40]!r} is no name for a worker pool: at most {_LONGEST_NAME} characters that can be seen"
+
+
+class RunQueue:
+    """The queues in one database; its methods block.
+
+    Raises:
+        DatabaseUnavailable: it is not PostgreSQL, or procrastinate is not installed.
+    """
+
+    def __init__(self, database: Database) -> None:
+        if (problem := queue_problem(database)) is not None:
+            raise problem
+        self._database = database
+        self._sender: App | None = None
+
+    def prepare(self) -> None:
+        """Make procrastinate's tables where there are none, however many processes try at once; forget jobs without a run."""
+        from procrastinate.schema import SchemaManager
+
+        with self._database.write() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            if connection.execute(select(func.to_regclass("procrastinate_jobs"))).scalar() is None:
+                connection.exec_driver_sql(SchemaManager.get_schema().replace("%", "%%"))
+            connection.execute(text(_DELETE_STALE_JOBS), _STALE_JOB_VALUES)
+
+    def receiver(self, work: Callable[[], Awaitable[None]]) -> App:
+        """What a worker runs: procrastinate's application, with `work` called for each word that something waits."""
+        from procrastinate import App, PsycopgConnector
+
+        app = App(connector=PsycopgConnector(conninfo=self._database.conninfo, min_size=1, max_size=4))
+
+        @app.task(name=_TASK)
+        async def carry(run_id: str) -> None:
+            await work()
+
+        return app
+
+    def enqueue(
+        self,
+        record: RunRecord,
+        *,
+        pool: str,
+        request: str,
+        cache_key: str | None,
+        known: bool = False,
+        attempts: int = 1,
+        lasting: bool = False,
+    ) -> None:
+        """Write a run down, unless it is `known`, and put it into the queue of a pool: both, or nothing.
+
+        At most so many `attempts` are made at it. One that is `lasting` waits for a worker whatever becomes of this process.
+
+        Raises:
+            RecordExists: there is a run with its id.
+            ExecutionProblem: it is known, and has been ended meanwhile.
+            DatabaseUnavailable: that is not possible.
+        """
+        row = queued_row(record) | {"cache_key": cache_key} | ({"owner": QUEUE_OWNER} if lasting else {})
+        handed = {"run_id": record.id, "pool": pool, "request": request, "priority": record.priority, "attempts": attempts}
+        with duplicate_run_explained(record.id), self._database.write() as connection:
+            insert_queued_run(connection, row, known=known)
+            connection.execute(insert(handovers).values(**handed, waiting=True, ready_at=IMMEDIATELY))
+            self._defer(connection, record.id, pool, priority=record.priority)
+
+    def reclaim(self, run_id: str) -> bool:
+        """Start the run here after all, when no worker has; False when one has, or when it has ended."""
+        begun = update(runs).where(runs.c.id == run_id, runs.c.state == "queued")
+        with self._database.write() as connection:
+            lock_queue_row(connection, run_id)
+            taken = connection.execute(begun.values(state="running", started_at=func.now())).rowcount == 1
+            if taken:
+                connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
+        return taken
+
+    def give_up(self, run_id: str, attempt: int, reason: RunError) -> bool:
+        """Take a run from a worker that is gone: another attempt where that is safe, else it has ended as `interrupted`.
+
+        False when that attempt does not go on any more.
+        """
+        with self._database.write() as connection:
+            most = connection.execute(select(handovers.c.attempts).where(handovers.c.run_id == run_id)).scalar()
+            if most is not None and attempt < most:
+                again = requeue(connection, run_id, attempt, reason)
+                if again:
+                    pool = connection.execute(select(handovers.c.pool).where(handovers.c.run_id == run_id)).scalar_one()
+                    self._defer(connection, run_id, pool)
+                return again
+        ended = Journal(self._database).stop(run_id, "interrupted", reason, attempt=attempt)
+        self.release(run_id)
+        return ended
+
+    def release(self, run_id: str) -> None:
+        """Note that everything about the run is done."""
+        with self._database.write() as connection:
+            if connection.execute(delete(handovers).where(handovers.c.run_id == run_id)).rowcount:
+                notify(connection, RUN_ENDED_CHANNEL, run_id)
+
+    def forget_ended(self) -> None:
+        """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
+        with self._database.write() as connection:
+            connection.execute(text(_DELETE_ENDED))
+            connection.execute(text(_DELETE_STALE_JOBS), _STALE_JOB_VALUES)
+
+    def lookup(self, run_id: str) -> QueuedRun:
+        """Where the run is now.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be read, or the run is not in it.
+        """
+        query = select(runs.c.state, runs.c.owner, runs.c.attempt, handovers.c.run_id)
+        query = query.outerjoin_from(runs, handovers, handovers.c.run_id == runs.c.id).where(runs.c.id == run_id)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            raise DatabaseUnavailable(
+                f"the run {run_id} is no longer in the records", hint="look who deletes runs, then run again"
+            )
+        return QueuedRun(row.state, row.owner, row.run_id is not None, row.attempt)
+
+    def enqueue_again(self, run_id: str, wait_s: float) -> None:
+        """Put a job into the queue for a run that was set back, not before `wait_s` seconds."""
+        with self._database.write() as connection:
+            pool = connection.execute(select(handovers.c.pool).where(handovers.c.run_id == run_id)).scalar()
+            if pool is not None:
+                self._defer(connection, run_id, pool, wait_s=wait_s)
+
+    def wake(self, pools: Sequence[str], most: int) -> None:
+        """Put jobs into the queues where runs wait and no job does: its holder was killed, or a limit held them back."""
+        with self._database.write() as connection:
+            waits = select(handovers.c.run_id, handovers.c.pool, handovers.c.priority)
+            waits = waits.where(handovers.c.waiting, is_due(), handovers.c.pool.in_(pools), text(_WITHOUT_JOB))
+            asleep = waits.order_by(handovers.c.priority.desc(), handovers.c.run_id).limit(most)
+            for row in connection.execute(asleep).all():
+                self._defer(connection, row.run_id, row.pool, priority=row.priority)
+
+    def _defer(self, connection: Connection, run_id: str, pool: str, *, priority: int = 0, wait_s: float = 0) -> None:
+        """Put the job into the queue inside the transaction of `connection`."""
+        from procrastinate import App, SyncPsycopgConnector
+        from procrastinate.exceptions import ConnectorException
+
+        if self._sender is None:
+            self._sender = App(connector=SyncPsycopgConnector())
+        raw = connection.connection.driver_connection
+        later: Any = {"schedule_in": {"seconds": ceil(wait_s)}} if wait_s else {}
+        try:
+            self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw, **later).defer(run_id=run_id)
+        except ConnectorException as error:
+            words = " ".join(str(error.__cause__ or error).split())[:300]
+            raise DatabaseUnavailable(
+                f"the queue of {pool} cannot be used: {words}", hint="make the database reachable"
+            ) from error
+
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from skillyard.database import Database
+    from skillyard.engine.liveness import HeartbeatMonitor
+
+
+_LIMITS_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('skillyard.turns'), hashtext(current_schema()))"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How many runs of this organisation, and of skills by name or id, work at once; None and nothing: as many as can."""
+
+    per_organisation: int | None
+    per_skill: Mapping[str, int]
+
+    def __bool__(self) -> bool:
+        return self.per_organisation is not None or bool(self.per_skill)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    """A run that a worker has taken: what is to be run, which attempt of how many this is, and its finished steps."""
+
+    run_id: str
+    request: str
+    attempt: int
+    attempts: int
+    finished: tuple[StepTrace, ...] = ()
+
+
+def claim_next(database: Database, pools: Collection[str], owner: str, limits: QueueLimits) -> ClaimedRun | None:
+    """Start the next run of those pools as `owner`; None when none may start now."""
+    while True:
+        with database.write() as connection:
+            held = _held_back(connection, limits)
+            row = None if held is None else connection.execute(_next(pools, owner, held)).first()
+            if row is None:
+                return None
+            if row.attempt is not None:
+                return ClaimedRun(row.run_id, row.request or "", row.attempt, row.attempts, _finished(connection, row))
+            connection.execute(delete(handovers).where(handovers.c.run_id == row.run_id))  # it ended while it waited
+
+
+def release_claim(database: Database, taken: ClaimedRun, owner: str) -> None:
+    """Let a run that `owner` took and has not begun wait for any worker again, as the same attempt."""
+    mine = (runs.c.id == taken.run_id, runs.c.state == "running", runs.c.owner == owner, runs.c.attempt == taken.attempt)
+    with database.write() as connection:
+        lock_queue_row(connection, taken.run_id)
+        waits = update(runs).where(*mine).values(state="queued", owner=QUEUE_OWNER, started_at=None)
+        if connection.execute(waits).rowcount == 1:
+            connection.execute(update(handovers).where(handovers.c.run_id == taken.run_id).values(waiting=True))
+
+
+def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
+    """The statement that takes the first run that waits, but for those of skills that are held back."""
+    first = select(handovers.c.run_id).where(
+        handovers.c.pool.in_(pools),
+        handovers.c.waiting,
+        is_due(),
+    )
+    first = first.join(runs, runs.c.id == handovers.c.run_id)
+    if held:
+        first = first.where(runs.c.skill_name.not_in(held), runs.c.skill_id.not_in(held))
+    order = (handovers.c.priority.desc(), runs.c.created_at, handovers.c.run_id)
+    chosen = first.order_by(*order).limit(1).with_for_update(skip_locked=True, of=handovers).cte("chosen")
+    taken = update(handovers).where(handovers.c.run_id == chosen.c.run_id).values(waiting=False)
+    marked = taken.returning(handovers.c.run_id, handovers.c.request, handovers.c.attempts).cte("marked")
+    started = {"state": "running", "owner": owner, "started_at": func.now()}
+    begun = update(runs).where(runs.c.id == chosen.c.run_id, runs.c.state == "queued").values(started)
+    begun_row = begun.returning(runs.c.id, runs.c.attempt).cte("begun")
+    return select(marked, begun_row.c.attempt).outerjoin_from(marked, begun_row, begun_row.c.id == marked.c.run_id)
+
+
+def _held_back(connection: Connection, limits: QueueLimits) -> list[str] | None:
+    """The skills of which as many work as may; None when of the organisation as many do."""
+    if not limits:
+        return []
+    connection.execute(text(_LIMITS_LOCK))
+    query = select(runs.c.skill_id, runs.c.skill_name, func.count().label("many")).where(runs.c.state == "running")
+    working = connection.execute(query.group_by(runs.c.skill_id, runs.c.skill_name)).all()
+    if limits.per_organisation is not None and sum(row.many for row in working) >= limits.per_organisation:
+        return None
+    return [name for name, most in limits.per_skill.items() if sum(row.many for row in working if name in row[:2]) >= most]
+
+
+def _finished(connection: Connection, row: Row[Any]) -> tuple[StepTrace, ...]:
+    """The steps that an attempt before has left in the record, or told before it was cut off: whole and without an error."""
+    if row.attempt == 1:
+        return ()
+    found = connection.execute(select(steps).where(steps.c.run_id == row.run_id).order_by(steps.c.position)).mappings()
+    names = StepTrace.__dataclass_fields__
+    kept = [StepTrace(**{name: step[name] for name in names}) for step in found]
+    told = reported_steps(collect_output((item.body for item in live_events_of(connection, row.run_id)), row.attempt))
+    known = {(step.step_id, step.step_name) for step in kept}
+    traced = (*kept, *(step for step in told if (step.step_id, step.step_name) not in known))
+    return tuple(step for step in traced if is_reusable(step))
+
+
+def recover_abandoned(database: Database, queue: RunQueue, silence: HeartbeatMonitor, *, silent: bool) -> tuple[str, ...]:
+    """Take the runs of workers that are gone away from them: another attempt where that is safe, else `interrupted`.
+
+    With `silent` also those of workers that were heard to say nothing for too long, although their process may be there.
+    """
+    query = select(runs.c.id, runs.c.owner, runs.c.attempt, workers.c.seen_at).where(runs.c.state == "running")
+    query = query.join_from(runs, handovers, handovers.c.run_id == runs.c.id)
+    query = query.outerjoin(workers, workers.c.owner == runs.c.owner)
+    with database.read() as connection:
+        working = connection.execute(query).all()
+    silence.keep({row.owner for row in working})
+    quiet = {row.id: silence.of(row.owner, row.seen_at) for row in working if row.seen_at is not None}
+    found = [row for row in working if is_gone(row.owner, quiet.get(row.id) if silent else None, seen=True)]
+    return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))

@@ -1,0 +1,216 @@
+"""What is recorded of a run, readable by anyone who may read the records, and the `Run` that a caller gets from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from skillyard import errors
+from skillyard.errors import ExecutionProblem, SkillyardError
+from skillyard.execution import Format, MemoryWrite, Run, RunError, StepTrace
+from skillyard.sandbox import Contact, Limit, Status
+from skillyard.times import utc_text
+
+RunState = Literal["queued", "running", "succeeded", "failed", "cancelled", "interrupted"]
+FINAL_STATES: Final[tuple[RunState, ...]] = ("succeeded", "failed", "cancelled", "interrupted")
+"""A run ends in exactly one of these; `interrupted` when the process that carried it is gone."""
+
+QUEUE_OWNER: Final = "queue"
+"""Who carries a run that waits for any worker, whatever becomes of the process that asked for it."""
+
+_TIMES: Final = ("created_at", "started_at", "finished_at", "expires_at")
+_HIDDEN: Final = ("id", "skill_id", "skill_name", "error_code", "printed")
+_MAPPED: Final = ("memory_writes", "limits", "contacts")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a run that was not its last: when it was made, and why there is another one."""
+
+    number: int
+    error_code: str
+    error_message: str | None
+    started_at: datetime | None
+    finished_at: datetime
+
+    def to_dict(self) -> dict[str, object]:
+        """The attempt as plain data."""
+        return {
+            "number": self.number,
+            "error": {"code": self.error_code, "message": self.error_message},
+            "started_at": _text(self.started_at),
+            "finished_at": _text(self.finished_at),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run as it is recorded.
+
+    `state` is where it is; `status` how its process ended (`ok`, `error`, `timeout`, …). Parameters and context are recorded
+    without what stands under a secret's name. `attempt` is the number of this attempt, `attempts` are those before it;
+    `schedule` is the name of the schedule that asked for it. Each of `memory_writes` says in `saved` whether a memory service
+    kept it, and else why not. Times are UTC.
+    """
+
+    id: str
+    skill_id: str
+    skill_name: str
+    kind: str
+    state: RunState
+    created_at: datetime
+    entry: str | None = None
+    digest: str | None = None
+    status: str | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
+    context: Mapping[str, object] = field(default_factory=dict, hash=False)
+    output: object = field(default=None, hash=False)
+    format: str | None = None
+    message: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    warnings: tuple[str, ...] = ()
+    limits: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    memory_writes: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    token_usage: Mapping[str, object] | None = field(default=None, hash=False)
+    contacts: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    ran_as: str | None = None
+    """The kind that did the work in the end, as `Run.kind`."""
+    isolation: str | None = None
+    interpreter: str | None = None
+    stdout: str = ""
+    stderr: str = ""
+    printed: Mapping[str, Any] | None = field(default=None, hash=False)
+    """How far each stream and the steps were told while it went on, where that is more than the record shows."""
+    duration_ms: int | None = None
+    cache_hit: bool = False
+    cached_from: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    expires_at: datetime | None = None
+    steps: tuple[StepTrace, ...] = field(default=(), hash=False)
+    priority: int = 0
+    attempt: int = 1
+    schedule: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+    def summary(self) -> dict[str, object]:
+        """One line of a list, as plain data."""
+        return {
+            "run_id": self.id,
+            "skill": self.skill_id,
+            "state": self.state,
+            "status": self.status,
+            "error": self._error(),
+            "cache_hit": self.cache_hit,
+            "schedule": self.schedule,
+            "duration_ms": self.duration_ms,
+            "created_at": _text(self.created_at),
+            "finished_at": _text(self.finished_at),
+        }
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything, as plain data; `steps` with the field names of the document."""
+        names = (name for name in self.__dataclass_fields__ if name not in _HIDDEN)
+        shape: dict[str, object] = {"run_id": self.id, "skill": self.skill_id, "skill_name": self.skill_name}
+        for name in names:
+            value = getattr(self, name)
+            shape[name] = _text(value) if name in _TIMES else [dict(item) for item in value] if name in _MAPPED else value
+        shape.pop("error_message")
+        return shape | {
+            "error": self._error(),
+            "warnings": list(self.warnings),
+            "steps": [step.to_dict() for step in self.steps],
+            "attempts": [attempt.to_dict() for attempt in self.attempts],
+        }
+
+    def _error(self) -> dict[str, str | None] | None:
+        return {"code": self.error_code, "message": self.error_message} if self.error_code else None
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else utc_text(moment)
+
+
+if TYPE_CHECKING:
+    pass
+
+
+_STOPPED: Final = ("cancelled", "interrupted")
+_CODES: Final = {
+    error.code: error
+    for error in vars(errors).values()
+    if isinstance(error, type) and issubclass(error, SkillyardError) and error is not SkillyardError
+}
+
+
+def run_from_record(record: RunRecord) -> Run:
+    """What became of a run that has ended.
+
+    Raises:
+        SkillyardError: it could not be started; of the same kind as where it was tried.
+    """
+    error = RunError(record.error_code, record.error_message or "") if record.error_code else None
+    status: Status | None = next((known for known in get_args(Status) if known == record.status), None)
+    if status is None:
+        if (
+            record.state not in _STOPPED
+            and error is not None
+            and error.code not in ("RECORD_INCOMPLETE", "RESOURCE_LIMIT_ERROR")
+        ):
+            raise _raised(error, record.id)
+        status = "timeout" if error and error.code == "RESOURCE_LIMIT_ERROR" else "killed"
+    return Run(
+        run_id=record.id,
+        skill_id=record.skill_id,
+        status=status,
+        output=record.output,
+        error=error,
+        steps=record.steps,
+        memory_writes=tuple(_memory_write(shape) for shape in record.memory_writes),
+        limits=tuple(recorded_limit(shape) for shape in record.limits),
+        isolation=record.isolation or "none",
+        stdout=record.stdout,
+        stderr=record.stderr,
+        warnings=record.warnings,
+        duration_ms=record.duration_ms or 0,
+        format=recorded_format(record),
+        message=record.message,
+        token_usage=record.token_usage,
+        interpreter=record.interpreter,
+        contacts=tuple(_contact(shape) for shape in record.contacts),
+        kind=record.ran_as,
+    )
+
+
+def recorded_format(record: RunRecord) -> Format:
+    """The format of a recorded output; `object` when it is none that is known."""
+    return next((known for known in get_args(Format) if known == record.format), "object")
+
+
+def recorded_limit(shape: Mapping[str, object]) -> Limit:
+    """A limit from its plain data."""
+    return Limit(str(shape.get("name")), shape.get("value"), shape.get("enforced") is True, str(shape.get("by")))
+
+
+def _raised(error: RunError, run_id: str) -> SkillyardError:
+    kind = _CODES.get(error.code, ExecutionProblem)
+    return kind(error.message, hint=f"the worker said so; `skillyard runs show {run_id}` has its record", run_id=run_id)
+
+
+def _memory_write(shape: Mapping[str, Any]) -> MemoryWrite:
+    return MemoryWrite(
+        owner_type=str(shape["ownerType"]),
+        owner_id=str(shape["ownerId"]),
+        type=str(shape["type"]),
+        importance=shape["importance"],
+        normalized_importance=shape["normalizedImportance"],
+        content=str(shape["content"]),
+        metadata=shape.get("metadata") or {},
+    )
+
+
+def _contact(shape: Mapping[str, Any]) -> Contact:
+    return Contact(**shape)

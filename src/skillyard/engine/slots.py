@@ -1,0 +1,140 @@
+"""Which run is next: so many work at once, organisations take turns, and within one the higher priority goes first.
+
+An organisation with a thousand runs takes every second slot as soon as another one has a single run. A limit of a skill
+or of an organisation lets others pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+from weakref import WeakKeyDictionary
+
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequest:
+    """Who asks for a turn: an organisation, for a skill that goes by `skill` or `skill_id`; a higher `priority` goes first."""
+
+    organisation: str = ""
+    skill: str = ""
+    skill_id: str = ""
+    priority: int = 0
+
+
+class Slots:
+    """How many runs work at once: `number` together, `per_organisation` of one organisation, `per_skill` of those skills."""
+
+    def __init__(
+        self, number: int | None = None, *, per_organisation: int | None = None, per_skill: Mapping[str, int] = _NONE
+    ) -> None:
+        self.number = number or 2 * (os.cpu_count() or 1)
+        self._per_organisation = per_organisation or self.number
+        self._per_skill = per_skill
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _WaitingLine] = WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def acquire(self, asks: SlotRequest) -> AsyncIterator[None]:
+        """Wait for a turn, and keep it as long as the block lasts; a line serves one loop only."""
+        line = self._of_loop.setdefault(asyncio.get_running_loop(), _WaitingLine())
+        waits = _WaitingRequest(-asks.priority, line.number(), asks, asyncio.get_running_loop().create_future())
+        line.add(waits)
+        self._next(line)
+        try:
+            await waits.granted
+            yield
+        finally:
+            if waits.granted.done() and not waits.granted.cancelled():
+                line.leave(asks)
+            else:
+                line.remove(waits)
+            self._next(line)
+
+    def _next(self, line: _WaitingLine) -> None:
+        """Give every turn that is free to whoever is next."""
+        while line.working < self.number:
+            waits = next((found for name in line.waiting if (found := self._of(line, name)) is not None), None)
+            if waits is None:
+                return
+            line.remove(waits)
+            if not waits.granted.cancelled():
+                line.enter(waits.asks)
+                waits.granted.set_result(None)
+
+    def _of(self, line: _WaitingLine, organisation: str) -> _WaitingRequest | None:
+        """The next of one organisation that no limit holds back."""
+        if line.of_organisation[organisation] >= self._per_organisation:
+            return None
+        waiting = line.waiting[organisation]
+        if not self._per_skill:
+            return waiting[0]
+        return min((found for found in waiting if self._has_room(line, found.asks)), default=None)
+
+    def _has_room(self, line: _WaitingLine, asks: SlotRequest) -> bool:
+        return all(line.of_skill[name] < self._per_skill.get(name, self.number) for name in {asks.skill, asks.skill_id})
+
+
+@dataclass(order=True, slots=True)
+class _WaitingRequest:
+    """Somebody in the line: ordered by how important it is, then by who came first."""
+
+    rank: int
+    number: int
+    asks: SlotRequest = field(compare=False)
+    granted: asyncio.Future[None] = field(compare=False)
+
+
+class _WaitingLine:
+    """Who waits and who works in one event loop."""
+
+    def __init__(self) -> None:
+        self.waiting: OrderedDict[str, list[_WaitingRequest]] = OrderedDict()  # the organisation whose turn it is comes first
+        self.working = 0
+        self.of_organisation: Counter[str] = Counter()
+        self.of_skill: Counter[str] = Counter()
+        self._numbers = 0
+
+    def number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def add(self, waits: _WaitingRequest) -> None:
+        heapq.heappush(self.waiting.setdefault(waits.asks.organisation, []), waits)
+
+    def remove(self, waits: _WaitingRequest) -> None:
+        """Take it out of the line, wherever it stands."""
+        line = self.waiting.get(waits.asks.organisation, [])
+        if line and line[0] is waits:
+            heapq.heappop(line)
+        elif waits in line:
+            line.remove(waits)
+            heapq.heapify(line)
+        if not line:
+            self.waiting.pop(waits.asks.organisation, None)
+
+    def enter(self, asks: SlotRequest) -> None:
+        """Count it as working; its organisation goes to the end."""
+        if asks.organisation in self.waiting:
+            self.waiting.move_to_end(asks.organisation)
+        self._count(asks, 1)
+
+    def leave(self, asks: SlotRequest) -> None:
+        self._count(asks, -1)
+
+    def _count(self, asks: SlotRequest, change: int) -> None:
+        self.working += change
+        self.of_organisation[asks.organisation] += change
+        for name in {asks.skill, asks.skill_id}:
+            self.of_skill[name] += change
+            if not self.of_skill[name]:
+                del self.of_skill[name]
+        if not self.of_organisation[asks.organisation]:
+            del self.of_organisation[asks.organisation]

@@ -1,0 +1,218 @@
+"""Which workers serve which pool, and the runs that wait for them: what the database knows of workers.
+
+Times are the database's own: servers and workers need not agree about the hour. That one may be set too, by an hour or by
+a failover, and until the next heartbeat every sign of life is old then: whoever asks again and again counts for itself
+how long a worker has been silent. The methods block.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, func, insert, select, update
+
+from skillyard.database import handovers, runs, worker_pools, workers
+from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, HeartbeatMonitor, ProcessIdentity
+from skillyard.engine.run_queue import queue_problem
+from skillyard.times import utc_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Row
+
+    from skillyard.database import Database
+
+
+HEARTBEAT_INTERVAL_S: Final = 5.0
+"""How often a worker says that it lives, in seconds."""
+
+_LIVE: Final = timedelta(seconds=20)
+_DOUBT_S: Final = 1.5 * HEARTBEAT_INTERVAL_S  # within which one whose last sign is of another hour must say something
+_SHOWN: Final = timedelta(hours=1)
+_DOUBTED: Final = timedelta(days=1)  # nobody sets a clock further
+_FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be silent because the clock was set
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One worker: the pools it serves, how many runs it takes at once, and the ids of those it works on."""
+
+    id: str
+    host: str
+    process: int
+    pools: tuple[str, ...]
+    concurrency: int
+    alive: bool
+    draining: bool
+    started_at: datetime
+    seen_at: datetime
+    running: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, object]:
+        """The worker as plain data."""
+        return {
+            "id": self.id,
+            "host": self.host,
+            "process": self.process,
+            "pools": list(self.pools),
+            "concurrency": self.concurrency,
+            "state": self.state,
+            "running": list(self.running),
+            "started_at": utc_text(self.started_at),
+            "seen_at": utc_text(self.seen_at),
+        }
+
+    @property
+    def state(self) -> str:
+        """`working`, `idle`, `draining` (it takes nothing new) or `gone`."""
+        if not self.alive:
+            return "gone"
+        if self.draining:
+            return "draining"
+        return "working" if self.running else "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolInfo:
+    """One pool: how many workers serve it, and how many runs wait for one or work."""
+
+    name: str
+    workers: int
+    waiting: int
+    running: int
+
+    def to_dict(self) -> dict[str, object]:
+        """The pool as plain data."""
+        return {"name": self.name, "workers": self.workers, "waiting": self.waiting, "running": self.running}
+
+
+class WorkerRoster:
+    """The workers in one PostgreSQL database.
+
+    Raises:
+        DatabaseUnavailable: it is another one, or procrastinate is not installed.
+    """
+
+    def __init__(self, database: Database, *, silence: HeartbeatMonitor | None = None) -> None:
+        if (problem := queue_problem(database)) is not None:
+            raise problem
+        self._database = database
+        self._silence = silence or HeartbeatMonitor()
+
+    def join(self, worker_id: str, pools: Sequence[str], concurrency: int) -> None:
+        """Note that this process works for those pools; forgets workers that were not seen for a week."""
+        row = {
+            "id": worker_id,
+            "owner": str(ProcessIdentity.current()),
+            "host": socket.gethostname(),
+            "concurrency": concurrency,
+            "draining": False,
+            "started_at": func.now(),
+            "seen_at": func.now(),
+        }
+        with self._database.write() as connection:
+            connection.execute(delete(workers).where(workers.c.seen_at < func.now() - _FORGOTTEN))
+            connection.execute(insert(workers).values(row))
+            connection.execute(insert(worker_pools), [{"pool": pool, "worker_id": worker_id} for pool in pools])
+
+    def heartbeat(self, worker_id: str) -> bool:
+        """Note that the worker lives; False when it was forgotten meanwhile."""
+        with self._database.write() as connection:
+            changed = update(workers).where(workers.c.id == worker_id).values(seen_at=func.now())
+            return connection.execute(changed).rowcount == 1
+
+    def drain(self, worker_id: str) -> None:
+        """Note that the worker takes nothing new."""
+        with self._database.write() as connection:
+            connection.execute(update(workers).where(workers.c.id == worker_id).values(draining=True, seen_at=func.now()))
+
+    def leave(self, worker_id: str) -> None:
+        """Note that the worker is gone."""
+        with self._database.write() as connection:
+            connection.execute(delete(workers).where(workers.c.id == worker_id))
+
+    def is_served(self, pool: str) -> bool:
+        """Whether a worker that lives takes runs of that pool."""
+        query = (
+            select(workers.c.owner, workers.c.seen_at, _fresh(_LIVE).label("live"), _fresh(_DOUBTED).label("doubted"))
+            .join(worker_pools, worker_pools.c.worker_id == workers.c.id)
+            .where(worker_pools.c.pool == pool, workers.c.draining.is_(False))
+        )
+        with self._database.read() as connection:
+            found = [row for row in connection.execute(query) if _lives(row.owner)]
+        silent = [self._silence.of(row.owner, row.seen_at) for row in found]  # each is noted
+        return any(row.live or (row.doubted and quiet < _DOUBT_S) for row, quiet in zip(found, silent, strict=True))
+
+    def owner_lives(self, owner: str) -> bool:
+        """Whether the worker that is this process still is there."""
+        if (alive := ProcessIdentity.is_process_alive(owner)) is not None:
+            return alive
+        query = select(workers.c.seen_at, _fresh(_LIVE).label("live")).where(workers.c.owner == owner)
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return any(self._silence.of(owner, row.seen_at) < HEARTBEAT_TIMEOUT_S or row.live for row in rows)
+
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """Every worker that is known, those that live first; who ended properly is not known any more."""
+        shown = _fresh(_SHOWN)
+        with self._database.read() as connection:
+            served: dict[str, list[str]] = {}
+            for row in connection.execute(select(worker_pools).order_by(worker_pools.c.pool)):
+                served.setdefault(row.worker_id, []).append(row.pool)
+            busy: dict[str, list[str]] = {}
+            for row in connection.execute(select(runs.c.id, runs.c.owner).where(runs.c.state == "running").order_by(runs.c.id)):
+                busy.setdefault(row.owner, []).append(row.id)
+            query = select(workers, _fresh(_LIVE).label("live")).where(shown).order_by(workers.c.started_at)
+            found = connection.execute(query).all()
+        known = [_worker(row, tuple(served.get(row.id, ())), tuple(busy.get(row.owner, ()))) for row in found]
+        return tuple(sorted(known, key=lambda worker: not worker.alive))
+
+    def pools(self) -> tuple[PoolInfo, ...]:
+        """Every pool that has workers, or runs on their way to one."""
+        waiting = func.count().filter(handovers.c.waiting)
+        query = select(handovers.c.pool, waiting.label("waiting"), func.count().label("all")).group_by(handovers.c.pool)
+        with self._database.read() as connection:
+            counts = {row.pool: (row.waiting, row.all - row.waiting) for row in connection.execute(query)}
+        serving: dict[str, int] = {}
+        for worker in self.workers():
+            for pool in worker.pools:
+                serving[pool] = serving.get(pool, 0) + (worker.alive and not worker.draining)
+        return tuple(
+            PoolInfo(name, serving.get(name, 0), *counts.get(name, (0, 0))) for name in sorted(serving.keys() | counts.keys())
+        )
+
+
+def _fresh(age: timedelta) -> ColumnElement[bool]:
+    """Whether a worker was seen so long ago at the most; a sign of hours to come was given before the clock was set back."""
+    return workers.c.seen_at.between(func.now() - age, func.now() + age)
+
+
+def _lives(owner: str) -> bool:
+    """Whether nothing that can be seen from here says that the process is gone."""
+    process = ProcessIdentity.read(owner)
+    return process is not None and process.alive() is not False
+
+
+def _worker(row: Row[Any], pools: tuple[str, ...], running: tuple[str, ...]) -> WorkerInfo:
+    process = ProcessIdentity.read(row.owner)
+    return WorkerInfo(
+        id=row.id,
+        host=row.host,
+        process=process.pid if process else 0,
+        pools=pools,
+        concurrency=row.concurrency,
+        alive=bool(row.live) and _lives(row.owner),
+        draining=row.draining,
+        started_at=row.started_at,
+        seen_at=row.seen_at,
+        running=running,
+    )
+
+
+def worker_id() -> str:
+    """A name for a worker of this process, unique and short enough to be read."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(3).hex()}"

@@ -1,0 +1,217 @@
+"""Skills of kind `service`: one HTTP request, whose response is the output.
+
+`config` has `endpoint`, `method` (POST when absent), `headers` and `timeoutMs`. The hosts are those of the skill's
+`security.network_allowlist` that the operator allows too; redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from skillyard.errors import InvalidInput, NetworkFailed, NetworkRefused, NotExecutable
+from skillyard.execution.abp.results import unwrapped
+from skillyard.execution.kinds import KindUnavailable, RemoteAnswer, failed_answer
+from skillyard.execution.outcome import SkillOutcome, infer_format, read_outcome
+from skillyard.execution.secret_grants import MissingGrant, SecretGrants
+from skillyard.network.hosts import ANY_HOST, MalformedHost, permits, read_rules
+from skillyard.network.messages import read_destination
+from skillyard.plain_json import read_json
+from skillyard.sandbox import guarded_request
+
+if TYPE_CHECKING:
+    from skillyard.sandbox import GuardedResponse, Policy
+
+
+NO_ENDPOINT: Final = "it has no config.endpoint"
+"""Why a service that nobody set up cannot be asked."""
+
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
+_IN_THE_QUERY: Final = ("GET", "DELETE", "HEAD")
+_CHARSET: Final = re.compile(r"charset=\"?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_SHOWN: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCall:
+    """One call: the skill's `config` and parameters, what it may do, and the most the operator allows."""
+
+    config: Mapping[str, object]
+    parameters: Mapping[str, object]
+    policy: Policy
+    ceiling: Policy
+    secret_hosts: tuple[str, ...] = ()
+    """The hosts that secrets may go to."""
+
+
+def has_endpoint(config: Mapping[str, object]) -> bool:
+    """Whether there is something to call."""
+    endpoint = config.get("endpoint")
+    return isinstance(endpoint, str) and bool(endpoint.strip())
+
+
+def timeout_of(config: Mapping[str, object], policy: Policy) -> int:
+    """The time for a call in milliseconds: what `config.timeoutMs` says, and never more than the policy's."""
+    wanted = config.get("timeoutMs", config.get("timeout_ms"))
+    if isinstance(wanted, bool) or not isinstance(wanted, (int, float)) or wanted < 1:
+        return policy.timeout_ms
+    return min(int(wanted), policy.timeout_ms)
+
+
+async def call_service(call: ServiceCall) -> RemoteAnswer:
+    """Ask the service.
+
+    Raises:
+        KindUnavailable: there is no endpoint, or nobody answers there; nothing was sent.
+        NotExecutable: the endpoint, the method or a header cannot be used.
+    """
+    if not has_endpoint(call.config):
+        raise KindUnavailable("service", NO_ENDPOINT)
+    method = _method(call.config)
+    url, body = _request(call, method)
+    grants = SecretGrants(call.ceiling)
+    try:
+        headers = _headers(call, grants, with_body=bool(body))
+    except MissingGrant as error:
+        return failed_answer("SECURITY_VALIDATION_ERROR", str(error), status="denied")
+    return await _ask(call, method, url, headers, body, grants)
+
+
+async def _ask(
+    call: ServiceCall, method: str, url: str, headers: dict[str, str], body: bytes, grants: SecretGrants
+) -> RemoteAnswer:
+    import asyncio  # only a call waits for a network
+
+    milliseconds = timeout_of(call.config, call.policy)
+    try:
+        async with asyncio.timeout(milliseconds / 1000):
+            response = await guarded_request(
+                method,
+                url,
+                allow=call.policy.network_allowlist,
+                headers=headers,
+                body=body,
+                timeout_s=milliseconds / 1000 + 1,
+                max_bytes=call.policy.result_bytes,
+                allow_private=call.policy.private_networks,
+            )
+    except TimeoutError:
+        return failed_answer("RESOURCE_LIMIT_ERROR", f"the service did not answer within {milliseconds} ms", status="timeout")
+    except NetworkRefused as error:
+        return failed_answer("SECURITY_VALIDATION_ERROR", grants.redacted_text(error.sentence), status="denied")
+    except NetworkFailed as error:
+        return _not_answered(error, grants)
+    except InvalidInput as error:
+        raise NotExecutable(grants.redacted_text(error.message), hint=error.hint) from None
+    return _answer(response, grants)
+
+
+def _not_answered(error: NetworkFailed, grants: SecretGrants) -> RemoteAnswer:
+    message = grants.redacted_text(error.message)
+    if error.details.get("sent") is False:
+        raise KindUnavailable("service", message) from None
+    if "limit" in error.details:
+        return failed_answer("RESOURCE_LIMIT_ERROR", message, status="output_limit")
+    return failed_answer("SANDBOX_EXECUTION_ERROR", message)
+
+
+def _method(config: Mapping[str, object]) -> str:
+    method = str(config.get("method") or "POST").upper()
+    if method not in _METHODS:
+        raise NotExecutable(f"config.method {method[:30]!r} cannot be used", hint=f"one of {', '.join(_METHODS)}")
+    return method
+
+
+def _request(call: ServiceCall, method: str) -> tuple[str, bytes]:
+    """The address, with the parameters when the method has no body, and the body."""
+    url = str(call.config["endpoint"]).strip()
+    if method not in _IN_THE_QUERY:
+        return url, json.dumps(call.parameters, ensure_ascii=False, allow_nan=False, default=dict).encode()
+    query = urlencode([(name, text) for name, value in call.parameters.items() for text in _texts(value)])
+    if not query:
+        return url, b""
+    return f"{url}{'&' if '?' in url else '?'}{query}", b""
+
+
+def _texts(value: object) -> list[str]:
+    """A value as it stands in a query: nothing for null, one for each entry of a list, JSON for an object."""
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    if isinstance(value, (list, tuple)):
+        return [text for item in value for text in _texts(item)]
+    if isinstance(value, Mapping):
+        return [json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict)]
+    return [str(value)]
+
+
+def _headers(call: ServiceCall, grants: SecretGrants, *, with_body: bool) -> dict[str, str]:
+    """The skill's headers with their secrets in place, and what every request says about its form.
+
+    Raises:
+        MissingGrant: a secret is not granted, or the operator allows it to go to any host at all.
+    """
+    written = call.config.get("headers") or {}
+    if not isinstance(written, Mapping):
+        raise NotExecutable("config.headers is not a mapping", hint='for example headers: {"X-Key": "${WEATHER_KEY}"}')
+    texts = {str(name): str(value) for name, value in written.items() if value is not None}
+    if grants.asks(texts.values()) and not _may_know_secrets(call):
+        raise MissingGrant(
+            "a secret may only go to a host that the operator names: "
+            "list the host in network-allowlist of your own [sandbox] settings"
+        )
+    known = {name.lower() for name in texts}
+    usual = {"Accept": "application/json, */*;q=0.5"} | ({"Content-Type": "application/json"} if with_body else {})
+    return {name: value for name, value in usual.items() if name.lower() not in known} | grants.fill(texts)
+
+
+def _may_know_secrets(call: ServiceCall) -> bool:
+    """Whether the operator's own list names the host; that any host may be asked is not enough."""
+    hosts = [host for host in call.secret_hosts if host != ANY_HOST]
+    try:
+        to = read_destination(str(call.config["endpoint"]).strip())
+        return permits(read_rules(hosts), to.scheme, to.host, to.port)
+    except (InvalidInput, MalformedHost):
+        return False
+
+
+def _answer(response: GuardedResponse, grants: SecretGrants) -> RemoteAnswer:
+    body = grants.redacted_bytes(response.body)
+    outcome = _outcome(grants.redacted(_read(body)), body, response.headers.get("content-type", ""))
+    if response.status < 300:
+        return RemoteAnswer(outcome)
+    if response.status < 400:
+        return failed_answer(
+            "SANDBOX_EXECUTION_ERROR", f"the service answered {response.status}, a redirect, which is not followed"
+        )
+    said = outcome.output if isinstance(outcome.output, str) else json.dumps(outcome.output, ensure_ascii=False)
+    more = f": {said[:_SHOWN]}" if outcome.output is not None else ""
+    return failed_answer("SANDBOX_EXECUTION_ERROR", f"the service answered {response.status}{more}", outcome=outcome)
+
+
+def _read(body: bytes) -> object:
+    """The body as JSON when it is, else the bytes."""
+    if not body.strip():
+        return None
+    try:
+        return read_json(body.decode("utf-8-sig"))
+    except ValueError:
+        return body
+
+
+def _outcome(value: object, body: bytes, content_type: str) -> SkillOutcome:
+    """The output in an answer: an outcome with `output` counts as one, any other JSON is the output itself (defect D-19)."""
+    if not isinstance(value, bytes):
+        is_outcome = isinstance(value, Mapping) and ("output" in value or "result" in value)
+        return read_outcome(unwrapped(value)) if is_outcome else SkillOutcome(value, infer_format(value))
+    charset = _CHARSET.search(content_type)
+    try:
+        return SkillOutcome(body.decode(charset[1] if charset else "utf-8"), "text")
+    except (UnicodeError, LookupError):
+        return SkillOutcome(base64.b64encode(body).decode(), "binary")

@@ -1,0 +1,146 @@
+"""Runs of skills chosen by a request: the preprocessors before a model is called, and the skill that matches an intent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import (
+    ExecutionProblem,
+    FileProblem,
+    InvalidInput,
+    InvalidPolicy,
+    NotExecutable,
+    SkillNotFound,
+    SkillyardError,
+)
+from skillyard.execution.run import Run, RunError, new_run_id
+from skillyard.search import SearchIndex, search_skills
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill
+    from skillyard.search import Match
+
+
+Runner = Callable[["Skill", Mapping[str, object]], Awaitable[Run]]
+_LEAST_CONFIDENCE: Final = 0.15
+_MOST_PREPROCESSORS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessed:
+    """One preprocessor that fitted a request, how surely (0 to 1), because of what, and its run."""
+
+    skill: Skill
+    confidence: float
+    matched: tuple[str, ...]
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRun:
+    """The run of the skill that fitted an intent, and how surely (0 to 1), because of what.
+
+    `skipped` has the ids of better matches that could not be started, with the reason of each.
+    """
+
+    skill: Skill
+    confidence: float
+    matched: tuple[str, ...]
+    run: Run
+    skipped: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def to_dict(self) -> dict[str, object]:
+        """The run as plain data, with `metadata` that tells why this skill was picked."""
+        metadata = {
+            "confidence": self.confidence,
+            "matchedSkill": self.skill.name,
+            "matchedTriggers": list(self.matched),
+            "skipped": dict(self.skipped),
+        }
+        return {**self.run.to_dict(), "metadata": metadata}
+
+
+async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: Runner) -> list[Preprocessed]:
+    """Run every skill of kind `preprocessor` that fits `request`, the best first, one after the other, at most ten.
+
+    Each gets the request as the parameter `request`, or as the only text that its `input_schema` requires. One that fails or
+    cannot be started never keeps the others back: its run says so.
+    """
+    # Each is judged by itself: that another one fits better says nothing against it.
+    alone = (SearchIndex((skill,), everyone=True) for skill in skills if skill.kind == "preprocessor")
+    matches = [match for index in alone for match in search_skills(index, request)]
+    done = []
+    for match in sorted(matches, key=lambda match: -match.confidence)[:_MOST_PREPROCESSORS]:
+        try:
+            outcome = await run(match.skill, _parameters(match.skill, request))
+        except SkillyardError as error:
+            outcome = _not_started(match.skill, error)
+        done.append(Preprocessed(match.skill, match.confidence, match.matched, outcome))
+    return done
+
+
+async def run_first_match(
+    index: SearchIndex, intent: str, parameters: Mapping[str, object], *, limit: int, min_confidence: float, run: Runner
+) -> IntentRun:
+    """Run the skill that fits `intent` best; the next one is only tried when a better one could not be started (defect D-17).
+
+    Only skills that have something of the intent and reach `min_confidence`, 0.15 or more, are tried (defect D-15).
+
+    Raises:
+        InvalidInput: a limit below 1, or a confidence outside 0.15 to 1.
+        SkillNotFound: no skill fits.
+        NotExecutable: skills fit, and none of them could be started; `details["skipped"]` says why.
+    """
+    if not _LEAST_CONFIDENCE <= min_confidence <= 1:
+        raise InvalidInput(
+            f"cannot run by intent with min_confidence {min_confidence}",
+            hint=f"give a confidence from {_LEAST_CONFIDENCE} to 1: below that skills run that have nothing to do with it",
+        )
+    matches = search_skills(index, intent, limit=limit, min_confidence=min_confidence)
+    if not matches:
+        raise SkillNotFound(
+            "no skill fits that intent", hint="say it in other words, or run a skill by its name", candidates=[]
+        )
+    skipped: dict[str, str] = {}
+    for match in matches:
+        outcome = await _tried(match, parameters, run)
+        if isinstance(outcome, Run):
+            return IntentRun(match.skill, match.confidence, match.matched, outcome, skipped)
+        skipped[match.skill.id] = outcome
+    raise _none_started(matches, skipped)
+
+
+async def _tried(match: Match, parameters: Mapping[str, object], run: Runner) -> Run | str:
+    """The run, or why nothing was started."""
+    try:
+        outcome = await run(match.skill, parameters)
+    except (ExecutionProblem, FileProblem, InvalidPolicy) as error:
+        return error.message
+    nothing_ran = outcome.status == "unavailable" or (outcome.error and outcome.error.code == "VALIDATION_FAILED")
+    return outcome.error.message if nothing_ran and outcome.error else outcome
+
+
+def _none_started(matches: Sequence[Match], skipped: Mapping[str, str]) -> NotExecutable:
+    best = matches[0].skill
+    return NotExecutable(
+        f"{len(skipped)} skills fit that intent and none could be started; {best.name!r}: {skipped[best.id]}",
+        hint="run one by its name with the input it takes, or follow its instructions",
+        skipped=dict(skipped),
+    )
+
+
+def _parameters(skill: Skill, request: str) -> dict[str, object]:
+    schema = skill.document().metadata.input_schema or {}
+    required, properties = schema.get("required"), schema.get("properties")
+    if isinstance(required, list) and len(required) == 1 and isinstance(properties, Mapping):
+        name = required[0]
+        declared = properties.get(name)
+        if isinstance(declared, Mapping) and declared.get("type") == "string":
+            return {str(name): request}
+    return {"request": request}
+
+
+def _not_started(skill: Skill, error: SkillyardError) -> Run:
+    return Run(new_run_id(), skill.id, "unavailable", error=RunError(error.code, error.message))

@@ -1,0 +1,279 @@
+"""Skills converted from one format to another: each into a folder of its own, or all into a plugin or a marketplace.
+
+The source is not changed. Everything is made in a scratch folder first, and then each folder is moved to its place in one step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from skillyard.document import DOCUMENT_LIMIT
+from skillyard.errors import InvalidInput, InvalidManifest, SkillExists
+from skillyard.files import locked_scratch, move_folder, read_limited
+from skillyard.interop.originals import ContainingPackage, Originals, PreservedFile
+from skillyard.interop.plugin_packages import (
+    PLUGIN_FILES,
+    PLUGIN_FORMATS,
+    PluginFormat,
+    SkillGroup,
+    group_skills,
+    plugin_json,
+    plugin_name,
+    redundant_plugin_file,
+    remaining_files,
+)
+from skillyard.interop.skill_formats import SKILL_FORMATS, SkillFormat, convert_in_place, format_of_skill
+from skillyard.packages import IGNORED, FoundSkill, choose_skills, copy_tree, extract, find_skills
+from skillyard.paths import slug
+
+PackageFormatName = Literal[
+    "agent-skills", "anthropic", "codex", "semibot", "apexbridge", "claude-plugin", "claude-marketplace"
+]
+FORMATS: Final[tuple[PackageFormatName, ...]] = get_args(PackageFormatName)
+_SCRATCH: Final = ".converting-"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionResult:
+    """One folder that was written: the skills in it, the format they had, and what there is to say."""
+
+    path: Path
+    skills: tuple[str, ...]
+    before: str
+    after: PackageFormatName
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """The outcome as plain data."""
+        return {
+            "path": str(self.path),
+            "skills": list(self.skills),
+            "from": self.before,
+            "to": self.after,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _ConvertedFolder:
+    """A folder that is ready, before it is moved to its place under the name `name`."""
+
+    folder: Path
+    name: str
+    skills: tuple[str, ...]
+    before: str
+    notes: tuple[str, ...]
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    to: PackageFormatName,
+    *,
+    skills: Sequence[str] = (),
+    force: bool = False,
+) -> tuple[ConversionResult, ...]:
+    """Convert the skills in `source`, a folder or an archive, into folders below `target`.
+
+    Raises:
+        NoSkillInside: there is none, or none of a name in `skills`.
+        SkillExists: a folder is there already, and `force` does not say to replace it.
+        InvalidSkill: the front matter of one cannot be read.
+        InvalidManifest: a manifest cannot be understood.
+        ArchiveRefused: the archive, or a folder, breaks a rule of packages.
+    """
+    place = Path(source)
+    if not place.exists():
+        raise InvalidInput(f"there is no {place}", hint="name the folder of a skill, a plugin, or an archive")
+    out = Path(target)
+    out.mkdir(parents=True, exist_ok=True)
+    with locked_scratch(out, _SCRATCH) as scratch:
+        made = list(_unique(_convert_all(place, out, to, skills, Path(scratch))))
+        if not force and (there := next((out / one.name for one in made if os.path.lexists(out / one.name)), None)):
+            raise SkillExists(f"{there} is there already", hint="choose another folder with --out, or replace it with --force")
+        for one in made:
+            move_folder(one.folder, out / one.name)
+    return tuple(ConversionResult(out / one.name, one.skills, one.before, to, one.notes) for one in made)
+
+
+def _convert_all(
+    place: Path, out: Path, to: PackageFormatName, skills: Sequence[str], scratch: Path
+) -> Iterator[_ConvertedFolder]:
+    tree = (place if place.is_dir() else extract(place, scratch).tree).resolve()
+    name = tree.name if place.is_dir() else place.name.partition(".")[0]
+    found = [skill for skill in find_skills(tree) if not _is_written_here(skill, tree, out.resolve())]
+    for group in group_skills(tree, name, choose_skills(found, skills), found, out.resolve()):
+        if to in SKILL_FORMATS:
+            yield from _convert_separately(group, to, scratch)
+        elif to in PLUGIN_FORMATS:
+            here = group.formats and not _is_taken_out(group)
+            yield _rewrapped(group, to, scratch) if here else _wrapped(group, to, scratch)
+
+
+def _is_written_here(skill: FoundSkill, tree: Path, out: Path) -> bool:
+    """Whether a skill is what an earlier conversion wrote into a folder of the source, or what one is about to write."""
+    earlier = out != tree and out.is_relative_to(tree) and skill.directory.is_relative_to(out)
+    return earlier or any(part.startswith(_SCRATCH) for part in skill.directory.relative_to(tree).parts)
+
+
+def _convert_separately(group: SkillGroup, to: SkillFormat, scratch: Path) -> Iterator[_ConvertedFolder]:
+    """Each skill in a folder of its own; each carries the package that it was in."""
+    told: list[str] = []
+    around = remaining_files(group, told) if group.formats else {}
+    spare = redundant_plugin_file(group, to)
+    made = spare is not None and len(group.formats) == 1
+    if spare is not None and not made:
+        around.pop(PLUGIN_FILES[spare], None)
+    for skill in group.skills:
+        folder = _copy(skill, scratch)
+        if spare is not None and group.place(skill) == ".":  # the copy is one of the package too
+            (folder / PLUGIN_FILES[spare]).unlink()
+        before, depth = format_of_skill(folder), len(Originals.read(folder).past)
+        notes = [*convert_in_place(folder, to), *told]
+        if group.formats:
+            _carry(folder, ContainingPackage(group.place(skill), before, around, depth, made or not around))
+        yield _ConvertedFolder(folder, folder.name, (skill.name,), before, tuple(notes))
+
+
+def _carry(folder: Path, envelope: ContainingPackage) -> None:
+    """Note the package in the skill; one that can be made again only when the skill has become something else."""
+    carried = Originals.read(folder)
+    inside = envelope.at == "." and any(one.at == "." for one in carried.envelopes[-1:])  # it is still what it was taken out of
+    if not inside and (not envelope.made or len(carried.past) > envelope.depth):
+        carried.envelopes.append(envelope)
+        carried.write(folder)
+
+
+def _is_taken_out(group: SkillGroup) -> bool:
+    """Whether a package is a skill itself that was converted since."""
+    root = group.skills[0].directory
+    return group.place(group.skills[0]) == "." and any(one.at == "." for one in Originals.read(root).envelopes[-1:])
+
+
+def _rewrapped(group: SkillGroup, to: PluginFormat, scratch: Path) -> _ConvertedFolder:
+    """A package as another kind of package: every file stays where it is, the JSON file of `to` is there besides."""
+    left: list[str] = []
+
+    def without(path: str, entry: os.DirEntry[str]) -> bool:
+        here = group.root / path
+        if entry.name in IGNORED or entry.name.startswith(_SCRATCH) or entry.is_symlink():
+            if any(here.is_relative_to(skill.directory) for skill in group.skills):
+                return False
+            left.append(path)
+            return True
+        return here in group.others
+
+    package = copy_tree(group.root, scratch, without=without)
+    places = {group.place(skill): package / group.place(skill) for skill in group.skills}
+    if spare := redundant_plugin_file(group, to):
+        (package / PLUGIN_FILES[spare]).unlink()
+    notes = [f"left out: {', '.join(left)}"] if left else []
+    return _finished(package, group, to, places, group.formats[0], notes)
+
+
+def _wrapped(group: SkillGroup, to: PluginFormat, scratch: Path) -> _ConvertedFolder:
+    """Skills in a package: in the one they were taken out of, when they carry one, else in a new one."""
+    folders = [(skill, _copy(skill, scratch)) for skill in group.skills]
+    before = format_of_skill(folders[0][1])
+    carried = [Originals.read(folder).envelopes[-1:] for _, folder in folders]
+    kept = next((one[0] for one in carried if one), None)
+    package = scratch / os.urandom(6).hex()
+    if kept is not None and kept.at == "." and len(folders) == 1:
+        _unwrap(folders[0][1])
+        folders[0][1].rename(package)
+        return _finished(package, group, to, {".": package}, before, [])
+    package.mkdir(0o755)
+    places: dict[str, Path] = {}
+    for (skill, folder), one in zip(folders, carried, strict=True):
+        at = _place_of(skill, places, one[0].at if one and kept is not None and one[0].files == kept.files else "")
+        if one and at == one[0].at:
+            _unwrap(folder)
+        (package / at).parent.mkdir(parents=True, exist_ok=True)
+        places[at] = folder.rename(package / at)
+    if kept is not None and kept.made and PLUGIN_FILES[to] not in kept.files:  # another kind is made anew, under that name
+        names = [plugin_name(file.data) for file in kept.files.values() if file is not None]
+        group, kept = replace(group, name=next(filter(None, names), group.name)), None
+    back = _put_around(package, kept.files, places) if kept is not None else []
+    notes = [f"came back with it: {', '.join(back)}"] if back else []
+    return _finished(package, group, to, places, before, notes)
+
+
+def _unwrap(folder: Path) -> None:
+    """Make of a skill what it was in the package that it carries last, and carry that no longer."""
+    carried = Originals.read(folder)
+    envelope = carried.envelopes.pop()
+    if envelope.skill not in SKILL_FORMATS:
+        raise InvalidManifest(f"nobody knows the format {envelope.skill!r} that the skill had", hint="delete what it carries")
+    carried.write(folder)
+    convert_in_place(folder, envelope.skill)
+
+
+def _place_of(skill: FoundSkill, taken: Mapping[str, Path], wanted: str) -> str:
+    """Where a skill goes in a package: where it was, else below `skills`; never into the folder of another."""
+    name = _folder_name(skill)
+    numbered = (f"skills/{name}-{number}" for number in range(2, len(taken) + 3))
+    for place in (wanted, f"skills/{name}", *numbered):
+        others = (f"{other}/" for other in taken)
+        if place not in ("", ".") and not any(f"{place}/".startswith(one) or one.startswith(f"{place}/") for one in others):
+            return place
+    raise AssertionError("unreachable")
+
+
+def _put_around(package: Path, files: Mapping[str, PreservedFile | None], places: Mapping[str, Path]) -> list[str]:
+    """Write the other files of a package; what is carried along replaces no file of a skill."""
+    written = []
+    for path, file in files.items():
+        if any(f"{path}/".startswith(f"{at}/") or f"{at}/".startswith(f"{path}/") for at in places):
+            continue
+        if file is None:
+            (package / path).mkdir(parents=True, exist_ok=True)
+            continue
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_bytes(file.data)
+        (package / path).chmod(0o755 if file.executable else 0o644)
+        written.append(path)
+    return written
+
+
+def _finished(
+    package: Path, group: SkillGroup, to: PluginFormat, places: Mapping[str, Path], before: str, notes: Sequence[str]
+) -> _ConvertedFolder:
+    """The package with the JSON file that its kind has, and the name that it says there."""
+    path = package / PLUGIN_FILES[to]
+    there = {at: package / at for at in places}
+    if not path.is_file():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(plugin_json(to, package, there, group.name))
+    name = slug(plugin_name(read_limited(path, DOCUMENT_LIMIT)) or group.name, "plugin")
+    return _ConvertedFolder(package, name, tuple(skill.name for skill in group.skills), before, tuple(notes))
+
+
+def _unique(made: Iterator[_ConvertedFolder]) -> Iterator[_ConvertedFolder]:
+    """Each under a name of its own: two skills of one name would be one folder."""
+    names: set[str] = set()
+    for one in made:
+        name = _free_name(one.name, names)
+        names.add(name)
+        more = () if name == one.name else (f"another one is called {one.name} too: this one is in {name}",)
+        yield _ConvertedFolder(one.folder, name, one.skills, one.before, one.notes + more)
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, or `name-2` and so on when it is taken."""
+    numbered = (f"{name}-{number}" for number in range(2, len(taken) + 3))
+    return next(one for one in (name, *numbered) if one not in taken)
+
+
+def _copy(skill: FoundSkill, scratch: Path) -> Path:
+    """A copy of the skill's folder by the rules of packages, under the name that it will have."""
+    folder = scratch / os.urandom(6).hex() / _folder_name(skill)
+    folder.parent.mkdir()
+    return copy_tree(skill.directory, scratch).rename(folder)
+
+
+def _folder_name(skill: FoundSkill) -> str:
+    return slug(skill.name, skill.skill_id)

@@ -1,0 +1,232 @@
+"""Whether a folder is a valid package, and for which protocols; also the script `python -m skillyard.interop PACKAGE …`."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from skillyard.document import read_front_matter
+from skillyard.errors import FileProblem, InvalidInput, InvalidManifest, SkillyardError
+from skillyard.interop.manifest import validate_manifest
+from skillyard.interop.manifest_conversion import convert_codex_to_semibot, infer_entry, read_manifest_file
+from skillyard.paths import read_inside
+from skillyard.text import sanitize
+
+SIZE_LIMIT: Final = 100 * 1024 * 1024
+"""The most bytes a package may hold."""
+_DOCUMENT_LIMIT: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PackageStructure:
+    """What a package's folder holds; sizes in bytes, `entry_file` relative to the folder."""
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+    has_skill_md: bool
+    has_manifest_json: bool
+    has_scripts: bool
+    has_references: bool
+    has_assets: bool
+    entry_file: str | None
+    file_count: int
+    total_size_bytes: int
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is no error; a missing manifest.json is none (row 002-14)."""
+        return not self.errors
+
+    def to_dict(self) -> dict[str, object]:
+        """`{valid, errors, warnings, details}` with the field names of document 002."""
+        details: dict[str, object] = {
+            "hasSkillMd": self.has_skill_md,
+            "hasManifestJson": self.has_manifest_json,
+            "hasScripts": self.has_scripts,
+            "hasReferences": self.has_references,
+            "hasAssets": self.has_assets,
+        }
+        if self.entry_file:
+            details["entryFile"] = self.entry_file
+        details |= {"fileCount": self.file_count, "totalSizeBytes": self.total_size_bytes}
+        return {"valid": self.valid, "errors": list(self.errors), "warnings": list(self.warnings), "details": details}
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolCompatibility:
+    """Which protocols a package can be offered in, and what each of the others lacks."""
+
+    anthropic: bool
+    codex: bool
+    semibot: bool
+    issues: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """`{anthropic, codex, semibot, issues}`."""
+        return {"anthropic": self.anthropic, "codex": self.codex, "semibot": self.semibot, "issues": list(self.issues)}
+
+
+@dataclass(frozen=True, slots=True)
+class PackageCheck:
+    """All that is known of one package: its structure, its manifest as Semibot would have it, its compatibility."""
+
+    path: str
+    structure: PackageStructure
+    manifest: Mapping[str, object]
+    compatibility: ProtocolCompatibility
+
+    @property
+    def ok(self) -> bool:
+        """Whether the package can be used."""
+        return self.structure.valid
+
+    def to_dict(self) -> dict[str, object]:
+        """The check as `--json` shows it."""
+        return {
+            "path": self.path,
+            **self.structure.to_dict(),
+            "manifest": dict(self.manifest),
+            "compatibility": self.compatibility.to_dict(),
+        }
+
+
+def validate_package_structure(folder: str | Path) -> PackageStructure:
+    """What the folder of a package holds and lacks; nothing in it is changed and no link is followed.
+
+    Raises:
+        InvalidInput: there is no such folder.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InvalidInput(f"{place} is not a folder", hint="name the folder of a package: it holds a SKILL.md")
+    sizes = list(_sizes(place))
+    has_scripts = (place / "scripts").is_dir()
+    entry = infer_entry(place) if has_scripts else None
+    has_skill_md, errors, warnings = _document(place)
+    has_manifest, problem = _manifest(place)
+    errors += [problem] if problem else []
+    warnings += [] if has_manifest else ["Missing recommended file: manifest.json"]
+    warnings += ["No entry file found in scripts/ directory"] if has_scripts and not entry else []
+    if sum(sizes) > SIZE_LIMIT:
+        errors.append(f"Package holds {sum(sizes):,} bytes, at most {SIZE_LIMIT:,} are allowed")
+    return PackageStructure(
+        errors=tuple(errors),
+        warnings=tuple(warnings),
+        has_skill_md=has_skill_md,
+        has_manifest_json=has_manifest,
+        has_scripts=has_scripts,
+        has_references=(place / "references").is_dir(),
+        has_assets=(place / "assets").is_dir(),
+        entry_file=entry,
+        file_count=len(sizes),
+        total_size_bytes=sum(sizes),
+    )
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """The size of every regular file below a folder (defect D-8: never the folder's own)."""
+    for above, _, names in os.walk(folder):
+        for name in names:
+            found = os.lstat(f"{above}/{name}")
+            if stat.S_ISREG(found.st_mode):
+                yield found.st_size
+
+
+def _document(folder: Path) -> tuple[bool, list[str], list[str]]:
+    """Whether there is a SKILL.md, with the errors and warnings about it."""
+    if not os.path.lexists(folder / "SKILL.md"):
+        return False, ["Missing required file: SKILL.md"], []
+    try:
+        data = read_inside(folder, "SKILL.md", limit=_DOCUMENT_LIMIT)
+    except FileProblem as error:
+        return False, [f"Unreadable file: {error.message}"], []
+    if not data.strip():
+        return True, ["SKILL.md is empty"], []
+    texts = read_front_matter(data).texts
+    missing = [name for name in ("skill_id", "version") if not texts.get(name)]
+    return True, [], [f"SKILL.md front matter has no {name}" for name in missing]
+
+
+def _manifest(folder: Path) -> tuple[bool, str | None]:
+    """Whether there is a manifest.json, and what is wrong with it."""
+    if not os.path.lexists(folder / "manifest.json"):
+        return False, None
+    try:
+        validate_manifest(read_manifest_file(folder))
+    except (FileProblem, InvalidManifest) as error:
+        return True, f"Invalid manifest.json: {error.message}"
+    return True, None
+
+
+def check_protocol_compatibility(manifest: Mapping[str, object], *, has_skill_md: bool) -> ProtocolCompatibility:
+    """Which protocols a manifest can be offered in.
+
+    Codex wants a SKILL.md and its fields, `description` among them; that is not what Semibot wants (defect D-32).
+    """
+    required = all(manifest.get(name) for name in ("skill_id", "name", "version"))
+    anthropic = required and bool(manifest.get("anthropic") or manifest.get("container"))
+    codex = required and has_skill_md and bool(manifest.get("description"))
+    issues = [] if anthropic else ["Missing Anthropic compatibility fields (anthropic or container)"]
+    issues += [] if codex else ["Missing Codex compatibility fields"]
+    issues += [] if required else ["Missing Semibot required fields"]
+    return ProtocolCompatibility(anthropic, codex, required, tuple(issues))
+
+
+def check_package(folder: str | Path) -> PackageCheck:
+    """All three checks on one folder: its structure, its manifest, its compatibility.
+
+    Raises:
+        InvalidInput: there is no such folder.
+    """
+    structure = validate_package_structure(folder)
+    try:
+        manifest = convert_codex_to_semibot(folder)
+    except SkillyardError:  # the structure says what is wrong
+        manifest = {}
+    compatibility = check_protocol_compatibility(manifest, has_skill_md=structure.has_skill_md)
+    return PackageCheck(str(folder), structure, manifest, compatibility)
+
+
+_FRAME: Final = "=" * 60
+
+
+def report_lines(check: PackageCheck) -> Iterator[str]:
+    """The report on one package, for people."""
+    structure, compatibility = check.structure, check.compatibility
+    yield _FRAME
+    yield f"{check.path}: {'valid' if check.ok else 'not valid'}"
+    yield _FRAME
+    yield from (f"error: {message}" for message in structure.errors)
+    yield from (f"warning: {message}" for message in structure.warnings)
+    yield from (f"note: {message}" for message in compatibility.issues)
+    answers = {"anthropic": compatibility.anthropic, "codex": compatibility.codex, "semibot": compatibility.semibot}
+    yield "protocols: " + ", ".join(f"{name} {'yes' if fits else 'no'}" for name, fits in answers.items())
+    yield f"{structure.file_count:,} files, {structure.total_size_bytes:,} bytes, entry {structure.entry_file or 'none'}"
+
+
+def closing_line(checks: Sequence[PackageCheck]) -> str:
+    """How many of the packages can be used."""
+    noun = "package is" if len(checks) == 1 else "packages are"
+    return f"{sum(check.ok for check in checks)} of {len(checks)} {noun} valid"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check each package named; 0 when all are valid, 1 when one is not, 2 when none is named or one cannot be found."""
+    folders = list(sys.argv[1:] if arguments is None else arguments)
+    if not folders or any(folder.startswith("-") for folder in folders):
+        sys.stderr.write("usage: python -m skillyard.interop PACKAGE [PACKAGE ...]\n")
+        return 2
+    try:
+        checks = [check_package(folder) for folder in folders]
+    except SkillyardError as error:
+        sys.stderr.write(f"error: {sanitize(error.message)}\nhint: {error.hint}\n")
+        return 2
+    for check in checks:
+        sys.stdout.write("".join(sanitize(line) + "\n" for line in report_lines(check)))
+    sys.stdout.write(closing_line(checks) + "\n")
+    return 0 if all(check.ok for check in checks) else 1

@@ -1,0 +1,247 @@
+"""Packages around skills, Claude plugins and marketplaces: recognized in a folder, and their JSON file written."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from skillyard.document import DOCUMENT_LIMIT, Document, parse_document
+from skillyard.errors import FileProblem, InvalidManifest
+from skillyard.files import read_limited
+from skillyard.interop.manifest import manifest_version
+from skillyard.interop.manifest_conversion import parse_object
+from skillyard.interop.originals import PreservedFile, may_be_preserved
+from skillyard.packages import IGNORED, FoundSkill
+from skillyard.paths import is_regular, read_inside, slug
+
+PluginFormat = Literal["claude-plugin", "claude-marketplace"]
+PLUGIN_FORMATS: Final[tuple[PluginFormat, ...]] = get_args(PluginFormat)
+PLUGIN_FILES: Final[Mapping[PluginFormat, str]] = {
+    "claude-plugin": ".claude-plugin/plugin.json",
+    "claude-marketplace": ".claude-plugin/marketplace.json",
+}
+_CARRIED: Final = 1024 * 1024  # bytes of a package's other files that are carried along in each of its skills
+_TOLD: Final = ("name", "version", "description", "author", "homepage", "repository", "license", "keywords")
+_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SkillGroup:
+    """Skills that lie in one package, or in none: `formats` are empty then, and `root` is the folder that was searched.
+
+    `skills` are those that are wanted, `others` the folders that are not.
+    """
+
+    root: Path
+    name: str
+    formats: tuple[PluginFormat, ...]
+    skills: tuple[FoundSkill, ...]
+    others: tuple[Path, ...] = ()
+
+    def place(self, skill: FoundSkill) -> str:
+        """Where a skill lies in the package; `.` when it is the package."""
+        return skill.directory.relative_to(self.root).as_posix()
+
+
+def group_skills(
+    tree: Path, name: str, wanted: Sequence[FoundSkill], found: Sequence[FoundSkill], out: Path
+) -> tuple[SkillGroup, ...]:
+    """The wanted skills by the outermost package that they lie in; what is below `out`, where one writes to, is in none."""
+    foreign = [skill.directory for skill in found if skill not in wanted] + [out]
+    roots: dict[Path, list[FoundSkill]] = {}
+    for skill in wanted:
+        roots.setdefault(_root(tree, skill) or tree, []).append(skill)
+    return tuple(
+        SkillGroup(
+            root,
+            name if root == tree else root.name,
+            _formats(root),
+            tuple(skills),
+            tuple(folder for folder in foreign if folder != root and folder.is_relative_to(root)),
+        )
+        for root, skills in roots.items()
+    )
+
+
+def _root(tree: Path, skill: FoundSkill) -> Path | None:
+    above = [skill.directory, *skill.directory.parents]
+    return next((folder for folder in reversed(above[: above.index(tree) + 1]) if _formats(folder)), None)
+
+
+def _formats(root: Path) -> tuple[PluginFormat, ...]:
+    """What kinds of package a folder is."""
+    return tuple(name for name, path in PLUGIN_FILES.items() if is_regular(root / path))
+
+
+def redundant_plugin_file(group: SkillGroup, to: str) -> PluginFormat | None:
+    """The description of a package that is not that of `to` and can be made again, from its skills or from the other one."""
+    return next((one for one in reversed(group.formats) if one != to and _is_made(group, one)), None)
+
+
+def _is_made(group: SkillGroup, wrapping: PluginFormat) -> bool:
+    """Whether the JSON file of a package is, to the byte, what a conversion writes, so that nothing is lost without it.
+
+    A package with other files needs one that describes it, so the only one is never called made there.
+    """
+    if wrapping not in group.formats:
+        return False
+    try:
+        data = read_inside(group.root, PLUGIN_FILES[wrapping], limit=_CARRIED)
+    except FileProblem:
+        return False
+    alone = group.formats == (wrapping,)
+    if alone and set(_items(group, [])) != {(PLUGIN_FILES[wrapping], "f")}:
+        return False
+    places = {group.place(skill): skill.directory for skill in group.skills}
+    return data == plugin_json(wrapping, group.root, places, group.root.resolve().name)
+
+
+def remaining_files(group: SkillGroup, notes: list[str]) -> dict[str, PreservedFile | None]:
+    """The files of a package beside its skills, with what cannot be carried along told; None for a folder that is empty."""
+    left: list[str] = []
+    size, carried = 0, dict[str, PreservedFile | None]()
+    for path, kind in sorted(_items(group, left), key=lambda item: (not item[0].startswith(".claude-plugin/"), item)):
+        if not may_be_preserved(path):
+            left.append(f"{_shown(path)} (hidden)")
+        elif kind == "d":
+            carried[path] = None
+        elif size + (length := (group.root / path).lstat().st_size) > _CARRIED:
+            left.append(f"{_shown(path)} (too large)")
+        else:
+            carried[path] = PreservedFile(read_inside(group.root, path, limit=_CARRIED), kind == "x")
+            size += length
+    if left:
+        notes.append(f"of its package not carried along: {_some(left)}")
+    return carried
+
+
+def _items(group: SkillGroup, left: list[str], prefix: str = "") -> Iterator[tuple[str, Literal["f", "x", "d"]]]:
+    """The files of a package but for its skills', `x` those that may run, and its empty folders."""
+    folders = {skill.directory for skill in group.skills} | set(group.others)
+    if group.root in folders:
+        return
+    with os.scandir(group.root / prefix) as found:
+        entries = list(found)
+    if not entries and prefix:
+        yield prefix[:-1], "d"
+    for entry in entries:
+        path, mode = prefix + entry.name, entry.stat(follow_symlinks=False).st_mode
+        if entry.name in IGNORED:
+            left.append(f"{_shown(path)} (left out of every package)")
+        elif stat.S_ISDIR(mode):
+            if Path(entry.path) not in folders:
+                yield from _items(group, left, f"{path}/")
+        elif stat.S_ISREG(mode):
+            yield path, "x" if mode & 0o111 else "f"
+        else:
+            left.append(f"{_shown(path)} (a link or no file)")
+
+
+def _shown(path: str) -> str:
+    return path if path.isprintable() else ascii(path)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Some names for a message, and how many there are besides."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def plugin_name(data: bytes) -> str:
+    """The name that a plugin.json or marketplace.json gives, empty when it gives none."""
+    return str(_object(data).get("name") or "")
+
+
+def plugin_json(wrapping: PluginFormat, package: Path, places: Mapping[str, Path], name: str) -> bytes:
+    """The plugin.json or marketplace.json of a package with skills at `places`; it goes by the other one, where there is one.
+
+    `places` has the folder of each skill by its path in the package. `name` is what several skills are called together.
+    """
+    other = _read(package, "claude-marketplace" if wrapping == "claude-plugin" else "claude-plugin")
+    ordered = dict(sorted(places.items()))
+    by_other = _plugin_fields if wrapping == "claude-marketplace" else _listed
+    shape = by_other(other, ordered) if other else _fresh(ordered, name)
+    elsewhere = [f"./{place}" for place in ordered if place != "." and not _is_usual(place)]
+    if wrapping == "claude-plugin":
+        shape |= {"skills": elsewhere} if elsewhere else {}
+    elif other:
+        missing = [place for place in elsewhere if place not in _list(other.get("skills"))]
+        shape = _market(shape | {"source": "./"} | ({"skills": missing} if missing else {}))
+    else:
+        shape = _market({**shape, "source": "./", "strict": False, "skills": [f"./{place}" for place in ordered]})
+    return (json.dumps(shape, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _is_usual(place: str) -> bool:
+    return place.startswith("skills/") and place.count("/") == 1
+
+
+def _documents(places: Mapping[str, Path]) -> list[Document]:
+    return [
+        parse_document(read_limited(folder / "SKILL.md", DOCUMENT_LIMIT), directory_name=folder.name)
+        for folder in places.values()
+    ]
+
+
+def _fresh(places: Mapping[str, Path], name: str) -> dict[str, object]:
+    """What the skills say of themselves: the one there is, or the first of several."""
+    documents = _documents(places)
+    first = documents[0].metadata
+    names = [document.metadata.name for document in documents]
+    alone = len(documents) == 1
+    about: dict[str, object] = {
+        "name": slug(first.name, documents[0].skill_id) if alone else slug(name, "skills"),
+        "version": manifest_version(first.version),
+        "description": first.description if alone else f"Skills: {', '.join(names)}",
+    }
+    author = {"author": {"name": first.author}} if first.author else {}
+    more = {key: value for key in ("license", "homepage", "repository") if (value := getattr(first, key))}
+    return about | author | more | ({"keywords": list(first.search_words)} if first.search_words else {})
+
+
+def _plugin_fields(plugin: Mapping[str, object], _places: Mapping[str, Path] | None = None) -> dict[str, object]:
+    """What a plugin says of itself, for the marketplace that it is in."""
+    return {name: plugin[name] for name in _TOLD if plugin.get(name)}
+
+
+def _listed(market: Mapping[str, object], places: Mapping[str, Path]) -> dict[str, object]:
+    """The plugin that a marketplace is: its only one, or all of them under its name."""
+    plugins = [one for one in _list(market.get("plugins")) if isinstance(one, dict)]
+    if len(plugins) == 1:
+        return _plugin_fields(plugins[0])
+    owner = market.get("owner")
+    return {
+        "name": str(market.get("name") or "plugin"),
+        "description": f"Skills: {', '.join(document.metadata.name for document in _documents(places))}",
+        **({"author": owner} if isinstance(owner, dict) else {}),
+    }
+
+
+def _market(entry: Mapping[str, object]) -> dict[str, object]:
+    author = entry.get("author")
+    owner = author.get("name") if isinstance(author, dict) else author
+    name = str(entry.get("name") or "plugin")
+    return {"name": name, "owner": {"name": str(owner or name)}, "plugins": [{"name": name, **entry}]}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value] if isinstance(value, str) else []
+
+
+def _read(package: Path, wrapping: PluginFormat) -> dict[str, object]:
+    try:
+        return _object(read_inside(package, PLUGIN_FILES[wrapping], limit=_CARRIED))
+    except FileProblem:
+        return {}
+
+
+def _object(data: bytes) -> dict[str, object]:
+    try:
+        return parse_object(data, "it")
+    except InvalidManifest:
+        return {}

@@ -1,0 +1,202 @@
+"""The skills a client may see, each at its address `skill://<name>/<path>` (SEP-2640), and lists of them in pages.
+
+A skill whose name another skill also has gets its source in front, `skill://user/pdf/SKILL.md`: the last segment before the
+file stays the skill's name, as the extension wants it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote, unquote
+
+from skillyard.document import NAME_LIMIT, is_name
+from skillyard.errors import FileMissing, InvalidInput, PathRefused
+from skillyard.paths import safe_relative
+from skillyard.text import shorten, single_line
+
+if TYPE_CHECKING:
+    from skillyard.catalog import FileContent, Skill
+
+
+SCHEME: Final = "skill://"
+MAIN_FILE: Final = "SKILL.md"
+INDEX_URI: Final = "skill://index.json"
+
+
+def skill_uri(skill_path: Sequence[str], file: str = "") -> str:
+    """The address of `file` in the skill at `skill_path`; without a file that of the skill's folder."""
+    parts = [*skill_path, *(part for part in file.split("/") if part)]
+    return SCHEME + "/".join(quote(part, safe="-._~!$&'()*+,;=:@") for part in parts)
+
+
+def uri_segments(uri: str) -> tuple[str, ...]:
+    """The decoded segments of an address.
+
+    Raises:
+        FileMissing: not a `skill://` address.
+        PathRefused: the address climbs, or hides a slash or a second encoding.
+    """
+    if not uri.startswith(SCHEME):
+        raise FileMissing(f"{uri!r} is not an address of a skill", hint="addresses look like skill://<name>/SKILL.md")
+    parts = [unquote(part, errors="strict") for part in _split(uri.removeprefix(SCHEME).removesuffix("/"))]
+    if any("/" in part for part in parts):
+        raise PathRefused(f"{uri!r} hides a slash in a segment", hint="write the path with plain slashes")
+    return tuple(safe_relative("/".join(parts)).split("/"))
+
+
+def _split(path: str) -> list[str]:
+    try:
+        path.encode("utf-8")
+        unquote(path, errors="strict")
+    except UnicodeError:
+        raise PathRefused("the address is not UTF-8", hint="encode it as UTF-8, then percent-encode it") from None
+    return path.split("/")
+
+
+FILE_LIMIT: Final = 16 * 1024 * 1024
+FILE_NAME_LIMIT: Final = 200
+"""Characters of the name that a list gives to a file; its address has all of it."""
+_TITLE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSkill:
+    """One skill, the segments of its address, and the address of its SKILL.md."""
+
+    path: tuple[str, ...]
+    skill: Skill
+    uri: str
+
+    @property
+    def title(self) -> str:
+        """What the skill is called on a screen, on one line of at most 100 characters."""
+        return shorten(single_line(self.skill.display_name or self.skill.name), _TITLE)
+
+    def address(self, file: str = "") -> str:
+        """The address of one of its files, or of its folder."""
+        return skill_uri(self.path, file)
+
+    def files(self) -> tuple[str, ...]:
+        """Its files by the path they are published at, SKILL.md first; an address can only name what is UTF-8."""
+        names = (file.name for file in self.skill.files())
+        return MAIN_FILE, *(name for name in names if _is_utf8(name))
+
+    def read(self, file: str) -> FileContent:
+        """One of its files, at most 16 MiB.
+
+        Raises:
+            FileProblem: there is no such file, or it may not be read.
+        """
+        real = self.skill.path.rpartition("/")[2] if file == MAIN_FILE else file
+        return self.skill.read_file(real, limit=FILE_LIMIT)
+
+
+class PublishedSkills:
+    """The offered skills of a catalog, sorted by address."""
+
+    def __init__(self, skills: tuple[Skill, ...]) -> None:
+        self.skills = skills
+        published = sorted(_published(skills), key=lambda each: each.uri)
+        self._by_path = {each.path: each for each in published}
+
+    def __iter__(self) -> Iterator[PublishedSkill]:
+        return iter(self._by_path.values())
+
+    def main(self, uri: str) -> PublishedSkill:
+        """The skill whose SKILL.md has this address.
+
+        Raises:
+            FileMissing: no skill is published there.
+        """
+        published, file = self.locate(uri)
+        if file != MAIN_FILE:
+            raise FileMissing(f"{uri!r} is not the address of a skill", hint="a skill's address ends in /SKILL.md")
+        return published
+
+    def locate(self, uri: str) -> tuple[PublishedSkill, str]:
+        """The skill an address leads to, and the path of the file or folder in it (empty for the skill's own folder).
+
+        Raises:
+            FileProblem: no skill is published there, or the address is unsafe.
+        """
+        parts = uri_segments(uri)
+        for length in (2, 1):  # a skill with its source in front comes first
+            if published := self._by_path.get(parts[:length]):
+                return published, "/".join(parts[length:])
+        raise FileMissing(f"no skill is published at {uri!r}", hint="list the skills to see their addresses")
+
+    def children(self, uri: str) -> list[tuple[str, bool]]:
+        """Address and whether it is a folder, of everything directly in the folder `uri`.
+
+        Raises:
+            FileMissing: it is not a folder of a published skill.
+        """
+        published, folder = self.locate(uri)
+        prefix = f"{folder}/" if folder else ""
+        below = [name.removeprefix(prefix) for name in published.files() if name.startswith(prefix)]
+        if not below:
+            raise FileMissing(f"{uri!r} is not a folder of a skill", hint="read a file with resources/read")
+        names = {name.split("/", 1)[0]: "/" in name for name in below}
+        return sorted((published.address(prefix + name), is_folder) for name, is_folder in names.items())
+
+
+def _published(skills: tuple[Skill, ...]) -> Iterator[PublishedSkill]:
+    names = [(_published_name(skill), skill) for skill in skills]
+    count = Counter(name for name, _ in names)
+    taken: set[tuple[str, ...]] = set()
+    for name, skill in names:
+        path = (name,) if count[name] == 1 else (skill.source, name)
+        number = 2
+        while path in taken:  # two of one source: only when both names were cut or folded to the same
+            path = (*path[:-1], f"{name[:58]}-{number}")
+            number += 1
+        taken.add(path)
+        yield PublishedSkill(path, skill, skill_uri(path, MAIN_FILE))
+
+
+def _published_name(skill: Skill) -> str:
+    """The name itself where the specification allows it, else its slug, cut to 64 characters."""
+    return skill.name if is_name(skill.name) else skill.slug[:NAME_LIMIT].rstrip("-")
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_Item = TypeVar("_Item")
+
+
+def cut_page(
+    items: Iterable[_Item], cursor: str | None, *, size: int, key: Callable[[_Item], str]
+) -> tuple[list[_Item], str | None]:
+    """At most `size` of the items that come after `cursor`, and the cursor of the next page if there is one.
+
+    The items are in the order of `key`.
+
+    Raises:
+        InvalidInput: the cursor was not given out here.
+    """
+    after = _decode(cursor) if cursor is not None else ""
+    found = list(islice((item for item in items if key(item) > after), size + 1))
+    return found[:size], _encode(key(found[size - 1])) if len(found) > size else None
+
+
+def _encode(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _decode(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor.encode(), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        raise InvalidInput("that cursor is not one of this server's", hint="start again without a cursor") from None

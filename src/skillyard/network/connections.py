@@ -1,0 +1,189 @@
+"""Address rules, name resolution and connecting: a host is resolved once, every address is checked, only an allowed one is used.
+
+The rules follow the IANA special-purpose registries. IPv6 forms that carry an IPv4 address inside are refused whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import NetworkFailed, NetworkRefused
+
+if TYPE_CHECKING:
+    import ssl
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Never, whatever the operator allows; the first that fits names the class.
+_NEVER: Final = (
+    ("metadata service", ("169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "100.100.100.200/32",
+                          "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128")),
+    ("link-local", ("169.254.0.0/16", "fe80::/10", "fec0::/10")),
+    ("multicast", ("224.0.0.0/4", "ff00::/8")),
+    ("unspecified", ("0.0.0.0/8", "::/128")),
+    ("IPv4 inside IPv6", ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")),
+    ("reserved", ("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+                  "240.0.0.0/4", "2001::/23", "2001:db8::/32", "3fff::/20")),
+)  # fmt: skip
+_PRIVATE: Final = (
+    ("loopback", ("127.0.0.0/8", "::1/128")),
+    ("private network", ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")),
+    ("carrier-grade NAT", ("100.64.0.0/10",)),
+)
+_GLOBAL_V6: Final = ipaddress.IPv6Network("2000::/3")
+
+
+def _networks(
+    table: tuple[tuple[str, tuple[str, ...]], ...],
+) -> tuple[tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, str], ...]:
+    return tuple((ipaddress.ip_network(text), name) for name, texts in table for text in texts)
+
+
+_NEVER_NETWORKS: Final = _networks(_NEVER)
+_PRIVATE_NETWORKS: Final = _networks(_PRIVATE)
+
+
+def denied_class(address: Address, *, private: bool) -> str | None:
+    """Why the address may not be dialled, as the name of its class; `None` when it may.
+
+    `private` allows loopback, private and carrier networks; the others stay denied.
+    """
+    for network, name in _NEVER_NETWORKS:
+        if address.version == network.version and address in network:
+            return name
+    for network, name in _PRIVATE_NETWORKS:
+        if address.version == network.version and address in network:
+            return None if private else name
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_V6:
+        return "reserved"
+    return None
+
+
+HEAD_LIMIT: Final = 32 * 1024
+"""The most bytes a head of a request or an answer may have."""
+
+AddressLookup = Callable[[str], Awaitable[Sequence[str]]]
+"""Asks for the addresses of a name."""
+StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+_ANSWERS: Final = 16
+_LOOKUP_SECONDS: Final = 5.0
+_DIAL_SECONDS: Final = 10.0
+
+
+async def allowed_addresses(host: str, *, private: bool, lookup: AddressLookup) -> tuple[Address, ...]:
+    """The addresses of a host that may be dialled, in the resolver's order.
+
+    Raises:
+        NetworkRefused: it has only addresses that may not; the message names their class and not the address. The machine's own
+            addresses are a class too, public ones as well.
+        NetworkFailed: it has no address, or the resolver does not answer in five seconds.
+    """
+    found = await all_addresses(host, lookup=lookup)
+    denied = {address: denied_class(address, private=private) or _own_class(address, private=private) for address in found}
+    allowed = tuple(address for address in found if denied[address] is None)
+    if not allowed:
+        classes = sorted({reason for reason in denied.values() if reason})
+        raise NetworkRefused(
+            f"{host} leads to an address that may not be reached: {', '.join(classes)}",
+            hint="private networks are opened by `private-networks = true` in your own [sandbox] settings",
+        )
+    return allowed
+
+
+def _own_class(address: Address, *, private: bool) -> str | None:
+    """`this machine` for one of its own addresses, whichever those are: what is sent there passes no firewall, as on loopback.
+
+    Only an address that the machine has can be bound to.
+    """
+    if private:
+        return None
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as trial:
+        trial.bind((str(address), 0))
+        return "this machine"
+    return None
+
+
+async def all_addresses(host: str, *, lookup: AddressLookup) -> tuple[Address, ...]:
+    """The addresses of a host in the resolver's order, whatever they are.
+
+    Raises:
+        NetworkFailed: it has no address, or the resolver does not answer in five seconds.
+    """
+    with contextlib.suppress(ValueError):
+        return (ipaddress.ip_address(host.strip("[]")),)
+    try:
+        async with asyncio.timeout(_LOOKUP_SECONDS):
+            answers = await lookup(host)
+    except (OSError, UnicodeError, TimeoutError):
+        raise NetworkFailed(f"the address of {host} cannot be found", hint="check the name and the network") from None
+    addresses = tuple(dict.fromkeys(ipaddress.ip_address(text) for text in answers))[:_ANSWERS]
+    if not addresses:
+        raise NetworkFailed(f"{host} has no address", hint="check the name")
+    return addresses
+
+
+async def system_lookup(name: str) -> Sequence[str]:
+    """Ask the machine's own resolver.
+
+    In a thread that nobody waits for: a resolver may take half a minute to give up, and neither a run nor the end of the
+    program should.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(found: list[str] | None) -> None:
+        if not answer.done():
+            answer.set_exception(OSError("not found")) if found is None else answer.set_result(found)
+
+    def ask() -> None:
+        found: list[str] | None = None
+        with contextlib.suppress(OSError, UnicodeError):
+            found = [str(item[4][0]) for item in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, found)
+
+    threading.Thread(target=ask, name="skillyard-lookup", daemon=True).start()
+    return await answer
+
+
+async def connect(host: str, port: int, addresses: Sequence[Address], *, context: ssl.SSLContext | None = None) -> StreamPair:
+    """A connection to the first judged address that answers; with a `context` encrypted, for exactly this host.
+
+    Raises:
+        NetworkFailed: none answers within ten seconds, or the host cannot prove its name.
+    """
+    name = host.strip("[]") if context else None
+    reason, hint = f"nothing came within {_DIAL_SECONDS:g} s", "check the address and the network, or try again later"
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DIAL_SECONDS):
+            for address in addresses:
+                try:
+                    return await asyncio.open_connection(
+                        str(address), port, ssl=context, server_hostname=name, limit=HEAD_LIMIT
+                    )
+                except OSError as error:
+                    if unproven := getattr(error, "verify_message", ""):
+                        message = f"{host} cannot prove that it is {host}: {unproven}"
+                        raise NetworkFailed(message, hint="its certificate must be valid for that name") from None
+                    reason, hint = _why(error)
+    raise NetworkFailed(f"{host} does not answer on port {port}: {reason}", hint=hint)
+
+
+def _why(error: OSError) -> tuple[str, str]:
+    """What kept a connection from coming about, and what to look at."""
+    import ssl  # heavy: only where something went wrong
+
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there (connection refused)", "check the address and its port, and whether the server runs"
+    if isinstance(error, ssl.SSLError):
+        return f"it does not speak TLS there ({error.reason or error})", "check the port, or whether it is an http:// address"
+    return error.strerror or str(error) or type(error).__name__, "check the address and the network, or try again later"

@@ -1,0 +1,266 @@
+"""From a skill's folder to an archive or a copy, by the rules of packages: the same tree always gives the same bytes.
+
+Entries are sorted by the bytes of their paths, times are fixed, modes are 0644 or 0755. What is left out is listed in `IGNORED`
+and reported in the result.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from skillyard.errors import ArchiveTooLarge, InvalidInput, LinkNotAllowed, NoSkillInside, SpecialNotAllowed, UnsafePath
+from skillyard.packages.digest import digest_of_entries
+from skillyard.packages.entry_rules import EntryNames, PackageLimits, quoted_name, safe_name
+from skillyard.packages.tree_writer import file_too_large, new_staging
+from skillyard.paths import read_inside, slug
+
+PackageFormat = Literal["zip", "tar.gz", "skill"]
+ItemKind = Literal["f", "x", "d"]
+
+IGNORED: Final = frozenset({
+    ".DS_Store", ".git", ".hg", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".svn", ".venv", "Thumbs.db", "__MACOSX",
+    "__pycache__", "node_modules",
+})  # fmt: skip
+"""Files and folders that are never packed; files that end in `.pyc` neither."""
+
+_SUFFIXES: Final[dict[PackageFormat, tuple[str, ...]]] = {
+    "zip": (".zip",),
+    "skill": (".skill",),
+    "tar.gz": (".tar.gz", ".tgz"),
+}
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first moment a zip archive can write
+_DEFAULT: Final = PackageLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An archive that was made: `digest` is the tree's, `archive_sha256` the file's, `size` the file's bytes.
+
+    `entries` are the paths in it, `ignored` those that were left out.
+    """
+
+    path: Path
+    digest: str
+    archive_sha256: str
+    size: int
+    entries: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    path: str
+    kind: ItemKind
+    data: bytes = b""
+
+
+def pack(
+    directory: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    format: PackageFormat | None = None,  # noqa: A002 # the word users know
+    whole: bool = False,
+    limits: PackageLimits = _DEFAULT,
+) -> Package:
+    """Write the skill in `directory` to the archive `target`, in one step.
+
+    `format` follows from the name of `target` when it is not given. With `whole` nothing is left out.
+    A `.skill` archive has one folder, named as the skill.
+
+    Raises:
+        NoSkillInside: there is no SKILL.md in the folder.
+        ArchiveRefused: it has a link, or a name or a size that no package may have.
+        InvalidInput: the format is unknown.
+        OSError: it cannot be read or written.
+    """
+    from skillyard.files import replace_file
+
+    chosen = _format(Path(target).name, format)
+    root = Path(directory).resolve()
+    if not (root / "SKILL.md").is_file():
+        raise NoSkillInside(f"{directory} has no file SKILL.md", hint="name the folder of one skill")
+    ignored: list[str] = []
+    items = _items(root, None if whole else ignored, limits)
+    data = _WRITERS[chosen](items, _skill_folder(items, root.name) if chosen == "skill" else "")
+    if len(data) > limits.archive:
+        raise ArchiveTooLarge(
+            f"the package is over {limits.archive} bytes", hint="keep large data out of it", limit=limits.archive
+        )
+    replace_file(target, data, mode=0o644)
+    digest = digest_of_entries(
+        (os.fsencode(item.path), item.kind.encode(), hashlib.sha256(item.data).digest()) for item in items
+    )
+    found = hashlib.sha256(data).hexdigest()
+    return Package(
+        Path(target), digest, f"sha256:{found}", len(data), tuple(item.path for item in items), tuple(sorted(ignored))
+    )
+
+
+def _format(name: str, given: PackageFormat | None) -> PackageFormat:
+    low = name.lower()
+    fitting = [found for found in _WRITERS if given == found or (given is None and low.endswith(_SUFFIXES[found]))]
+    if fitting:
+        return fitting[0]
+    raise InvalidInput(f"{given or name!r} is no format of a package", hint="zip, tar.gz or skill")
+
+
+def _items(root: Path, ignored: list[str] | None, limits: PackageLimits) -> list[_Item]:
+    """Everything that is packed, sorted; a folder only when it is empty."""
+    names, total = EntryNames(limits), 0
+    items: list[_Item] = []
+    for path, kind in sorted(walk_items(root, _ignore_filter(ignored)), key=lambda found: os.fsencode(found[0])):
+        names.claim(check_name(path, limits), folder=kind == "d")
+        items.append(_Item(path, kind, b"" if kind == "d" else read_item(root, path, limits)))
+        total += len(items[-1].data)
+        if total > limits.total:
+            raise ArchiveTooLarge(f"the files are over {limits.total} bytes together", hint="pack less", limit=limits.total)
+    return items
+
+
+def _ignore_filter(ignored: list[str] | None) -> Callable[[str, os.DirEntry[str]], bool]:
+    """What says whether an entry is not packed, and notes it in `ignored`; None packs everything."""
+
+    def without(path: str, entry: os.DirEntry[str]) -> bool:
+        if ignored is None or not (entry.name in IGNORED or entry.name.endswith(".pyc")):
+            return False
+        ignored.append(path)
+        return True
+
+    return without
+
+
+def check_name(path: str, limits: PackageLimits) -> str:
+    """`path` itself, when every system would write it so.
+
+    Raises:
+        UnsafePath: it is not in Unicode's composed form, or no name for a package.
+        PathTooLong: it is too long or too deep.
+    """
+    if safe_name(path, limits) != path:
+        raise UnsafePath(f"the name {quoted_name(path)} is not in Unicode's composed form", hint="rename it", entry=path)
+    return path
+
+
+def read_item(root: Path, path: str, limits: PackageLimits) -> bytes:
+    """The bytes of one file below `root`.
+
+    Raises:
+        ArchiveTooLarge: they are more than one file may have.
+    """
+    if (root / path).lstat().st_size > limits.file:
+        raise file_too_large(path, limits.file)
+    return read_inside(root, path, limit=limits.file)
+
+
+def walk_items(
+    root: Path, without: Callable[[str, os.DirEntry[str]], bool], prefix: str = ""
+) -> Iterator[tuple[str, ItemKind]]:
+    """The files below `root`, `x` those that may run, and the folders that are empty; not what `without` says yes to.
+
+    Raises:
+        ArchiveRefused: one is a link, a pipe, a device.
+    """
+    empty = True
+    with os.scandir(root / prefix) as entries:
+        for entry in entries:
+            path = prefix + entry.name
+            if without(path, entry):
+                continue
+            empty = False
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                yield from walk_items(root, without, f"{path}/")
+            else:
+                _check_kind(path, mode)
+                yield path, "x" if mode & 0o111 else "f"
+    if empty and prefix:
+        yield prefix[:-1], "d"
+
+
+def _check_kind(path: str, mode: int) -> None:
+    if stat.S_ISLNK(mode):
+        raise LinkNotAllowed(f"{quoted_name(path)} is a link", hint="put the file itself there", entry=path)
+    if not stat.S_ISREG(mode):
+        raise SpecialNotAllowed(f"{quoted_name(path)} is no regular file", hint="remove it", entry=path)
+
+
+def _skill_folder(items: list[_Item], folder: str) -> str:
+    """The one folder of a `.skill` archive: the skill's own name, so that the folder it was packed from does not matter."""
+    from skillyard.document import parse_document
+
+    data = next(item.data for item in items if item.path == "SKILL.md")
+    return slug(parse_document(data).metadata.name, folder) + "/"
+
+
+def _zip(items: list[_Item], top: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for item in items:
+            info = zipfile.ZipInfo(top + item.path + ("/" if item.kind == "d" else ""), _EPOCH)
+            info.create_system = 3  # Unix, wherever this runs: the modes are written for it
+            info.external_attr = (_full_mode(item) << 16) | (0x10 if item.kind == "d" else 0)
+            method = zipfile.ZIP_STORED if item.kind == "d" else zipfile.ZIP_DEFLATED
+            archive.writestr(info, item.data, method, 6)
+    return buffer.getvalue()
+
+
+def _tar_gz(items: list[_Item], top: str) -> bytes:
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile("", "wb", 6, buffer, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for item in items:
+            info = tarfile.TarInfo(top + item.path)
+            info.type = tarfile.DIRTYPE if item.kind == "d" else tarfile.REGTYPE
+            info.size, info.mode = len(item.data), stat.S_IMODE(_full_mode(item))
+            archive.addfile(info, io.BytesIO(item.data))
+    return buffer.getvalue()
+
+
+def _full_mode(item: _Item) -> int:
+    if item.kind == "d":
+        return stat.S_IFDIR | 0o755
+    return stat.S_IFREG | (0o755 if item.kind == "x" else 0o644)
+
+
+_WRITERS: Final[dict[PackageFormat, Callable[[list[_Item], str], bytes]]] = {"zip": _zip, "skill": _zip, "tar.gz": _tar_gz}
+
+
+_COPY_LIMITS = PackageLimits()
+
+
+def copy_tree(
+    directory: str | os.PathLike[str],
+    within: str | os.PathLike[str],
+    *,
+    without: Callable[[str, os.DirEntry[str]], bool] = lambda _path, _entry: False,
+    limits: PackageLimits = _COPY_LIMITS,
+) -> Path:
+    """Copy what is in `directory` into a new folder `staging-<random>` in the folder `within`; nobody waits for the disk.
+
+    `without` is asked for each path with its entry, and leaves out what it says yes to.
+
+    Raises:
+        ArchiveRefused: it has a link, or a name or a size that no package may have.
+        OSError: it cannot be read or written.
+    """
+    root = Path(directory).resolve()
+    with new_staging(within, limits, durable=False) as writer:
+        for path, kind in walk_items(root, without):
+            check_name(path, limits)
+            if kind == "d":
+                writer.folder(path)
+            else:
+                writer.file(path, [read_item(root, path, limits)], executable=kind == "x")
+    return Path(writer.path)

@@ -1,0 +1,196 @@
+"""Restoring a backup: everything is written to a staging folder and verified before it replaces what is there.
+
+The database changes in one transaction, the skills by two renames. If the process is killed in between, the restore is run again:
+what was there before is deleted only at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import and_, select, update
+
+from skillyard.database import Database, has_records, replace_records, skill_versions
+from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
+from skillyard.files import locked
+from skillyard.packages import tree_digest
+from skillyard.registry.backup.archive import RECORDS, SKILLS, STAGING, BackupHome, BackupManifest, check_backup, members
+from skillyard.registry.version_store import VersionStore, delete_tree
+from skillyard.reserved_files import is_reserved
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What was brought back."""
+
+    homes: tuple[str, ...]
+    versions: int
+    records: int
+
+    def to_dict(self) -> dict[str, object]:
+        """The outcome as plain data."""
+        return {"homes": list(self.homes), "versions": self.versions, "records": self.records}
+
+
+def restore_backup(
+    backup: Path,
+    place_of: Callable[[str], BackupHome],
+    *,
+    project: Path | None = None,
+    force: bool = False,
+    progress: Callable[[str], object] | None = None,
+) -> RestoreReport:
+    """Bring back every home of a backup to where `place_of` says, and a project's lock into the folder `project`.
+
+    With `force` everything that is there is replaced. The records may be of the other kind of database.
+
+    Raises:
+        MalformedArchive, DigestMismatch: it is no whole backup; nothing was changed.
+        InstallProblem: something is there already, and no `force`.
+        DatabaseUnavailable: the records cannot be written; run it again when they can.
+        InvalidInput: files cannot be written.
+    """
+    say = progress or (lambda name: None)
+    say("proving the backup")
+    manifest = check_backup(backup)
+    homes = [_HomeRestore(place_of(name), told, force) for name, told in manifest.facts["homes"].items()]
+    try:
+        with contextlib.ExitStack() as stack:
+            for home in homes:
+                home.begin(stack)
+            say("writing the files")
+            _extract(backup, manifest, {home.place.name: home.staging for home in homes}, project, force=force)
+            for home in homes:
+                say(f"putting {home.place.name} in place")
+                home.prove()
+            rows = sum(home.put_in_place() for home in homes)
+    except OSError as error:
+        raise InvalidInput(
+            f"the backup cannot be written: {error}", hint="make room, then run it again with --force"
+        ) from error
+    return RestoreReport(tuple(home.place.name for home in homes), sum(len(home.told["versions"]) for home in homes), rows)
+
+
+class _HomeRestore:
+    """One home on its way back."""
+
+    def __init__(self, place: BackupHome, told: Mapping[str, Any], force: bool) -> None:
+        self.place = place
+        self.told = told
+        self.staging = place.home / STAGING
+        self._force = force
+
+    def begin(self, stack: contextlib.ExitStack) -> None:
+        """Keep other restores out, refuse what is not empty, and make room beside it."""
+        self.place.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stack.enter_context(locked(self.place.home / "restore"))
+        self._finish_earlier()
+        if not self._force:
+            with contextlib.closing(self.place.database()) as database:
+                if self.place.versions.skills() or has_records(database):
+                    raise InstallProblem(
+                        f"{self.place.home} or {database.name} is not empty", hint="--force replaces everything that is there"
+                    )
+        self.staging.mkdir(mode=0o700)
+
+    def _finish_earlier(self) -> None:
+        """Take away what a restore left that was killed; skills that it had moved aside already come back first."""
+        aside, there = self.staging / "before", self.place.home / SKILLS
+        if aside.is_dir() and not there.exists():
+            aside.rename(there)
+        if self.staging.exists():
+            delete_tree(self.staging)
+
+    def prove(self) -> None:
+        """Whether the versions are those that were backed up.
+
+        Raises:
+            DigestMismatch: one is another.
+        """
+        versions = VersionStore(self.staging / SKILLS)
+        for name, digest in self.told["versions"].items():
+            skill, _, version = name.partition("@")
+            if tree_digest(versions.path(skill, version)) != digest:
+                raise DigestMismatch(f"{name} is not what was backed up", hint="use another backup", expected=digest)
+
+    def put_in_place(self) -> int:
+        """Let the records, then the skills and the other files be those of the backup; gives the number of records."""
+        rows = self._records()
+        skills, aside = self.place.home / SKILLS, self.staging / "before"
+        if skills.exists():
+            skills.rename(aside)
+        if (self.staging / SKILLS).exists():
+            (self.staging / SKILLS).rename(skills)
+        files = self.staging / "files"
+        for path in sorted(files.rglob("*")) if files.exists() else ():
+            target = self.place.home / path.relative_to(files)
+            if path.is_file() and not is_reserved(target):  # the records have come back already
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.replace(target)
+        delete_tree(self.staging)
+        shutil.rmtree(self.place.home / "cache", ignore_errors=True)  # it tells of what was there before
+        return rows
+
+    def _records(self) -> int:
+        copy = f"sqlite:///{self.staging}/{RECORDS}"
+        with contextlib.closing(Database.open(str(self.staging), copy)) as source:  # an older one gets the tables of today
+            self._fit(source)
+            with contextlib.closing(self.place.database()) as target:
+                return replace_records(source, target)
+
+    def _fit(self, records: Database) -> None:
+        """Let them say where the versions are on this machine, and which are there no more."""
+        table, now = skill_versions, datetime.now(UTC)
+        with records.write() as connection:
+            for row in connection.execute(select(table.c.skill_id, table.c.version)).all():
+                here = and_(table.c.skill_id == row.skill_id, table.c.version == row.version)
+                path = self.place.versions.path(row.skill_id, row.version)
+                connection.execute(update(table).where(here).values(package_path=str(path)))
+                if f"{row.skill_id}@{row.version}" in self.told["gone"]:
+                    connection.execute(update(table).where(here, table.c.removed_at.is_(None)).values(removed_at=now))
+
+
+def _extract(backup: Path, manifest: BackupManifest, homes: Mapping[str, Path], project: Path | None, *, force: bool) -> None:
+    """Write every file, link and empty folder where it is proven before it takes its place."""
+    for name, file, _ in members(backup):
+        if name in manifest.entries and (target := _target(name, homes, project, force=force)) is not None:
+            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as writing:  # noqa: PTH123
+                shutil.copyfileobj(file, writing)
+                os.fchmod(writing.fileno(), manifest.entries[name].mode & 0o777)
+    for name, entry in manifest.entries.items():
+        target = _target(name, homes, project, force=force)
+        if target is not None and entry.kind != "f":
+            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            target.symlink_to(entry.target) if entry.kind == "l" else target.mkdir()
+    _close_versions(manifest, homes)
+    os.sync()
+
+
+def _target(name: str, homes: Mapping[str, Path], project: Path | None, *, force: bool) -> Path | None:
+    top, _, rest = name.partition("/")
+    if top == "project":
+        if project is None:
+            return None
+        target = project / rest
+        if target.exists() and force:
+            target.unlink()
+        return None if target.exists() else target
+    home = next((home for home in homes if name.startswith(f"{home}/")), None)
+    return homes[home] / name.removeprefix(f"{home}/") if home is not None else None
+
+
+def _close_versions(manifest: BackupManifest, homes: Mapping[str, Path]) -> None:
+    """Let nobody write to the folders of a version, as when it was installed."""
+    for home, told in manifest.facts["homes"].items():
+        for name in told["versions"]:
+            skill, _, version = name.partition("@")
+            for folder, _, _ in os.walk(homes[home] / SKILLS / skill / version):
+                Path(folder).chmod(0o555)

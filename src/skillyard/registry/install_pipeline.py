@@ -1,0 +1,359 @@
+"""Installing step by step (fetch, measure, check, scan, consent, record, activate), and inspecting a source without installing.
+
+Until the link `current` is switched, nothing that serves has been touched. Whatever fails before leaves the old version as it
+was, and what was begun is cleaned up at once, or by the next operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Self
+
+from skillyard.errors import SkillyardError
+from skillyard.packages import (
+    FolderDifference,
+    PackageLimits,
+    Source,
+    Store,
+    choose_skills,
+    compare_trees,
+    find_skills,
+    without_secrets,
+)
+from skillyard.registry.candidate import (
+    Candidate,
+    InstallRequest,
+    Scanner,
+    check_candidate,
+    read_candidate,
+    select_candidates,
+    source_folder_name,
+    stage_skill,
+)
+from skillyard.registry.fetcher import Fetcher
+from skillyard.registry.model import InstallReport, OperationResult
+from skillyard.registry.recovery import recover, settling
+from skillyard.registry.requirements import Requirements
+from skillyard.registry.upgrade_checks import (
+    accept_replacements,
+    consent_required,
+    current_power_change,
+    find_replacements,
+    installed_powers,
+    power_change,
+    refuse_existing,
+    refuse_replacements,
+    refuse_yanked,
+    require_consent,
+    shown_source,
+)
+from skillyard.registry.version_files import prune_versions, refuse_local_edits, store_package
+
+if TYPE_CHECKING:
+    from skillyard.registry.operations import OpenLog, Operations, RunningOperation
+    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.version_store import VersionStore
+
+
+@dataclass(frozen=True, slots=True)
+class InstallPipeline:
+    """Everything an installation needs; `keep` versions of a skill stay on the disk, their packages go to the `store`."""
+
+    versions: VersionStore
+    operations: Operations
+    ledger: RegistryRecords
+    fetcher: Fetcher
+    unmet: Callable[[str, Requirements], tuple[str, ...]]
+    scanner: Scanner | None = None
+    limits: PackageLimits = field(default_factory=PackageLimits)
+    keep: int = 5
+    store: Store | None = None
+
+    def install(self, order: InstallRequest) -> InstallReport:
+        """Carry out an order; all skills are fetched, checked and agreed to before the first is installed.
+
+        Raises:
+            SkillyardError: what was refused; nothing of it serves, and the log says why.
+        """
+        recover(self.operations, self.versions, self.ledger)
+        with self.operations.begin(order.operation_id) as operation:
+            log = self.ledger.begin(operation.id, order.operation, source=shown_source(order.source), progress=order.progress)
+            with settling(operation, self.versions, self.ledger):
+                results = self._install(operation, log, order)
+        return InstallReport(operation.id, results)
+
+    def _install(self, operation: RunningOperation, log: OpenLog, order: InstallRequest) -> tuple[OperationResult, ...]:
+        with log.step("download", 30):
+            fetched = self.fetcher.fetch(order.source, operation.folder)
+            found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else order.names)
+        with log.step("checksum", 50):
+            pairs = []
+            for skill in found:
+                folder = source_folder_name(skill.path, order.source)
+                tree, origin = stage_skill(skill, fetched, operation.folder, self.limits)
+                pairs.append((read_candidate(tree, origin, folder_name=folder), folder))
+            pairs = select_candidates(pairs, order)
+        logs = self._logs(operation, log, [candidate for candidate, _ in pairs], order)
+        with log.step("validate_structure", 60):
+            candidates = [check_candidate(candidate, folder) for candidate, folder in pairs]
+            for candidate in candidates:
+                if self.versions.current(candidate.skill_id) is not None:
+                    refuse_existing(candidate.skill_id, order)
+                refuse_yanked(self.ledger, candidate, order)
+            candidates, replaced = accept_replacements(self.versions, self.ledger, candidates, order)
+            candidates = [_with_address_warning(candidate, order.source) for candidate in candidates]
+        if self.scanner is not None:
+            with log.step("scan", 65):
+                candidates = [_scanned(candidate, self.scanner) for candidate in candidates]
+        with log.step("consent", 70):
+            accepted = require_consent(self.versions, candidates, order)
+        return tuple(
+            self._commit(operation, candidate, own, accepted[candidate.skill_id] | replaced[candidate.skill_id], order)
+            for candidate, own in zip(candidates, logs, strict=True)
+        )
+
+    def _logs(
+        self, operation: RunningOperation, log: OpenLog, candidates: Sequence[Candidate], order: InstallRequest
+    ) -> list[OpenLog]:
+        """One log for each skill: the first goes on with the one there is."""
+        logs = []
+        for index, candidate in enumerate(candidates):
+            kind = "update" if self.versions.current(candidate.skill_id) else order.operation
+            own = log
+            if index:
+                own = self.ledger.begin(
+                    operation.id, kind, source=log.source, skill_id=candidate.skill_id, progress=order.progress, like=log
+                )
+            own.operation, own.skill_id = kind, candidate.skill_id
+            self.ledger.write_log(own.id, operation=kind, skill_id=candidate.skill_id)
+            logs.append(own)
+        return logs
+
+    def _commit(
+        self, operation: RunningOperation, candidate: Candidate, log: OpenLog, accepted: frozenset[str], order: InstallRequest
+    ) -> OperationResult:
+        skill_id = candidate.skill_id
+        with self.versions.locked(skill_id):
+            current = self.versions.current(skill_id)
+            if current is not None:
+                refuse_existing(skill_id, order)
+                actual = refuse_local_edits(self.versions, self.ledger, skill_id, current, force=order.force)
+                if actual == candidate.digest and not order.force:
+                    self.ledger.end(log, skill_id, current, "unchanged")
+                    pruned = self._prune(skill_id, operation)  # what an installation that was killed did not come to
+                    return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
+                self._refuse_what_came_between(candidate, accepted, order)
+            version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id), order.installed_at)
+            if self.store is not None:
+                with log.step("store", 75):
+                    kept = store_package(self.store, candidate.tree, operation.folder)
+                    candidate = replace(candidate, package_digest=kept)
+            with log.step("save_db", 80):
+                path = self.versions.path(skill_id, version)
+                self.ledger.save(candidate, version, path, operation.id)
+                self.versions.place(candidate.tree, skill_id, version)
+            if not order.activate and current is not None:
+                self.ledger.record_inactive_version(skill_id, version, log, order.installed_at)
+                return self._result(candidate, log, "kept", version, current)
+            with log.step("activate", 90):
+                self.versions.activate(skill_id, version, operation.folder)
+            self.ledger.activate(skill_id, version, log, action=log.operation)
+            pruned = self._prune(skill_id, operation)
+        status: Literal["installed", "updated"] = "updated" if current else "installed"
+        return replace(self._result(candidate, log, status, version, current), pruned=pruned)
+
+    def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], order: InstallRequest) -> None:
+        """Judge once more, now that nobody else installs the skill: since the first time another version may have come."""
+        found = find_replacements(self.versions, self.ledger, candidate, order)
+        refuse_replacements(
+            [change for change in found if change.sentence not in accepted],
+            accept_signer=order.accept_signer,
+            accept_source=order.accept_source,
+        )
+        change = power_change(self.versions, candidate)
+        if change and not accepted.issuperset(change.widened):
+            raise consent_required([change], asked=False)
+
+    def _prune(self, skill_id: str, operation: RunningOperation) -> tuple[str, ...]:
+        return prune_versions(self.versions, self.ledger, skill_id, operation.folder, keep=self.keep)
+
+    def _result(
+        self,
+        candidate: Candidate,
+        log: OpenLog,
+        status: Literal["installed", "updated", "unchanged", "kept"],
+        version: str,
+        previous: str | None,
+    ) -> OperationResult:
+        return OperationResult(
+            skill_id=candidate.skill_id,
+            name=candidate.name,
+            status=status,
+            version=version,
+            previous=previous,
+            digest=candidate.digest,
+            powers=candidate.powers,
+            declared_version=candidate.document.metadata.version,
+            signer=candidate.signer,
+            warnings=candidate.warnings,
+            findings=candidate.findings,
+            unmet=self.unmet(candidate.skill_id, candidate.requirements),
+            log_id=log.id,
+            origin=dict(candidate.origin.to_dict()),
+        )
+
+
+def _with_address_warning(candidate: Candidate, source: Source) -> Candidate:
+    """The candidate, with a warning where its address is not kept as it was given."""
+    if without_secrets(source.address) == source.address:
+        return candidate
+    warning = "what may be a secret in its address is not kept: to update it, `skillyard install` it by its whole address"
+    return replace(candidate, warnings=(*candidate.warnings, warning))
+
+
+def _scanned(candidate: Candidate, scanner: Scanner) -> Candidate:
+    return replace(candidate, findings=tuple(finding.to_dict() for finding in scanner(candidate.tree)))
+
+
+if TYPE_CHECKING:
+    from skillyard.catalog.inventory import SkillFile
+    from skillyard.document import Diagnostic
+    from skillyard.interop import ClientCompatibility
+    from skillyard.registry.candidate import InstallRequest
+    from skillyard.registry.model import SkillVersion
+    from skillyard.registry.powers import PowerChange, Powers
+
+
+@dataclass(frozen=True, slots=True)
+class InstallRefusal:
+    """Why an installation would be refused."""
+
+    code: str
+    message: str
+    hint: str | None
+
+    @classmethod
+    def of(cls, error: SkillyardError) -> Self:
+        """The same as an error says."""
+        return cls(error.code, error.message, error.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillInspection:
+    """One skill of a source, as it would be installed.
+
+    `refusals` would stop it; `findings` of the scanner are advice, `unmet` is what this machine lacks. `clients` are those that
+    can load it. `installed` is the version that serves now, `difference` what would become of its files, `powers_before` what
+    it may do, and `change` what the new one may do beyond that: it needs consent.
+    """
+
+    skill_id: str
+    name: str
+    description: str
+    declared_version: str | None
+    digest: str
+    size_bytes: int
+    front_matter: Mapping[str, object]
+    skill_md: str
+    files: tuple[SkillFile, ...]
+    inventory: Mapping[str, object]
+    powers: Powers
+    diagnostics: tuple[Diagnostic, ...]
+    refusals: tuple[InstallRefusal, ...]
+    findings: tuple[Mapping[str, object], ...]
+    clients: tuple[ClientCompatibility, ...]
+    unmet: tuple[str, ...]
+    warnings: tuple[str, ...]
+    signer: str | None
+    installed: SkillVersion | None
+    powers_before: Powers | None
+    difference: FolderDifference | None
+    change: PowerChange | None
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether exactly this content serves already."""
+        return self.installed is not None and self.installed.digest == self.digest
+
+
+def inspect_source(pipeline: InstallPipeline, order: InstallRequest) -> tuple[SkillInspection, ...]:
+    """Every skill of the source that is ordered; it is fetched into a folder that is gone afterwards.
+
+    Raises:
+        InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
+    """
+    with pipeline.operations.begin() as operation:
+        operation.settled = True  # it opens no log: what is left is only to be deleted
+        fetched = pipeline.fetcher.fetch(order.source, operation.folder)
+        found = choose_skills(find_skills(fetched.tree), () if fetched.chosen else order.names)
+        inspected = []
+        for skill in found:
+            folder = source_folder_name(skill.path, order.source)
+            tree, origin = stage_skill(skill, fetched, operation.folder, pipeline.limits)
+            candidate = read_candidate(tree, origin, folder_name=folder)
+            inspected.append(_inspect_candidate(pipeline, candidate, folder, order))
+        return tuple(inspected)
+
+
+def _inspect_candidate(pipeline: InstallPipeline, candidate: Candidate, folder: str, order: InstallRequest) -> SkillInspection:
+    from skillyard.catalog.inventory import list_files
+    from skillyard.interop import check_clients
+
+    candidate, refusals = _check_refusals(pipeline, candidate, folder, order)
+    document = candidate.document
+    installed = next((known for known in pipeline.ledger.versions(candidate.skill_id) if known.current), None)
+    before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
+    before = before if before is not None and before.is_dir() else None
+    tree = candidate.tree
+    return SkillInspection(
+        skill_id=candidate.skill_id,
+        name=candidate.name,
+        description=document.metadata.description,
+        declared_version=document.metadata.version,
+        digest=candidate.digest,
+        size_bytes=candidate.size,
+        front_matter=document.told,
+        skill_md=document.text,
+        files=list_files(tree.as_posix()),
+        inventory=candidate.inventory,
+        powers=candidate.powers,
+        diagnostics=document.diagnostics,
+        refusals=refusals,
+        findings=tuple(finding.to_dict() for finding in pipeline.scanner(tree)) if pipeline.scanner else (),
+        clients=check_clients(tree, name=folder or candidate.skill_id),
+        unmet=pipeline.unmet(candidate.skill_id, candidate.requirements),
+        warnings=candidate.warnings,
+        signer=candidate.signer,
+        installed=installed,
+        powers_before=installed_powers(before) if before else None,
+        difference=compare_trees(before, tree) if before else None,
+        change=current_power_change(pipeline.versions, candidate),
+    )
+
+
+def _check_refusals(
+    pipeline: InstallPipeline, candidate: Candidate, folder: str, order: InstallRequest
+) -> tuple[Candidate, tuple[InstallRefusal, ...]]:
+    """The candidate with what its check adds, and why an installation would refuse it; consent is another matter."""
+    refusals = []
+    judges: tuple[Callable[[Candidate], Candidate], ...] = (
+        lambda found: check_candidate(found, folder),
+        lambda found: _not_yanked(pipeline, found, order),
+    )
+    for judge in judges:
+        try:
+            candidate = judge(candidate)
+        except SkillyardError as error:
+            refusals.append(InstallRefusal.of(error))
+    for change in find_replacements(pipeline.versions, pipeline.ledger, candidate, order):
+        try:
+            refuse_replacements([change], accept_signer=False, accept_source=False)
+        except SkillyardError as error:
+            refusals.append(InstallRefusal.of(error))
+    return candidate, tuple(refusals)
+
+
+def _not_yanked(pipeline: InstallPipeline, candidate: Candidate, order: InstallRequest) -> Candidate:
+    refuse_yanked(pipeline.ledger, candidate, order)
+    return candidate

@@ -1,0 +1,284 @@
+"""Where a mirror is (a folder, an S3 bucket, a web address), and the fetcher that installs from one.
+
+A mirror holds the index, and packages by the digest of their bytes. A mirror folder may be served by any web server as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urljoin
+
+from skillyard.errors import (
+    DigestMismatch,
+    FileMissing,
+    FileTooLarge,
+    InvalidConfiguration,
+    InvalidInput,
+    InvalidSource,
+    StoreFailed,
+)
+from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
+from skillyard.packages.digest import check_content, digest_hex
+from skillyard.registry.fetcher import FetchedTree
+from skillyard.registry.mirror.index import INDEX_FILE, INDEX_LIMIT, MirroredSkill, MirrorIndex
+
+if TYPE_CHECKING:
+    from skillyard.packages import S3Store
+
+
+_PACKAGES: Final = "packages"
+_TOKEN: Final = "SKILLYARD_MIRROR_TOKEN"  # noqa: S105 # the name of a variable
+Download = Callable[[str, int], bytes]
+"""What is at an address, at most so many bytes."""
+
+
+class MirrorSource(Protocol):
+    """A mirror that can be read."""
+
+    def index(self) -> MirrorIndex:
+        """What it holds.
+
+        Raises:
+            InvalidSource: it is no mirror.
+            StoreFailed, NetworkFailed, NetworkRefused: it cannot be read.
+        """
+
+    def package(self, digest: str) -> bytes:
+        """The package with this digest, proven.
+
+        Raises:
+            PackageMissing, DigestMismatch: it is not there, or is another.
+            StoreFailed, NetworkFailed, NetworkRefused: it cannot be read.
+        """
+
+
+class MirrorTarget(MirrorSource, Protocol):
+    """A mirror that can be written too."""
+
+    def find(self) -> MirrorIndex | None:
+        """As `index`; None when there is no mirror yet."""
+
+    def has(self, digest: str) -> bool:
+        """Whether there is a package with this digest."""
+
+    def put(self, digest: str, data: bytes) -> None:
+        """Keep a package.
+
+        Raises:
+            StoreFailed: it cannot be written.
+        """
+
+    def write_index(self, index: MirrorIndex) -> None:
+        """Say what it holds, in one step.
+
+        Raises:
+            StoreFailed: it cannot be written.
+        """
+
+
+class StoredMirror:
+    """A mirror in a folder or a bucket, given by its address: a path, or `s3://bucket/prefix`."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        self._packages: Store = open_store(f"{self.address}/{_PACKAGES}")
+        self._list: _IndexFile = (
+            _BucketIndexFile(self.address) if address.startswith("s3://") else _FolderIndexFile(self.address)
+        )
+
+    def index(self) -> MirrorIndex:
+        """As `MirrorPlace.index`."""
+        found = self.find()
+        if found is None:
+            raise InvalidSource(
+                f"{shown_address(self.address)} is no mirror: it has no {INDEX_FILE}",
+                hint="`skillyard mirror export` makes one",
+            )
+        return found
+
+    def find(self) -> MirrorIndex | None:
+        """As `MirrorTarget.find`."""
+        data = self._list.read()
+        return None if data is None else MirrorIndex.read(data, shown_address(self.address))
+
+    def package(self, digest: str) -> bytes:
+        """As `MirrorPlace.package`."""
+        return self._packages.get(digest)
+
+    def has(self, digest: str) -> bool:
+        """As `MirrorTarget.has`."""
+        return self._packages.has(digest)
+
+    def put(self, digest: str, data: bytes) -> None:
+        """As `MirrorTarget.put`."""
+        self._packages.put(data, digest)
+
+    def write_index(self, index: MirrorIndex) -> None:
+        """As `MirrorTarget.write_index`."""
+        self._list.write(index.to_bytes())
+
+
+class WebMirror:
+    """A mirror that a web server gives out below `address`; `open_place` gives it the token of its host."""
+
+    def __init__(self, address: str, download: Download) -> None:
+        self.address = address.rstrip("/") + "/"
+        self._download = download
+
+    def index(self) -> MirrorIndex:
+        """As `MirrorPlace.index`."""
+        return MirrorIndex.read(self._download(urljoin(self.address, INDEX_FILE), INDEX_LIMIT), shown_address(self.address))
+
+    def package(self, digest: str) -> bytes:
+        """As `MirrorPlace.package`."""
+        name = digest_hex(digest)
+        data = self._download(urljoin(self.address, f"{_PACKAGES}/{name[:2]}/{name[2:]}"), PackageLimits().total)
+        check_content(data, digest)
+        return data
+
+
+def open_mirror(address: str, *, allow_private: bool = False) -> MirrorSource:
+    """The mirror at a path, at `s3://…` or at an address of the web.
+
+    To an address of the web the token that `$SKILLYARD_MIRROR_TOKEN` names for its host is sent as a bearer token.
+
+    Raises:
+        InvalidConfiguration: it is another kind of address, or the variable names a token without its host.
+    """
+    if address.startswith(("https://", "http://")):
+        from skillyard.registry.source_host_policy import download
+
+        token = _token_of(address, os.environ.get(_TOKEN, ""))
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return WebMirror(address, lambda url, limit: download(url, limit=limit, allow_private=allow_private, headers=headers))
+    return StoredMirror(address)
+
+
+def open_mirror_target(address: str) -> MirrorTarget:
+    """The mirror at a path or at `s3://…`, to be written.
+
+    Raises:
+        InvalidSource: nothing can be written there.
+    """
+    if address.startswith(("https://", "http://")):
+        raise InvalidSource(f"nothing can be written to {shown_address(address)}", hint="name a folder, or s3://bucket/prefix")
+    return StoredMirror(address)
+
+
+def _token_of(address: str, told: str) -> str | None:
+    """The token for the host of `address`, of those in `told`: `HOST[:PORT]=TOKEN`, separated by blanks.
+
+    A host is asked by https; `http://HOST:PORT=TOKEN` sends a token without encryption.
+
+    Raises:
+        InvalidConfiguration: a token has no host; the message does not repeat it.
+    """
+    from skillyard.network.messages import read_destination
+
+    wanted = read_destination(address)
+    found = None
+    for entry in told.split():
+        host, _, token = entry.partition("=")
+        try:
+            given = read_destination(host if "://" in host else f"https://{host}")
+        except InvalidInput:
+            given = None
+        if given is None or given.target != "/" or not token or not (token.isascii() and token.isprintable()):
+            raise InvalidConfiguration(
+                f"{_TOKEN} has a token that names no host", hint=f"{_TOKEN}=HOST=TOKEN, several separated by blanks"
+            )
+        if (given.scheme, given.authority) == (wanted.scheme, wanted.authority):
+            found = token
+    return found
+
+
+class _IndexFile(Protocol):
+    """The one file beside the packages."""
+
+    def read(self) -> bytes | None: ...
+
+    def write(self, data: bytes) -> None: ...
+
+
+class _FolderIndexFile:
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder).expanduser().absolute()
+
+    def read(self) -> bytes | None:
+        from skillyard.paths import read_inside
+
+        try:
+            return read_inside(self._folder, INDEX_FILE, limit=INDEX_LIMIT)
+        except (FileMissing, FileNotFoundError):
+            return None
+        except FileTooLarge as error:
+            raise InvalidSource(f"{self._folder} is no mirror: {error.message}", hint="check the path") from None
+        except OSError as error:
+            raise StoreFailed(f"cannot read {self._folder}: {error.strerror}", hint="check the folder") from None
+
+    def write(self, data: bytes) -> None:
+        from skillyard.files import replace_file
+
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self._folder / INDEX_FILE, data, mode=0o644)
+        except OSError as error:
+            raise StoreFailed(
+                f"cannot write to {self._folder}: {error.strerror}", hint="check the folder and the free space"
+            ) from None
+
+
+class _BucketIndexFile:
+    def __init__(self, address: str) -> None:
+        from skillyard.packages import S3Store
+
+        self._bucket: S3Store = S3Store(address)
+
+    def read(self) -> bytes | None:
+        return self._bucket.read_file(INDEX_FILE)
+
+    def write(self, data: bytes) -> None:
+        self._bucket.write_file(INDEX_FILE, data)
+
+
+class MirrorFetcher:
+    """Fetches from mirrors: `address` is the mirror's, `path` one skill's id, `ref` a version, else the one that serves."""
+
+    def __init__(self, open_place: Callable[[str], MirrorSource], limits: PackageLimits | None = None) -> None:
+        self._open = open_place
+        self._limits = limits or PackageLimits()
+
+    def fetch(self, source: Source, into: Path) -> FetchedTree:
+        """As `Fetcher.fetch`; of several skills each is a folder of the tree, named by its id."""
+        place = self._open(source.address)
+        names = (source.path,) if source.path else source.names
+        skills = place.index().chosen(names)
+        tree = into / f"mirror-{os.urandom(4).hex()}"
+        tree.mkdir()
+        for skill in skills.skills if names else skills.serving():
+            self._unpack(place, skill, source.ref, tree / skill.skill_id, into)
+        chosen = tree / source.path if source.path else tree
+        return FetchedTree(
+            chosen, Origin("mirror", source.address, path=source.path, version=source.ref), owned=True, chosen=True
+        )
+
+    def _unpack(self, place: MirrorSource, skill: MirroredSkill, version: str, target: Path, into: Path) -> None:
+        wanted = skill.version(version)
+        archive = into / f"{target.name}.package.zip"
+        archive.write_bytes(place.package(wanted.package))
+        tree = Path(extract(archive, into, self._limits).tree)
+        archive.unlink()
+        found = tree_digest(tree) if (tree / "SKILL.md").is_file() else None
+        if found is None:
+            raise InvalidSource(f"the package of {skill.skill_id} in the mirror is no skill", hint="make the mirror again")
+        if found != wanted.digest:
+            raise DigestMismatch(
+                f"{skill.skill_id} {wanted.version} is not what the mirror lists",
+                hint="make the mirror again; `skillyard mirror export` checks what is there",
+                expected=wanted.digest,
+                found=found,
+            )
+        tree.rename(target)

@@ -1,0 +1,261 @@
+"""Copies from mirror to mirror, and imports from a mirror into a registry; what is there already is not transferred again.
+
+Packages go first and the index last, so that an interrupted copy can be resumed. An import installs what is missing with consent,
+scanner, signatures and log; nothing is uninstalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skillyard.errors import PackageProblem
+from skillyard.packages import Source
+from skillyard.registry.mirror.index import MirroredSkill, MirroredVersion, MirrorIndex
+from skillyard.registry.mirror.locations import MirrorSource, MirrorTarget
+
+if TYPE_CHECKING:
+    from skillyard.registry.model import AgreeReplacement, Consent, OperationResult, Progress, SkillVersion
+    from skillyard.registry.registry import Registry
+
+
+CopyProgress = Callable[[int, int], object]
+"""Told how many packages are there, and how many there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorCopyReport:
+    """What a copy did: ids that are `added`, `changed`, `removed` in the target's list; packages and bytes that were carried.
+
+    `missing` are packages that the target lists and has not, or damaged: only a comparison looks for them.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    packages: int = 0
+    size: int = 0
+    missing: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether the target was as the source already."""
+        return not (self.added or self.changed or self.removed or self.missing)
+
+    def to_dict(self) -> dict[str, object]:
+        """The outcome as plain data."""
+        return {
+            "same": self.same,
+            "added": list(self.added),
+            "changed": list(self.changed),
+            "removed": list(self.removed),
+            "packages": self.packages,
+            "size": self.size,
+            "missing": list(self.missing),
+        }
+
+
+def copy_mirror(
+    source: MirrorSource,
+    target: MirrorTarget,
+    *,
+    names: tuple[str, ...] = (),
+    verify: bool = False,
+    progress: CopyProgress | None = None,
+) -> MirrorCopyReport:
+    """Make `target` hold what `source` holds; with `names` only those skills, and what else it holds stays.
+
+    With `verify` what is there is read, and carried again when it is damaged.
+
+    Raises:
+        NoSkillInside: the source has none of a name.
+        PackageMissing, DigestMismatch: a package of the source is gone or damaged; the list of the target stays as it was.
+        StoreFailed, NetworkFailed, NetworkRefused: one of the two cannot be used.
+    """
+    index, before = source.index().chosen(names), target.find()
+    listed = list(index.packages())
+    carried = size = 0
+    for number, (digest, _) in enumerate(listed, 1):
+        if not (_is_intact(target, digest) if verify else target.has(digest)):
+            data = source.package(digest)
+            target.put(digest, data)
+            carried, size = carried + 1, size + len(data)
+        if progress is not None:
+            progress(number, len(listed))
+    after = _merged(before or MirrorIndex(), index) if names else index
+    if after != before:
+        target.write_index(after)
+    outcome = _compared(before or MirrorIndex(), after)
+    return MirrorCopyReport(outcome.added, outcome.changed, outcome.removed, carried, size)
+
+
+def compare_mirrors(source: MirrorSource, target: MirrorTarget, *, names: tuple[str, ...] = ()) -> MirrorCopyReport:
+    """What a copy would do, and which packages that the target lists are `missing` or damaged there."""
+    index, before = source.index().chosen(names), target.find() or MirrorIndex()
+    outcome = _compared(before, _merged(before, index) if names else index)
+    missing = tuple(digest for digest, _ in before.packages() if not _is_intact(target, digest))
+    return MirrorCopyReport(outcome.added, outcome.changed, outcome.removed, missing=missing)
+
+
+def _compared(before: MirrorIndex, after: MirrorIndex) -> MirrorCopyReport:
+    old, new = _by_id(before), _by_id(after)
+    return MirrorCopyReport(
+        added=tuple(name for name in new if name not in old),
+        changed=tuple(name for name, skill in new.items() if name in old and old[name] != skill),
+        removed=tuple(name for name in old if name not in new),
+    )
+
+
+def _by_id(index: MirrorIndex) -> Mapping[str, MirroredSkill]:
+    return {skill.skill_id: skill for skill in index.skills}
+
+
+def _merged(before: MirrorIndex, more: MirrorIndex) -> MirrorIndex:
+    merged = {**_by_id(before), **_by_id(more)}
+    return MirrorIndex(tuple(merged[name] for name in sorted(merged)))
+
+
+def _is_intact(place: MirrorSource, digest: str) -> bool:
+    try:
+        place.package(digest)
+    except PackageProblem:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorImportPlan:
+    """What a registry lacks of a mirror: ids whose version serves there and not here, versions of the history, and marks."""
+
+    serve: tuple[str, ...]
+    history: tuple[tuple[str, MirroredVersion], ...]
+    marks: tuple[tuple[SkillVersion, MirroredVersion], ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing is lacking."""
+        return not (self.serve or self.history or self.marks)
+
+    def to_dict(self) -> dict[str, object]:
+        """The plan as plain data."""
+        return {
+            "same": self.same,
+            "serve": list(self.serve),
+            "history": [f"{skill_id}@{version.version}" for skill_id, version in self.history],
+            "marks": [f"{version.skill_id}@{version.version}" for version, _ in self.marks],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorImportReport:
+    """What an import did: a result for each version, and how many versions were marked."""
+
+    results: tuple[OperationResult, ...] = field(default=())
+    marked: int = 0
+
+    def to_dict(self) -> dict[str, object]:
+        """The outcome as plain data."""
+        return {"results": [result.to_dict() for result in self.results], "marked": self.marked}
+
+
+def plan_import(
+    registry: Registry, place: MirrorSource, *, names: tuple[str, ...] = (), history: bool = False
+) -> MirrorImportPlan:
+    """What `import_mirror` would do, without doing it.
+
+    Raises:
+        InvalidSource, NoSkillInside: it is no mirror, or has none of a name.
+        StoreFailed, NetworkFailed, NetworkRefused: it cannot be read.
+    """
+    return _plan(registry, place.index().chosen(names), history=history)
+
+
+def import_mirror(
+    registry: Registry,
+    place: MirrorSource,
+    address: str,
+    *,
+    names: tuple[str, ...] = (),
+    history: bool = False,
+    consent: Consent | None = None,
+    accept_signer: bool = False,
+    accept_source: bool = False,
+    replacing: AgreeReplacement | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> MirrorImportReport:
+    """Install what `registry` lacks of the mirror at `address`; the parts are as in `Registry.install`.
+
+    Each skill is an operation of its own: what was imported when one is refused stays, and the next import goes on from there.
+
+    Raises:
+        SkillyardError: as `Registry.install`, and as `plan_import`.
+    """
+    index = place.index().chosen(names)
+    results: list[OperationResult] = []
+    plan = _plan(registry, index, history=history)
+    for skill_id in plan.serve:
+        report = registry.install(
+            Source("mirror", address, path=skill_id), only=(skill_id,), consent=consent, accept_signer=accept_signer,
+            accept_source=accept_source, replacing=replacing, force=force, progress=progress,
+        )  # fmt: skip
+        results += report.results
+    for skill_id, version in plan.history:
+        results += registry.install(
+            Source("mirror", address, path=skill_id, ref=version.version), only=(skill_id,), activate=False,
+            installed_at=version.installed_at, consent=consent, accept_signer=accept_signer,
+            accept_source=accept_source, replacing=replacing, progress=progress,
+        ).results  # fmt: skip
+    marks = _plan(registry, index, history=history).marks
+    for known, listed in marks:
+        _mark(registry, known, listed)
+    return MirrorImportReport(tuple(results), len(marks))
+
+
+def _plan(registry: Registry, index: MirrorIndex, *, history: bool) -> MirrorImportPlan:
+    known = {skill.skill_id: registry.versions(skill.skill_id) for skill in registry.skills(uninstalled=True)}
+    serve, older, marks = [], [], []
+    for skill in index.skills:
+        here = known.get(skill.skill_id, ())
+        if skill.current and not _serves(here, skill):
+            serve.append(skill.skill_id)
+        if history and skill.current:
+            older += [(skill.skill_id, version) for version in _lacking(here, skill, registry.keep)]
+        marks += _marks(here, skill)
+    return MirrorImportPlan(tuple(serve), tuple(older), tuple(marks))
+
+
+def _serves(here: Sequence[SkillVersion], skill: MirroredSkill) -> bool:
+    wanted = skill.version().digest
+    return any(version.current and version.digest == wanted for version in here)
+
+
+def _lacking(here: Sequence[SkillVersion], skill: MirroredSkill, keep: int) -> list[MirroredVersion]:
+    """The versions of the history that are not here, the oldest first, of those newest that would be kept here.
+
+    Nobody shall go back to a yanked one.
+    """
+    there = {version.digest for version in here if not version.removed} | {skill.version().digest}
+    by_time = sorted(skill.versions, key=lambda version: version.installed_at)
+    older = [version for version in by_time[-keep:] if version.yanked is None and version.digest not in there]
+    return list({version.digest: version for version in older}.values())
+
+
+def _marks(here: Sequence[SkillVersion], skill: MirroredSkill) -> list[tuple[SkillVersion, MirroredVersion]]:
+    """The versions here whose content was deprecated or yanked there, and is neither here."""
+    listed = {version.digest: version for version in skill.versions}
+    pairs = [(version, listed[version.digest]) for version in here if version.digest in listed]
+    return [
+        (version, there)
+        for version, there in pairs
+        if (there.yanked is not None and not version.yanked)
+        or (there.deprecated is not None and version.status != "deprecated" and not version.current)
+    ]
+
+
+def _mark(registry: Registry, known: SkillVersion, listed: MirroredVersion) -> None:
+    if listed.yanked is not None and not known.yanked:
+        registry.yank(known.skill_id, known.version, reason=listed.yanked)
+    if listed.deprecated is not None and known.status != "deprecated" and not known.current:
+        registry.deprecate(known.skill_id, known.version, reason=listed.deprecated)

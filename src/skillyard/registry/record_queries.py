@@ -1,0 +1,259 @@
+"""Reading the registry's tables: rows as values, all records of a skill, and indexed searches among many skills."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import RowMapping, Select, func, or_, select
+
+from skillyard.database import agent_skills, containing_substring, install_logs, skill_definitions, skill_versions
+from skillyard.registry.metadata_edits import EDITABLE
+from skillyard.registry.model import InstalledSkill, InstallLog, SkillVersion
+
+if TYPE_CHECKING:
+    from skillyard.database import Database
+    from skillyard.document import Document
+    from skillyard.registry.candidate import Candidate
+
+
+def definition_columns(document: Document) -> dict[str, Any]:
+    """The columns of a definition that its SKILL.md fills."""
+    metadata = document.metadata
+    return {
+        "name": metadata.name,
+        "description": metadata.description,
+        "trigger_keywords": list(metadata.search_words),
+        "category": metadata.category,
+        "tags": list(metadata.tags),
+        "author": metadata.author,
+        "license": metadata.license,
+        "homepage_url": metadata.homepage,
+        "documentation_url": metadata.documentation,
+        "icon_url": metadata.icon_url,
+    }
+
+
+def definition_columns_from_text(text: str, skill_id: str) -> dict[str, Any]:
+    """The same from the text of a SKILL.md that was kept."""
+    from skillyard.document import parse_document
+
+    return definition_columns(parse_document(text.encode("utf-8", "surrogatepass"), directory_name=skill_id))
+
+
+def version_columns(candidate: Candidate) -> dict[str, Any]:
+    """The columns of a version that its files fill."""
+    return {
+        "declared_version": candidate.document.metadata.version,
+        "source_type": candidate.origin.kind,
+        "origin": candidate.origin.to_dict(),
+        "digest": candidate.digest,
+        "checksum_sha256": candidate.origin.sha256 or None,
+        "size_bytes": candidate.size,
+        "skill_md_content": candidate.document.text,
+        "skill_md_hash": candidate.skill_md_hash,
+        "file_inventory": candidate.inventory,
+        "powers": candidate.powers.to_dict(),
+        "findings": list(candidate.findings),
+        "signer": candidate.signer,
+        "package_digest": candidate.package_digest,
+    }
+
+
+def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
+    """A row of `skill_definitions`; what a person says of the skill stands in place of what its SKILL.md says."""
+    edits = row["edits"] or {}
+    told = {name: edits.get(name, row[name]) for name in EDITABLE}
+    return InstalledSkill(
+        skill_id=row["skill_id"],
+        name=row["name"],
+        description=row["description"],
+        active=row["is_active"],
+        current_version=row["current_version"],
+        file_inventory=row["file_inventory"],
+        skill_md_hash=row["skill_md_hash"],
+        skill_md_content=row["skill_md_content"],
+        trigger_keywords=tuple(row["trigger_keywords"] or ()),
+        category=told["category"],
+        tags=tuple(told["tags"] or ()),
+        author=told["author"],
+        license=row["license"],
+        homepage_url=told["homepage_url"],
+        documentation_url=told["documentation_url"],
+        icon_url=told["icon_url"],
+        edited=tuple(name for name in EDITABLE if name in edits),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def version_from_row(row: RowMapping) -> SkillVersion:
+    """A row of `skill_versions` with the `current_version` of its definition."""
+    return SkillVersion(
+        skill_id=row["skill_id"],
+        version=row["version"],
+        status=row["status"],
+        current=row["current_version"] == row["version"],
+        digest=row["digest"],
+        size_bytes=row["size_bytes"],
+        package_path=row["package_path"],
+        source_type=row["source_type"],
+        declared_version=row["declared_version"],
+        origin=row["origin"],
+        checksum_sha256=row["checksum_sha256"],
+        package_digest=row["package_digest"],
+        signer=row["signer"],
+        installed_at=row["installed_at"],
+        installed_by=row["installed_by"],
+        created_at=row["created_at"],
+        deprecated_reason=row["deprecated_reason"],
+        yanked_reason=row["yanked_reason"],
+        yanked=row["yanked_at"] is not None,
+        removed=row["removed_at"] is not None,
+    )
+
+
+def log_from_row(row: RowMapping) -> InstallLog:
+    """A row of `install_logs`."""
+    values = {name: row[name] for name in InstallLog.__dataclass_fields__ if name != "steps"}
+    return InstallLog(**values, steps=tuple(row["steps"]))
+
+
+class RecordReader:
+    """The entries in one database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def skills(self, *, all_: bool = False) -> tuple[InstalledSkill, ...]:
+        """The installed skills by id; with `all_` also those that were uninstalled."""
+        query = select(skill_definitions).order_by(skill_definitions.c.skill_id)
+        if not all_:
+            query = query.where(skill_definitions.c.is_active)
+        return tuple(map(skill_from_row, self._rows(query)))
+
+    def skill(self, skill_id: str) -> InstalledSkill | None:
+        """One skill, uninstalled ones too."""
+        rows = self._rows(select(skill_definitions).where(skill_definitions.c.skill_id == skill_id))
+        return skill_from_row(rows[0]) if rows else None
+
+    def versions(self, skill_id: str) -> tuple[SkillVersion, ...]:
+        """The versions of a skill, the newest first; those that never were whole are not among them."""
+        query = (
+            select(skill_versions, skill_definitions.c.current_version)
+            .join(skill_definitions, skill_definitions.c.skill_id == skill_versions.c.skill_id)
+            .where(skill_versions.c.skill_id == skill_id, skill_versions.c.status.in_(("active", "deprecated")))
+            .order_by(skill_versions.c.installed_at.desc(), skill_versions.c.version.desc())
+        )
+        return tuple(map(version_from_row, self._rows(query)))
+
+    def serving(self) -> tuple[SkillVersion, ...]:
+        """The version that serves of each skill that is installed."""
+        definitions = skill_definitions.c
+        query = (
+            select(skill_versions, definitions.current_version)
+            .join(skill_definitions, definitions.skill_id == skill_versions.c.skill_id)
+            .where(definitions.is_active, definitions.current_version == skill_versions.c.version)
+        )
+        return tuple(map(version_from_row, self._rows(query)))
+
+    def package_of(self, skill_id: str, digest: str) -> str | None:
+        """The package in the store that has this content of a skill."""
+        table = skill_versions.c
+        query = select(table.package_digest).where(
+            table.skill_id == skill_id, table.digest == digest, table.package_digest.is_not(None)
+        )
+        rows = self._rows(query)
+        return rows[0]["package_digest"] if rows else None
+
+    def version_names(self, skill_id: str) -> set[str]:
+        """Every name of a version that was ever given."""
+        query = select(skill_versions.c.version).where(skill_versions.c.skill_id == skill_id)
+        return {row["version"] for row in self._rows(query)}
+
+    def locks(self, skill_id: str) -> tuple[str, ...]:
+        """The version locks that agents have on a skill."""
+        query = select(agent_skills.c.version_lock).where(
+            agent_skills.c.skill_id == skill_id, agent_skills.c.version_lock.is_not(None)
+        )
+        return tuple(sorted({row["version_lock"] for row in self._rows(query)}))
+
+    def history(
+        self, skill_id: str | None = None, *, limit: int = 50, operation_id: str | None = None
+    ) -> tuple[InstallLog, ...]:
+        """What was done, the newest first."""
+        query = select(install_logs).order_by(install_logs.c.started_at.desc(), install_logs.c.id.desc()).limit(limit)
+        if skill_id is not None:
+            query = query.where(install_logs.c.skill_id == skill_id)
+        if operation_id is not None:
+            query = query.where(install_logs.c.operation_id == operation_id)
+        return tuple(map(log_from_row, self._rows(query)))
+
+    def touched(self, operation_id: str) -> tuple[str, ...]:
+        """The skills an operation has begun to change."""
+        query = select(install_logs.c.skill_id).where(install_logs.c.operation_id == operation_id)
+        return tuple(sorted({row["skill_id"] for row in self._rows(query) if row["skill_id"]}))
+
+    def installing(self, operation_id: str, skill_id: str) -> tuple[str, ...]:
+        """The versions an operation was about to install."""
+        query = select(skill_versions.c.version).where(
+            skill_versions.c.operation_id == operation_id,
+            skill_versions.c.skill_id == skill_id,
+            skill_versions.c.status == "installing",
+        )
+        return tuple(row["version"] for row in self._rows(query))
+
+    def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
+        with self.database.read() as connection:
+            return connection.execute(query).mappings().all()
+
+
+_TABLE: Final = skill_definitions
+_COMPARED: Final = 5000  # ids that a slip of the pen is held against
+
+
+def find_skill(database: Database, name: str) -> InstalledSkill | None:
+    """The skill with this id, else the first with this name; uninstalled ones too."""
+    for column in (_TABLE.c.skill_id, _TABLE.c.name):
+        found = _skills(database, select(_TABLE).where(column == name).order_by(_TABLE.c.skill_id).limit(1))
+        if found:
+            return found[0]
+    return None
+
+
+def skills_named(database: Database, names: Collection[str]) -> tuple[InstalledSkill, ...]:
+    """The active skills that have one of these ids or names."""
+    if not names:
+        return ()
+    either = or_(_TABLE.c.skill_id.in_(names), _TABLE.c.name.in_(names))
+    return _skills(database, select(_TABLE).where(either, _TABLE.c.is_active).order_by(_TABLE.c.skill_id))
+
+
+def similar_ids(database: Database, name: str) -> list[str]:
+    """Ids of active skills that may have been meant: all of a few, of many those that begin with the same letter."""
+    ids = select(_TABLE.c.skill_id).where(_TABLE.c.is_active).order_by(_TABLE.c.skill_id).limit(_COMPARED + 1)
+    first = name[:1].lower()
+    with database.read() as connection:
+        found = list(connection.execute(ids).scalars())
+        if len(found) > _COMPARED and first.isascii() and first.isalnum():
+            found = list(connection.execute(ids.where(_TABLE.c.skill_id >= first)).scalars())
+    return found[:_COMPARED]
+
+
+def page_of_skills(
+    database: Database, *, text: str = "", active: bool | None = None, limit: int = 20, offset: int = 0
+) -> tuple[tuple[InstalledSkill, ...], int]:
+    """So many skills by id, without their SKILL.md, and how many there are; `text` is in id, name or description."""
+    columns = [column for column in _TABLE.c if column.name != "skill_md_content"]
+    with database.read() as connection:
+        wanted = [_TABLE.c.is_active == active] if active is not None else []
+        found = containing_substring(connection, words) if (words := text.strip()) else []
+        total = connection.execute(select(func.count()).select_from(_TABLE).where(*wanted, *found)).scalar_one()
+        page = select(*columns).where(*wanted, *found).order_by(_TABLE.c.skill_id).limit(limit).offset(offset)
+        rows = connection.execute(page).mappings().all()
+    return tuple(skill_from_row({**row, "skill_md_content": None}) for row in rows), total
+
+
+def _skills(database: Database, query: Select[Any]) -> tuple[InstalledSkill, ...]:
+    with database.read() as connection:
+        return tuple(map(skill_from_row, connection.execute(query).mappings()))

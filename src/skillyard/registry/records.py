@@ -1,0 +1,269 @@
+"""Writing the registry's tables: skill definitions, versions, and the logs of operations with their audit entries.
+
+What is on the disk decides which version serves; the records are brought to say the same. Each method is one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from skillyard.access import AuditOutcome, actor_name, record_audit
+from skillyard.database import install_logs, skill_definitions, skill_versions
+from skillyard.errors import SkillyardError
+from skillyard.registry.model import Operation, Progress
+from skillyard.registry.operations import OpenLog, publish_operation
+from skillyard.registry.record_queries import RecordReader, definition_columns, definition_columns_from_text, version_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skillyard.database import Database
+    from skillyard.registry.candidate import Candidate
+
+
+_OPEN: Final = ("pending", "in_progress")
+
+
+class OperationLogRecords(RecordReader):
+    """The logs in one database; `actor` is who is written down, where nobody else is known to act."""
+
+    def __init__(self, database: Database, actor: str | None = None) -> None:
+        super().__init__(database)
+        self._actor = actor
+
+    @property
+    def actor(self) -> str:
+        """Who changes something now."""
+        return actor_name(self._actor)
+
+    def begin(
+        self,
+        operation_id: str,
+        operation: Operation,
+        *,
+        source: str | None = None,
+        skill_id: str | None = None,
+        version: str | None = None,
+        progress: Progress | None = None,
+        like: OpenLog | None = None,
+    ) -> OpenLog:
+        """Open a log; `like` gives it the steps that were made for several skills together."""
+        log_id = f"log_{operation_id[3:17]}{os.urandom(7).hex()}"
+        steps = [dict(step) for step in like.steps] if like else []
+        values = {
+            "id": log_id, "operation_id": operation_id, "operation": operation, "status": "pending", "progress": 0,
+            "source": source, "skill_id": skill_id, "version": version, "steps": steps, "started_at": datetime.now(UTC),
+        }  # fmt: skip
+        with self.database.write() as connection:
+            connection.execute(insert(install_logs).values(values))
+        return OpenLog(self.write_log, log_id, operation_id, operation, source, progress, skill_id, steps)
+
+    def write_log(self, log_id: str, **values: object) -> None:
+        """Change a log that is still open."""
+        with self.database.write() as connection:
+            connection.execute(_open_log(log_id).values(values))
+
+    def fail_operation(self, operation_id: str, error: BaseException | None) -> None:
+        """End every open log of an operation as failed; `error` is None when its process was killed."""
+        code, message = _error_code_and_message(error)
+        now = datetime.now(UTC)
+        details = json.loads(json.dumps(error.details, default=str)) if isinstance(error, SkillyardError) else None
+        values = {"status": "failed", "error_code": code, "error_message": message, "details": details, "completed_at": now}
+        with self.database.write() as connection:
+            query = select(install_logs).where(install_logs.c.operation_id == operation_id, install_logs.c.status.in_(_OPEN))
+            for row in connection.execute(query).mappings().all():
+                spent = round((now - row["started_at"]).total_seconds() * 1000)
+                connection.execute(_open_log(row["id"]).values(**values, duration_ms=spent))
+                subject = row["skill_id"] or row["source"] or "?"
+                self._audit(connection, row["operation"], subject, "failed", {"code": code})
+
+    def end(self, log: OpenLog, skill_id: str, version: str | None, message: str) -> None:
+        """End a log as a success that changed nothing."""
+        with self.database.write() as connection:
+            self._end(connection, log, skill_id, version, log.operation, message)
+
+    def end_interrupted(self, operation_id: str, skill_id: str) -> None:
+        """End the open logs of a skill whose operation was cut off after its last decisive step."""
+        with self.database.write() as connection:
+            query = update(install_logs).where(
+                install_logs.c.operation_id == operation_id,
+                install_logs.c.skill_id == skill_id,
+                install_logs.c.status.in_(_OPEN),
+            )
+            message = "it was cut off when all was done but the writing down"
+            connection.execute(
+                query.values(status="success", step="done", progress=100, message=message, completed_at=datetime.now(UTC))
+            )
+
+    def _end(
+        self, connection: Connection, log: OpenLog | None, skill_id: str, version: str | None, action: str, message: str = ""
+    ) -> None:
+        if log is not None:
+            values = {"status": "success", "step": "done", "progress": 100, "skill_id": skill_id, "version": version}
+            connection.execute(_open_log(log.id).values(**values, message=message or None, **log.ending()))
+        subject = f"{skill_id}@{version}" if version else skill_id
+        self._audit(connection, action, subject, "success", {"message": message} if message else None)
+
+    def _audit(
+        self, connection: Connection, action: str, subject: str, outcome: AuditOutcome, details: Mapping[str, object] | None
+    ) -> None:
+        publish_operation(action, outcome)
+        record_audit(connection, action, subject, outcome, details, fallback=self._actor)
+
+
+def _open_log(log_id: str) -> Any:
+    return update(install_logs).where(install_logs.c.id == log_id, install_logs.c.status.in_(_OPEN))
+
+
+def _error_code_and_message(error: BaseException | None) -> tuple[str, str]:
+    if error is None:
+        return "interrupted", "its process ended before it was done; nothing was changed"
+    if isinstance(error, SkillyardError):
+        return error.code, error.message
+    return ("interrupted", "it was stopped") if isinstance(error, KeyboardInterrupt) else ("internal_error", str(error))
+
+
+_ALLOWED_TRANSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "active": ("installing", "active", "deprecated"),
+    "deprecated": ("active",),
+    "failed": ("pending", "downloading", "validating", "installing"),
+}
+"""From which states a version may come into a state."""
+
+
+class RegistryRecords(OperationLogRecords):
+    """The records of one database."""
+
+    def save(self, candidate: Candidate, version: str, path: Path, operation_id: str) -> None:
+        """Write down a version that is about to be put in its place; a new skill gets its definition, not yet active."""
+        now = datetime.now(UTC)
+        with self.database.write() as connection:
+            self._define(connection, candidate, now)
+            connection.execute(
+                insert(skill_versions).values(
+                    skill_id=candidate.skill_id, version=version, status="installing", operation_id=operation_id,
+                    package_path=str(path), installed_by=self.actor, created_at=now, **version_columns(candidate),
+                )
+            )  # fmt: skip
+
+    def activate(
+        self, skill_id: str, version: str, log: OpenLog | None = None, *, action: str = "install", left: str | None = None
+    ) -> None:
+        """Make `version` the current one in the records, with what its SKILL.md says, and end the log as a success.
+
+        `left` is a version that was given up for it, which becomes deprecated.
+        """
+        now = datetime.now(UTC)
+        key = skill_versions.c.skill_id == skill_id, skill_versions.c.version == version
+        with self.database.write() as connection:
+            connection.execute(
+                _advance(skill_id, version, "active").values(
+                    status="active",
+                    installed_at=func.coalesce(skill_versions.c.installed_at, now),
+                    deprecated_at=None,
+                    deprecated_reason=None,
+                )
+            )
+            if left is not None:
+                reason = f"rolled back to {version}"
+                values = {"status": "deprecated", "deprecated_at": now, "deprecated_reason": reason}
+                connection.execute(_advance(skill_id, left, "deprecated").values(values))
+            row = connection.execute(select(skill_versions).where(*key)).mappings().one()
+            self._set_current(connection, skill_id, version, row, now)
+            self._end(connection, log, skill_id, version, action)
+
+    def record_inactive_version(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
+        """Write down a version that is whole and does not serve, installed now or at `moment`; end the log as a success."""
+        with self.database.write() as connection:
+            values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
+            connection.execute(_advance(skill_id, version, "active").values(values))
+            self._end(connection, log, skill_id, version, log.operation, "kept; another version serves")
+
+    def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
+        """Write down that no version serves."""
+        with self.database.write() as connection:
+            self._set_current(connection, skill_id, None, None, datetime.now(UTC))
+            self._end(connection, log, skill_id, None, "uninstall")
+
+    def fail_version(self, skill_id: str, version: str) -> None:
+        """Write down that a version never became whole."""
+        with self.database.write() as connection:
+            gone = datetime.now(UTC)
+            connection.execute(_advance(skill_id, version, "failed").values(status="failed", removed_at=gone))
+
+    def mark(self, skill_id: str, version: str, action: str, **values: object) -> None:
+        """Change what is said of a version (deprecated, yanked, removed), and remember who did."""
+        with self.database.write() as connection:
+            key = skill_versions.c.skill_id == skill_id, skill_versions.c.version == version
+            connection.execute(update(skill_versions).where(*key).values(values))
+            reason = next((value for name, value in values.items() if name.endswith("_reason")), None)
+            self._audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
+
+    def edit(self, skill_id: str, edits: Mapping[str, str | list[str] | None]) -> None:
+        """Let fields of a definition say something else than the SKILL.md; None takes that back."""
+        key = skill_definitions.c.skill_id == skill_id
+        with self.database.write() as connection:
+            before = connection.execute(select(skill_definitions.c.edits).where(key)).scalar() or {}
+            after = {name: value for name, value in {**before, **edits}.items() if value is not None}
+            if after == before:
+                return
+            values = {"edits": after or None, "updated_at": datetime.now(UTC)}
+            connection.execute(update(skill_definitions).where(key).values(values))
+            self._audit(connection, "edit", skill_id, "success", {"fields": sorted(edits)})
+
+    def adopt(self, candidate: Candidate, version: str, path: Path, *, current: bool) -> None:
+        """Write down a version that is on the disk already, or fill in what its row lacks."""
+        now = datetime.now(UTC)
+        with self.database.write() as connection:
+            self._define(connection, candidate, now)
+            key = skill_versions.c.skill_id == candidate.skill_id, skill_versions.c.version == version
+            if connection.execute(select(skill_versions.c.version).where(*key)).first() is None:
+                connection.execute(
+                    insert(skill_versions).values(
+                        skill_id=candidate.skill_id, version=version, status="active", package_path=str(path),
+                        installed_by=self.actor, installed_at=now, created_at=now, **version_columns(candidate),
+                    )
+                )  # fmt: skip
+            else:
+                filled = {
+                    name: version_columns(candidate)[name]
+                    for name in ("skill_md_content", "skill_md_hash", "file_inventory", "powers")
+                }
+                connection.execute(update(skill_versions).where(*key).values(filled))
+            if current:
+                row = connection.execute(select(skill_versions).where(*key)).mappings().one()
+                self._set_current(connection, candidate.skill_id, version, row, now)
+
+    def _define(self, connection: Connection, candidate: Candidate, now: datetime) -> None:
+        """Give a skill that is new its definition, which is not active yet."""
+        mine = skill_definitions.c.skill_id == candidate.skill_id
+        if connection.execute(select(skill_definitions.c.skill_id).where(mine)).first() is None:
+            connection.execute(
+                insert(skill_definitions).values(
+                    skill_id=candidate.skill_id, is_active=False, created_at=now, updated_at=now,
+                    created_by=self.actor, **definition_columns(candidate.document),
+                )
+            )  # fmt: skip
+
+    def _set_current(
+        self, connection: Connection, skill_id: str, version: str | None, row: RowMapping | None, now: datetime
+    ) -> None:
+        values: dict[str, object] = {"current_version": version, "is_active": version is not None, "updated_at": now}
+        if row is not None:
+            values |= {name: row[name] for name in ("skill_md_content", "skill_md_hash", "file_inventory")}
+            values |= definition_columns_from_text(row["skill_md_content"] or "", skill_id)
+        connection.execute(update(skill_definitions).where(skill_definitions.c.skill_id == skill_id).values(values))
+
+
+def _advance(skill_id: str, version: str, state: str) -> Any:
+    return update(skill_versions).where(
+        skill_versions.c.skill_id == skill_id,
+        skill_versions.c.version == version,
+        skill_versions.c.status.in_(_ALLOWED_TRANSITIONS[state]),
+    )

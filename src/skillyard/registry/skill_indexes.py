@@ -1,0 +1,267 @@
+"""Lists of skills on the web: `.well-known/agent-skills` indexes, catalogs and manifests.
+
+A list names what it publishes, and each item is fetched by its own rules. The result is one tree with a folder for each skill.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
+from skillyard.interop import CatalogEntry, read_anthropic_manifest, read_catalog
+from skillyard.packages import Origin, PackageLimits, Source, digest_of, extract, find_skills, resolve, shown_address
+from skillyard.paths import slug
+
+_INDEX: Final = ".well-known/agent-skills/index.json"
+_SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+_LARGEST_LIST: Final = 4 * 1024 * 1024
+_MAX_SKILLS: Final = 500
+"""Skills that one list may bring at once."""
+_PACKAGES: Final = ("package_url", "download_url", "archive_url", "package", "source", "repository")
+Download = Callable[[str, int], bytes]
+"""The content at an address, of at most so many bytes."""
+FetchInto = Callable[[Source, Path], Path]
+"""Fetch another source below a folder; gives its tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One skill of an index: where it is, and what its bytes must be."""
+
+    name: str
+    kind: str
+    url: str
+    digest: str
+
+
+def index_address(address: str) -> str:
+    """Where the index of a site is: the address itself when it names one."""
+    parts = urlsplit(address)
+    if parts.path.endswith(_INDEX):
+        return address
+    return urljoin(address if address.endswith("/") else f"{address}/", _INDEX)
+
+
+def fetch_index(source: Source, into: Path, download: Download, limits: PackageLimits) -> tuple[Path, Origin]:
+    """The skills of an index of version 0.2.0, all or those that are wanted, each proven by its digest.
+
+    Raises:
+        InvalidSource: it is no such index.
+        NoSkillInside: it has none of a name that is wanted.
+        DigestMismatch: a skill is not what the index says.
+        ArchiveTooLarge: all of them together are too large.
+        ArchiveRefused, NetworkFailed: as for one archive.
+    """
+    address = index_address(source.address)
+    wanted = (source.path,) if source.path else source.names
+    listed = _chosen(list(_read_index(download(address, _LARGEST_LIST), address)), wanted, address)
+    tree = into / "index"
+    tree.mkdir()
+    allowance = _ByteBudget(limits.listed, address)
+    for skill in listed:
+        data = allowance.taken(download(skill.url, limits.archive))
+        if digest_of(data) != skill.digest:
+            raise DigestMismatch(
+                f"{skill.name} is not what {shown_address(address)} says",
+                hint="the publisher has to fix the index, or somebody changed the skill on its way",
+                expected=skill.digest,
+                found=digest_of(data),
+            )
+        allowance.take(_unpack(skill, data, tree / slug(skill.name), into, limits))
+        _check_name(skill, tree / slug(skill.name), address)
+    return _requested_folder(tree, source), Origin("well-known", source.address, path=source.path)
+
+
+def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
+    try:
+        shape = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        shape = None
+    if not isinstance(shape, dict) or not isinstance(shape.get("skills"), list):
+        raise InvalidSource(
+            f"{shown_address(address)} is no index of skills", hint="name the address of an archive or of a SKILL.md"
+        )
+    if shape.get("$schema") != _SCHEMA:
+        raise InvalidSource(f"{shown_address(address)} is an index of a version that is not known", hint=f"known is {_SCHEMA}")
+    for item in shape["skills"]:
+        fields = [item.get(name) if isinstance(item, dict) else None for name in ("name", "type", "url", "digest")]
+        name, kind, url, digest = (field if isinstance(field, str) else "" for field in fields)
+        if slug(name) != name or kind not in ("skill-md", "archive") or not url or not digest.startswith("sha256:"):
+            raise InvalidSource(
+                f"{shown_address(address)} lists {str(name)[:80]!r} in a way that is not known", hint="tell its publisher"
+            )
+        yield _Listed(name, kind, urljoin(address, url), digest)
+
+
+def _chosen(listed: list[_Listed], wanted: tuple[str, ...], address: str) -> list[_Listed]:
+    names = {skill.name for skill in listed}
+    if missing := [name for name in wanted if name not in names]:
+        few = ", ".join(sorted(names)[:10])
+        raise NoSkillInside(
+            f"{shown_address(address)} has no skill {missing[0]!r}", hint=f"it has {few}", candidates=sorted(names)
+        )
+    chosen = [skill for skill in listed if not wanted or skill.name in wanted]
+    if len(chosen) > _MAX_SKILLS:
+        raise InvalidSource(f"{shown_address(address)} lists {len(chosen)} skills", hint="name those you want with --skill")
+    return chosen
+
+
+def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: PackageLimits) -> int:
+    """Write the skill to `target`; gives its bytes there."""
+    if skill.kind == "skill-md":
+        target.mkdir()
+        return (target / "SKILL.md").write_bytes(data)
+    archive = into / f"{target.name}.archive"
+    archive.write_bytes(data)
+    extracted = extract(archive, into, limits)
+    archive.unlink()
+    tree = Path(extracted.tree)
+    if not (tree / "SKILL.md").is_file():
+        raise NoSkillInside(f"the archive of {skill.name} has no SKILL.md in its root", hint="tell its publisher")
+    tree.rename(target)
+    return extracted.size
+
+
+class _ByteBudget:
+    """How many bytes one list may still bring: each of its skills may be large, all of them together must fit a disk."""
+
+    def __init__(self, most: int, address: str) -> None:
+        self._left = self._most = most
+        self._address = address
+
+    def take(self, size: int) -> None:
+        """Count that many bytes.
+
+        Raises:
+            ArchiveTooLarge: they are more than are left.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise ArchiveTooLarge(
+                f"the skills that {shown_address(self._address)} lists come to over {self._most >> 20} MB",
+                hint="name those you want with --skill",
+            )
+
+    def taken(self, data: bytes) -> bytes:
+        """Count the data, and give it."""
+        self.take(len(data))
+        return data
+
+
+def _check_name(skill: _Listed, folder: Path, address: str) -> None:
+    """What is called `pdf` in an index must not install as something else."""
+    for found in find_skills(folder):
+        if found.path == "." and skill.name not in (found.name, found.skill_id):
+            raise InvalidSource(
+                f"{shown_address(address)} calls a skill {skill.name}, and its SKILL.md calls it {found.name!r}",
+                hint="tell its publisher",
+            )
+
+
+def fetch_listed(
+    source: Source, data: bytes, into: Path, download: Download, fetch: FetchInto, limits: PackageLimits
+) -> tuple[Path, Origin] | None:
+    """The skills of a catalog or of one manifest whose text is `data`; None when it is neither (row 002-18).
+
+    A manifest leads to its package by an address in it, or by the git repository it names.
+
+    Raises:
+        InvalidSource: a manifest names no package.
+        InvalidManifest: a manifest cannot be understood.
+        NoSkillInside: there is none of a name that is wanted, or no skill in a package.
+        ArchiveTooLarge: all of them together are too large.
+    """
+    if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+        return None
+    tree = into / "listed"
+    tree.mkdir()
+    allowance = _ByteBudget(limits.listed, source.address)
+    for entry in _entries(source, data):
+        place = into / f"fetch-{slug(entry.skill_id, 'skill')}"
+        place.mkdir()
+        manifest = data if entry.manifest_url is None else allowance.taken(download(entry.manifest_url, _LARGEST_LIST))
+        _fetch_entry(entry, manifest, place, fetch, tree / _folder_name(entry))
+        allowance.take(_size(place) + _size(tree / _folder_name(entry)))
+    return _requested_folder(tree, source), Origin("address", source.address, path=source.path)
+
+
+def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
+    """What a catalog lists, or the one manifest that it is."""
+    try:
+        shape = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidManifest(
+            f"{shown_address(source.address)} is not JSON: {error}", hint="check the address", problems=[]
+        ) from None
+    if isinstance(shape, Mapping) and (shape.get("skill_id") or shape.get("id")):
+        manifest = read_anthropic_manifest(data)
+        return [CatalogEntry(str(manifest["skill_id"]), str(manifest["name"]))]
+    entries = [entry for entry in read_catalog(data, source.address) if entry.manifest_url]
+    wanted = (source.path,) if source.path else source.names
+    chosen = [entry for entry in entries if not wanted or {entry.skill_id, entry.name, _folder_name(entry)} & set(wanted)]
+    if not chosen:
+        names = sorted(entry.skill_id for entry in entries)
+        raise NoSkillInside(
+            f"{shown_address(source.address)} leads to none of the skills that are wanted",
+            hint=f"it has {', '.join(names[:10]) or 'none with a manifest'}",
+            candidates=names,
+        )
+    if len(chosen) > _MAX_SKILLS:
+        raise InvalidSource(
+            f"{shown_address(source.address)} lists {len(chosen)} skills", hint="name those you want with --skill"
+        )
+    return chosen
+
+
+def _size(folder: Path) -> int:
+    """The bytes of the files below a folder."""
+    return sum(entry.lstat().st_size for entry in folder.rglob("*"))
+
+
+def _folder_name(entry: CatalogEntry) -> str:
+    """The last part of an id such as `acme/text-editor`."""
+    return slug(entry.skill_id.rpartition("/")[2], "skill")
+
+
+def _fetch_entry(entry: CatalogEntry, data: bytes, place: Path, fetch: FetchInto, target: Path) -> None:
+    """Bring the skill that a manifest describes to `target`; a manifest in Markdown is the skill itself."""
+    if data.lstrip(b"\xef\xbb\xbf").startswith(b"---"):
+        target.mkdir()
+        (target / "SKILL.md").write_bytes(data)
+        return
+    manifest = read_anthropic_manifest(data)
+    found = find_skills(fetch(_package(entry, manifest), place))
+    names = {entry.skill_id, entry.skill_id.rpartition("/")[2], str(manifest["name"]), slug(str(manifest["name"]))}
+    fitting = [skill for skill in found if names & {skill.name, skill.skill_id, skill.path}] or list(found)
+    if len(fitting) != 1:
+        raise NoSkillInside(
+            f"the package of {entry.skill_id} has {len(found)} skills, none of that name",
+            hint="install from the package itself",
+            candidates=sorted(skill.name for skill in found),
+        )
+    shutil.copytree(fitting[0].directory, target, symlinks=True)
+
+
+def _package(entry: CatalogEntry, manifest: Mapping[str, object]) -> Source:
+    for name in _PACKAGES:
+        value = manifest.get(name)
+        if isinstance(value, str) and value.startswith(("https://", "http://", "ssh://", "git+")):
+            base = entry.manifest_url or ""
+            return resolve(
+                f"git+{value}" if name == "repository" and not value.startswith(("git+", "ssh")) else urljoin(base, value)
+            )
+    raise InvalidSource(
+        f"the manifest of {entry.skill_id} names no package",
+        hint=f"its publisher has to add one of {', '.join(_PACKAGES)}",
+    )
+
+
+def _requested_folder(tree: Path, source: Source) -> Path:
+    """The folder that was asked for: the whole list, or the one skill that an update is about."""
+    return tree / slug(source.path.rpartition("/")[2]) if source.path else tree

@@ -1,0 +1,168 @@
+"""Which hosts may be asked for a source, and downloads under that policy: https only, size limit, every redirect checked.
+
+Git connects by itself, so it is given the checked addresses: it does not resolve again, and follows no redirect. Where a
+repository has moved to is asked here. Over ssh there are no redirects; a host that only the user's ssh settings know cannot be
+checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+from skillyard.errors import InvalidSource, NetworkFailed, NetworkRefused
+from skillyard.packages import shown_address
+
+REDIRECT_STATUSES: Final = frozenset((301, 302, 303, 307, 308))
+_REFS: Final = "/info/refs?service=git-upload-pack"
+_LARGEST_REFS: Final = 64 * 1024 * 1024
+_T = TypeVar("_T")
+
+
+def run_in_thread(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """The outcome of a coroutine, run in a thread of its own: the caller may be inside a loop."""
+    outcome: list[_T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(coroutine))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+@contextlib.contextmanager
+def explain_private_hosts() -> Iterator[None]:
+    """Say of a refused address what opens it to installations."""
+    try:
+        yield
+    except NetworkRefused as error:
+        hint = "`private-hosts = true` in [packages] of your own skillyard.toml opens addresses that are not public"
+        raise NetworkRefused(error.message, hint=hint, **error.details) from None
+
+
+def checked_repository(url: str, *, allow_private: bool) -> tuple[str, tuple[str, ...]]:
+    """The address for git, and the settings with which it asks only those hosts of it that may be asked.
+
+    They need git 2.37; an older one asks the resolver a second time.
+
+    Raises:
+        InvalidSource: it is neither an https nor an ssh address; with `allow_private` http is one too.
+        NetworkRefused: it leads to an address that may not be reached.
+        NetworkFailed: its host was not found.
+    """
+    scheme = url.partition("://")[0].lower()
+    if scheme == "ssh":
+        _check_ssh(url, allow_private=allow_private)
+        return url, ()
+    if scheme != "https" and not (allow_private and scheme == "http"):
+        raise InvalidSource(f"{shown_address(url)} is not fetched by git", hint="use https:// or ssh://")
+    from skillyard.network.messages import read_destination
+
+    to = read_destination(url)
+    addresses = ",".join(_checked_addresses(to.host, allow_private=allow_private))
+    pinned = f"http.curloptResolve={to.host}:{to.port}:{addresses}"
+    settings = ("http.followRedirects=false", "http.proxy=", *(() if to.host.startswith("[") else (pinned,)))
+    return f"{to.scheme}://{to.authority}{to.target}", settings
+
+
+def repository_redirect(url: str, *, allow_private: bool) -> str:
+    """Where the repository at `url` is now; `url` itself when it has not moved.
+
+    Raises:
+        InvalidSource: it moved to what is no repository.
+        NetworkRefused, NetworkFailed: it may not be asked, or did not answer properly.
+    """
+    from skillyard.network.messages import read_destination
+    from skillyard.sandbox import guarded_request
+
+    asked = url.rstrip("/") + _REFS
+    destination = read_destination(asked)
+    with explain_private_hosts():
+        answer = run_in_thread(
+            guarded_request(
+                "GET", asked, allow=(f"{destination.scheme}://{destination.authority}",), max_bytes=_LARGEST_REFS,
+                headers={"Git-Protocol": "version=2"}, allow_private=allow_private,
+            )
+        )  # fmt: skip
+    target = urljoin(asked, answer.headers.get("location", ""))
+    if answer.status not in REDIRECT_STATUSES or target == asked:
+        return url
+    if not target.endswith(_REFS):
+        raise InvalidSource(f"{shown_address(url)} leads to what is no repository", hint="check the address")
+    return target.removesuffix(_REFS)
+
+
+def _check_ssh(url: str, *, allow_private: bool) -> None:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        raise InvalidSource(
+            f"{shown_address(url)} is no address", hint="for example ssh://git@example.com/owner/repo"
+        ) from None
+    with contextlib.suppress(NetworkFailed):  # a name of the user's ssh settings
+        _checked_addresses(host, allow_private=allow_private)
+
+
+def _checked_addresses(host: str, *, allow_private: bool) -> list[str]:
+    from skillyard.network.connections import allowed_addresses, system_lookup
+
+    with explain_private_hosts():
+        found = run_in_thread(allowed_addresses(host, private=allow_private, lookup=system_lookup))
+    return [f"[{address}]" if address.version == 6 else str(address) for address in found]
+
+
+_ENCRYPTED: Final = "use its https:// address; `private-hosts = true` in [packages] of your own skillyard.toml opens http://"
+_REDIRECTS: Final = 5
+_TIMEOUT_S: Final = 60.0
+
+
+def download(url: str, *, limit: int, allow_private: bool = False, headers: Mapping[str, str] | None = None) -> bytes:
+    """The content at `url`, at most `limit` bytes. Addresses of this machine and of private networks are not asked.
+
+    `headers` are for the scheme, host and port of `url` alone: once a redirect leads elsewhere they are not sent any more.
+
+    Raises:
+        InvalidSource: it is no https address, or there is no such file.
+        NetworkRefused, NetworkFailed: it may not be reached, or it did not answer properly.
+    """
+    with explain_private_hosts():
+        return run_in_thread(_download(url, limit, allow_private, headers or {}))
+
+
+async def _download(url: str, limit: int, allow_private: bool, headers: Mapping[str, str]) -> bytes:
+    from skillyard.network.messages import read_destination
+    from skillyard.sandbox import guarded_request
+
+    first = read_destination(url)
+    for _ in range(_REDIRECTS + 1):
+        destination = read_destination(url)
+        if (destination.scheme, destination.authority) != (first.scheme, first.authority):
+            headers = {}
+        if destination.scheme != "https" and not allow_private:
+            raise InvalidSource(f"{url.partition('?')[0]} is not asked without encryption", hint=_ENCRYPTED)
+        allow = (f"{destination.scheme}://{destination.authority}",)
+        answer = await guarded_request(
+            "GET", url, allow=allow, timeout_s=_TIMEOUT_S, max_bytes=limit, allow_private=allow_private,
+            headers=headers,
+        )  # fmt: skip
+        if answer.status in REDIRECT_STATUSES and (target := answer.headers.get("location")):
+            url = urljoin(url, target)
+        elif answer.status == 200:
+            return answer.body
+        elif answer.status in (429, 500, 502, 503, 504):
+            raise NetworkFailed(f"{destination.authority} answered {answer.status}", hint="try again later")
+        else:
+            raise InvalidSource(f"{url.partition('?')[0]} answered {answer.status}", hint="check the address")
+    raise InvalidSource(f"{url.partition('?')[0]} leads in a circle", hint="check the address")

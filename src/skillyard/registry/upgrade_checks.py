@@ -1,0 +1,336 @@
+"""Checks before another version serves: not yanked, same source, same signer, consent to added powers, usable for a rollback.
+
+A matching name alone makes nothing an update: a namesake from another source, or content that somebody else signed, would
+replace a trusted skill. That needs agreement; an expected digest (a lock) does not replace it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from skillyard.errors import ConsentRequired, SignerChanged, SkillExists, SourceChanged, VersionNotFound, VersionUnusable
+from skillyard.packages import Source, read_signature, shown_address
+from skillyard.registry.model import SkillVersion, SourceReplacement
+from skillyard.registry.powers import PowerChange, Powers, read_powers
+from skillyard.registry.version_files import NO_STORE_HINT
+
+if TYPE_CHECKING:
+    from skillyard.registry.candidate import Candidate, InstallRequest
+    from skillyard.registry.model import AgreeReplacement
+    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.version_store import VersionStore
+
+
+_VERSION: Final = re.compile(r"[-_.]?v?[0-9][0-9A-Za-z.+_-]{0,60}$")
+_SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill")
+
+
+def publisher_of_address(address: str) -> tuple[str, ...]:
+    """Who publishes at an address: the host, and where paths are long, as on sites that many share, their first two parts.
+
+    Users of ssh are left out, so that one repository is the same by ssh and by https; http is apart, for it proves nobody.
+    """
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2].lower()
+    path = [part for part in parts.path.removesuffix(".git").split("/") if part]
+    file_in_root = len(path) < 2 or (len(path) == 2 and "." in path[1])
+    plain = ("http:",) if parts.scheme.lower() == "http" else ()
+    return (*plain, host, *(() if file_in_root else path[:2]))
+
+
+def source_identity(origin: Mapping[str, object]) -> tuple[str, ...]:
+    """What identifies a source: two origins of the same identity are of one publisher; empty when nothing is known.
+
+    On this machine that is the folder, or the archive without the version in its name. Whoever may upload is one source.
+    """
+    kind, address = str(origin.get("kind", "")), str(origin.get("address", ""))
+    if kind in ("", "upload"):
+        return (kind,) if kind else ()
+    if kind == "archive":
+        path = PurePath(address)
+        return ("archive", str(path.parent), _without_version(path.name))
+    if "://" not in address:
+        return ("local", str(PurePath(address) / str(origin.get("path", ""))) if kind == "folder" else address)
+    if kind == "mirror":
+        return ("mirror", *(publisher_of_address(address) if address.startswith("http") else (address,)))
+    return publisher_of_address(address)
+
+
+def shown_origin(origin: Mapping[str, object]) -> str:
+    """An origin as a person would name it."""
+    kind, address = str(origin.get("kind", "")), str(origin.get("address", ""))
+    if not kind:
+        return "a source that nobody wrote down"
+    if kind == "upload":
+        return "an upload"
+    return shown_source(Source("folder" if kind == "folder" else "address", address, str(origin.get("path", ""))))
+
+
+def shown_source(source: Source) -> str:
+    """A source as a person would write it; of an upload, the name of the file."""
+    if source.kind == "upload":
+        return f"{PurePath(source.address).name} (uploaded)"
+    return (
+        shown_address(source.address) + (f" {source.path}" if source.path else "") + (f" @{source.ref}" if source.ref else "")
+    )
+
+
+def _without_version(name: str) -> str:
+    stem = next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
+    return _VERSION.sub("", stem) or stem
+
+
+def require_consent(
+    versions: VersionStore, candidates: Sequence[Candidate], order: InstallRequest
+) -> Mapping[str, frozenset[str]]:
+    """For each skill the sentences somebody agreed to; a new one changes nothing that is there.
+
+    Raises:
+        ConsentRequired: nobody was asked, or who was asked said no.
+    """
+    if order.new:
+        return {candidate.skill_id: frozenset() for candidate in candidates}
+    changes = [change for candidate in candidates if (change := current_power_change(versions, candidate))]
+    if changes and not (order.consent is not None and order.consent(changes)):
+        raise consent_required(changes, asked=order.consent is not None)
+    told = {change.skill_id: frozenset(change.widened) for change in changes}
+    return {candidate.skill_id: told.get(candidate.skill_id, frozenset()) for candidate in candidates}
+
+
+def current_power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | None:
+    """The change against the version that serves at this moment; nobody deletes that meanwhile."""
+    with versions.locked(candidate.skill_id):
+        return power_change(versions, candidate)
+
+
+def power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | None:
+    """The change against the version that serves; whoever calls this holds the lock of the skill."""
+    current = versions.current(candidate.skill_id)
+    if current is None:
+        return None
+    before = installed_powers(versions.path(candidate.skill_id, current))
+    widened = candidate.powers.added_since(before)
+    return PowerChange(candidate.skill_id, candidate.name, before, candidate.powers, widened) if widened else None
+
+
+def consent_required(changes: Sequence[PowerChange], *, asked: bool) -> ConsentRequired:
+    """What is raised when nobody agreed to these changes; when nobody was `asked` it says them."""
+    names = ", ".join(change.skill_id for change in changes)
+    said = "; ".join(f"{change.skill_id} {sentence}" for change in changes for sentence in change.widened[:10])
+    return ConsentRequired(
+        f"{names} would be allowed more than before" + ("" if asked else f": {said}"),
+        hint="nothing was changed; if you agree, call it again with --yes",
+        changes=[change.to_dict() for change in changes],
+        consent=",".join(change.consent for change in changes),
+    )
+
+
+def installed_powers(path: Path) -> Powers:
+    """What the skill in an installed folder may do."""
+    from skillyard.document import DOCUMENT_LIMIT, parse_document
+    from skillyard.paths import read_inside
+
+    return read_powers(path, parse_document(read_inside(path, "SKILL.md", limit=DOCUMENT_LIMIT)))
+
+
+def rollback_target(
+    known: Sequence[SkillVersion], version: str | None, current: str | None, *, stored: bool, force: bool
+) -> SkillVersion:
+    """The version to go back to, of those `known` (the newest first): the one named, else the newest usable before `current`.
+
+    With `stored` a version whose files are gone can be brought back from the store; `force` allows a deprecated one.
+
+    Raises:
+        VersionNotFound: there is none.
+        VersionUnusable: it was yanked, is deprecated, or its files are gone.
+    """
+    if version is None:
+        return _previous_usable(known, current, stored=stored)
+    target = named_version(known, version)
+    if problem := _rollback_problem(target, stored=stored, force=force):
+        raise VersionUnusable(f"{target.skill_id} {target.version} {problem[0]}", hint=problem[1])
+    return target
+
+
+def named_version(known: Sequence[SkillVersion], version: str) -> SkillVersion:
+    """The version with that install version, or the newest that declares it.
+
+    Raises:
+        VersionNotFound: there is none; `candidates` are those there are.
+    """
+    found = next((one for one in known if version in (one.version, one.declared_version)), None)
+    if found is None:
+        skill_id = known[0].skill_id if known else "it"
+        raise VersionNotFound(
+            f"{skill_id} has no version {version}",
+            hint=f"`skillyard versions {skill_id}` lists them",
+            candidates=[one.version for one in known],
+        )
+    return found
+
+
+def _previous_usable(known: Sequence[SkillVersion], current: str | None, *, stored: bool) -> SkillVersion:
+    names = [one.version for one in known]
+    older = known[names.index(current) + 1 :] if current in names else known
+    usable = [one for one in older if not _rollback_problem(one, stored=stored, force=False)]
+    if not usable:
+        skill_id = known[0].skill_id if known else "NAME"
+        others = [one.version for one in known if one.version != current and one.status == "deprecated" and not one.removed]
+        hint = f"`skillyard versions {skill_id}` lists what there is"
+        if others:
+            hint = f"{others[0]} is deprecated: `skillyard rollback {skill_id} {others[0]} --force` lets it serve all the same"
+        raise VersionNotFound("there is no earlier version to go back to", hint=hint)
+    return usable[0]
+
+
+def _rollback_problem(version: SkillVersion, *, stored: bool, force: bool) -> tuple[str, str] | None:
+    """Why a version may not serve again, and the way out."""
+    if version.removed and not (stored and version.package_digest):
+        if version.package_digest:
+            return "is no longer on the disk, and no store is configured to bring it back from", NO_STORE_HINT
+        return "is no longer on the disk", "install it again from its source"
+    if version.yanked:
+        why = f": {version.yanked_reason}" if version.yanked_reason else ""
+        return f"was yanked{why}", "choose another one, or take the yank back"
+    if version.status == "deprecated" and not force:
+        why = f": {version.deprecated_reason}" if version.deprecated_reason else ""
+        return f"is deprecated{why}", "choose another one, or use --force"
+    return None
+
+
+def refuse_existing(skill_id: str, order: InstallRequest) -> None:
+    """Refuse a skill that is installed already where only new ones are wanted.
+
+    Raises:
+        SkillExists: it is.
+    """
+    if order.new:
+        raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
+
+
+def refuse_yanked(ledger: RegistryRecords, candidate: Candidate, order: InstallRequest) -> None:
+    """Refuse content that was yanked, unless it is forced.
+
+    Raises:
+        VersionUnusable: it was.
+    """
+    for version in ledger.versions(candidate.skill_id):
+        if version.yanked and version.digest == candidate.digest and not order.force:
+            why = f": {version.yanked_reason}" if version.yanked_reason else ""
+            raise VersionUnusable(
+                f"this content of {candidate.skill_id} was yanked as {version.version}{why}",
+                hint="install another version, or use --force",
+            )
+
+
+def accept_replacements(
+    versions: VersionStore, ledger: RegistryRecords, candidates: Sequence[Candidate], order: InstallRequest
+) -> tuple[list[Candidate], Mapping[str, frozenset[str]]]:
+    """The candidates, with a warning for each change of source or signer that was agreed to, and the sentences of these by id.
+
+    Raises:
+        SignerChanged, SourceChanged: nobody agreed to one of them.
+    """
+    found = {candidate.skill_id: tuple(find_replacements(versions, ledger, candidate, order)) for candidate in candidates}
+    changes = [change for candidate in candidates for change in found[candidate.skill_id]]
+    refuse_replacements(changes, accept_signer=order.accept_signer, accept_source=order.accept_source, agree=order.replacing)
+    warned = [
+        replace(candidate, warnings=(*candidate.warnings, *(change.sentence for change in found[candidate.skill_id])))
+        for candidate in candidates
+    ]
+    return warned, {skill_id: frozenset(change.sentence for change in own) for skill_id, own in found.items()}
+
+
+def refuse_replacements(
+    changes: Sequence[SourceReplacement], *, accept_signer: bool, accept_source: bool, agree: AgreeReplacement | None = None
+) -> None:
+    """Return when every change was accepted beforehand, or `agree` accepts those that were not.
+
+    Raises:
+        SignerChanged: one of them is another signer.
+        SourceChanged: they are from another source.
+    """
+    accepted = {"signer": accept_signer, "source": accept_source}
+    open_ = [change for change in changes if not accepted[change.kind]]
+    if not open_ or (agree is not None and agree(open_)):
+        return
+    kinds = {change.kind for change in open_}
+    options = " and ".join(f"--accept-{kind}" for kind in ("signer", "source") if kind in kinds)
+    error = SignerChanged if "signer" in kinds else SourceChanged
+    raise error(
+        "; ".join(f"{change.skill_id}: {change.sentence}" for change in open_),
+        hint=f"nothing was changed; ask who publishes it whether that is right, then use {options}",
+        before=open_[0].before,
+        now=open_[0].now,
+        replacements=[change.to_dict() for change in open_],
+        consent=",".join(change.consent for change in open_),
+    )
+
+
+def find_replacements(
+    versions: VersionStore, ledger: RegistryRecords, candidate: Candidate, order: InstallRequest
+) -> Iterator[SourceReplacement]:
+    """What would be another signer or another source than before, if the candidate were installed."""
+    known = ledger.versions(candidate.skill_id)
+    promised = order.signers.get(candidate.skill_id) or None
+    if promised is not None and candidate.signer != promised:
+        yield _signer_replacement(candidate, promised, f"the lock names {promised} as its signer")
+    if known and known[0].signer is not None:
+        yield from _signer_change(versions, candidate, known[0], older=order.installed_at is not None)
+    serving = next((version for version in known if version.current), None)
+    if serving is not None and order.activate and serving.digest != candidate.digest:
+        now = candidate.origin.to_dict()
+        yield from _source_change(candidate.skill_id, candidate.name, serving, now, candidate.signer, candidate.digest)
+
+
+def rollback_replacements(name: str, serving: SkillVersion, target: SkillVersion) -> Iterator[SourceReplacement]:
+    """The same for a version that is here already and would serve again in place of `serving`."""
+    if serving.signer is not None and serving.signer != target.signer:
+        sentence = f"it is signed by {serving.signer} now, and {target.version} is {_signer_text(target.signer)}"
+        yield SourceReplacement(target.skill_id, name, "signer", serving.signer, target.signer, sentence, target.digest)
+    yield from _source_change(target.skill_id, name, serving, target.origin, target.signer, target.digest)
+
+
+def _signer_change(
+    versions: VersionStore, candidate: Candidate, newest: SkillVersion, *, older: bool
+) -> Iterator[SourceReplacement]:
+    """Another signer than that of the newest version; or the same, who signed this before what is installed."""
+    if candidate.signer != newest.signer:
+        yield _signer_replacement(candidate, newest.signer, f"it was signed by {newest.signer} until now")
+        return
+    path = versions.path(candidate.skill_id, newest.version)
+    if older or candidate.digest == newest.digest or not path.is_dir():  # an older version will not serve
+        return
+    before = read_signature(path)
+    if before is not None and (candidate.signed_at or "") < before.signed_at:
+        why = f"it was signed at {candidate.signed_at}, before the version that is installed ({before.signed_at})"
+        yield SourceReplacement(
+            candidate.skill_id, candidate.name, "signer", newest.signer, candidate.signer, why, candidate.digest
+        )
+
+
+def _source_change(
+    skill_id: str, name: str, serving: SkillVersion, now: Mapping[str, object], signer: str | None, digest: str
+) -> Iterator[SourceReplacement]:
+    """Another source than that of the version that serves; whoever signed that one may publish anywhere."""
+    known = source_identity(serving.origin)
+    if (known and known == source_identity(now)) or (signer is not None and signer == serving.signer):
+        return
+    before, after = shown_origin(serving.origin), shown_origin(now)
+    yield SourceReplacement(
+        skill_id, name, "source", before, after, f"it comes from {after}, and no longer from {before}", digest
+    )
+
+
+def _signer_replacement(candidate: Candidate, before: str | None, why: str) -> SourceReplacement:
+    sentence = f"{why}, and this is {_signer_text(candidate.signer)}"
+    return SourceReplacement(candidate.skill_id, candidate.name, "signer", before, candidate.signer, sentence, candidate.digest)
+
+
+def _signer_text(signer: str | None) -> str:
+    return f"signed by {signer}" if signer else "not signed"

@@ -1,0 +1,133 @@
+"""The files of installed versions: kept in and restored from the package store, checked for local edits, deleted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import DigestMismatch, LocalEdits, StoreFailed, VersionUnusable
+from skillyard.packages import Store, extract, find_skills, pack, tree_digest
+from skillyard.registry.version_ranges import locked_versions
+
+if TYPE_CHECKING:
+    from skillyard.registry.model import SkillVersion
+    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.version_store import VersionStore
+
+
+NO_STORE_HINT: Final = "name the store in [packages] of your own skillyard.toml or in SKILLYARD_STORE, or install it again"
+
+
+def store_package(store: Store, tree: Path, scratch: Path) -> str:
+    """Put the skill in `tree` into the store, whole; gives the digest of its package.
+
+    Raises:
+        StoreFailed: it cannot be written.
+    """
+    target = scratch / f"{tree.name}.package.zip"
+    package = pack(tree, target, whole=True)
+    try:
+        return store.put(target.read_bytes(), package.archive_sha256)
+    finally:
+        target.unlink()
+
+
+def restore_version(
+    store: Store | None, versions: VersionStore, ledger: RegistryRecords, version: SkillVersion, scratch: Path
+) -> None:
+    """Bring the files of a version back from the store; they have reached the disk.
+
+    Raises:
+        StoreFailed: no store is configured.
+        PackageMissing, StoreFailed: the store does not give it.
+        DigestMismatch: it is not what was installed.
+    """
+    if store is None:
+        raise StoreFailed(f"no store has {version.skill_id} {version.version}: none is configured", hint=NO_STORE_HINT)
+    archive, into = scratch / "restored.zip", scratch / "restored"
+    archive.write_bytes(store.get(str(version.package_digest)))
+    into.mkdir()
+    (skill,) = find_skills(extract(archive, into).tree)
+    found = tree_digest(skill.directory)
+    if found != version.digest:
+        raise DigestMismatch(
+            f"the store has other content of {version.skill_id} {version.version} than was installed",
+            hint="install it again from its source",
+            expected=version.digest,
+            found=found,
+        )
+    versions.place(skill.directory, version.skill_id, version.version)
+    ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
+
+
+def refuse_local_edits(versions: VersionStore, ledger: RegistryRecords, skill_id: str, version: str, *, force: bool) -> str:
+    """The digest of a version as it is on the disk.
+
+    Raises:
+        LocalEdits: it is not what was installed, and `force` does not say that this is fine.
+    """
+    path = versions.path(skill_id, version)
+    actual = tree_digest(path)
+    recorded = next((known.digest for known in ledger.versions(skill_id) if known.version == version), actual)
+    if actual != recorded and not force:
+        raise LocalEdits(
+            f"{path} was changed by hand since it was installed",
+            hint="copy your changes to a skill of your own, or use --force: the changed version stays on the disk",
+            path=str(path),
+        )
+    return actual
+
+
+def discard_version(versions: VersionStore, ledger: RegistryRecords, version: SkillVersion, scratch: Path) -> None:
+    """Delete the files of a version and forget its package; whoever calls this holds the lock of the skill.
+
+    Raises:
+        VersionUnusable: it serves, an agent is locked to it, or somebody reads it now.
+        LocalEdits: it was changed by hand.
+    """
+    skill_id, name = version.skill_id, version.version
+    if versions.current(skill_id) == name:
+        raise VersionUnusable(f"{skill_id} {name} serves", hint="let another version serve first, or uninstall the skill")
+    if name in locked_versions(ledger.versions(skill_id), ledger.locks(skill_id)):
+        raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="take the lock away first")
+    if versions.path(skill_id, name).is_dir():
+        refuse_local_edits(versions, ledger, skill_id, name, force=False)
+        if not versions.remove(skill_id, name, scratch):
+            raise VersionUnusable(f"{skill_id} {name} is being read", hint="try again")
+    ledger.mark(skill_id, name, "discard", removed_at=datetime.now(UTC), package_digest=None)
+
+
+def discard_all_versions(versions: VersionStore, ledger: RegistryRecords, skill_id: str, scratch: Path) -> tuple[str, ...]:
+    """Delete the files of every version that nobody reads; give their names."""
+    return tuple(name for name in versions.names(skill_id) if _remove_version(versions, ledger, skill_id, name, scratch))
+
+
+def prune_versions(
+    versions: VersionStore, ledger: RegistryRecords, skill_id: str, scratch: Path, *, keep: int
+) -> tuple[str, ...]:
+    """Delete the files of all but the newest `keep` versions; give their names.
+
+    Never of a version that serves, is in use, locked or changed by hand. Whoever calls this holds the lock of the skill.
+    """
+    there = [version for version in ledger.versions(skill_id) if not version.removed]
+    needed = {versions.current(skill_id), *locked_versions(there, ledger.locks(skill_id))}
+    return tuple(
+        old.version
+        for old in there[keep:]
+        if old.version not in needed
+        and not _has_local_edits(versions.path(skill_id, old.version), old)
+        and _remove_version(versions, ledger, skill_id, old.version, scratch)
+    )
+
+
+def _has_local_edits(path: Path, version: SkillVersion) -> bool:
+    return path.is_dir() and tree_digest(path) != version.digest
+
+
+def _remove_version(versions: VersionStore, ledger: RegistryRecords, skill_id: str, version: str, scratch: Path) -> bool:
+    """Delete the files of a version unless somebody reads them, and write that down; whether they are gone."""
+    gone = versions.remove(skill_id, version, scratch) or not versions.path(skill_id, version).exists()
+    if gone:
+        ledger.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
+    return gone

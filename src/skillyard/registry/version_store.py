@@ -1,0 +1,211 @@
+"""The folder of installed skills: `{root}/{skill_id}/{version}/`, read-only, and a link `current` that is switched atomically.
+
+File locks decide who may change a skill: one file for each skill in `.locks`, released by the kernel when its holder dies. The
+same holds for a version that somebody reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from skillyard.errors import InstallProblem, InvalidInput, VersionUnusable
+
+CURRENT: Final = "current"
+_ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
+_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class VersionStore:
+    """The versions of all skills below `root`; every name is checked before it becomes a path (D-3)."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(os.path.abspath(root))  # noqa: PTH100 # links stay as they were written
+
+    def home(self, skill_id: str) -> Path:
+        """The folder of one skill.
+
+        Raises:
+            InvalidInput: the id is no storage name, for example `../../etc`.
+        """
+        if not _ID.fullmatch(skill_id):
+            raise InvalidInput(f"{skill_id[:100]!r} cannot be the id of a skill", hint="as `skillyard list` shows it: pdf")
+        return self.root / skill_id
+
+    def path(self, skill_id: str, version: str) -> Path:
+        """The folder of one version.
+
+        Raises:
+            InvalidInput: a name cannot be one.
+        """
+        if not _VERSION.fullmatch(version) or version == CURRENT:
+            raise InvalidInput(f"{version[:100]!r} cannot be a version", hint="`skillyard versions NAME` lists them")
+        return self.home(skill_id) / version
+
+    def skills(self) -> list[str]:
+        """The ids that have a folder, sorted."""
+        if not self.root.is_dir():
+            return []
+        return sorted(entry.name for entry in self.root.iterdir() if _ID.fullmatch(entry.name) and entry.is_dir())
+
+    def names(self, skill_id: str) -> list[str]:
+        """The versions of a skill that are on the disk, the oldest first."""
+        home = self.home(skill_id)
+        if not home.is_dir():
+            return []
+        names = (entry.name for entry in home.iterdir() if entry.is_dir() and not entry.is_symlink())
+        return sorted((name for name in names if _VERSION.fullmatch(name) and name != CURRENT), key=_version_sort_key)
+
+    def current(self, skill_id: str) -> str | None:
+        """The version that serves, or None."""
+        try:
+            name = (self.home(skill_id) / CURRENT).readlink().name
+        except OSError:
+            return None
+        return name if _VERSION.fullmatch(name) and self.path(skill_id, name).is_dir() else None
+
+    def free_name(self, skill_id: str, taken: set[str], moment: datetime | None = None) -> str:
+        """A name for a version: the UTC time `YYYYMMDD-HHmmss`, with `-2`… when it is taken (rows 003-4, C-5).
+
+        It is the time now, or the `moment` at which a version was installed that comes from elsewhere.
+        """
+        stem = (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+        name, number = stem, 1
+        while name in taken or self.path(skill_id, name).exists():
+            number += 1
+            name = f"{stem}-{number}"
+        return name
+
+    @contextlib.contextmanager
+    def locked(self, skill_id: str) -> Iterator[None]:
+        """Keep every other process and thread from changing this skill; waits for its turn."""
+        self.home(skill_id)
+        locks = ensure_real_folder(self.root / ".locks", 0o700)
+        descriptor = os.open(locks / skill_id, _LOCK, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def place(self, tree: Path, skill_id: str, version: str) -> Path:
+        """Move a finished tree, which has reached the disk, into its place, and let nobody write to it any more.
+
+        Raises:
+            VersionUnusable: there is such a version already.
+            InstallProblem: a link stands where the versions of the skill belong.
+        """
+        target = self.path(skill_id, version)
+        ensure_real_folder(target.parent, 0o755)
+        if target.exists():
+            raise VersionUnusable(f"{skill_id} {version} is there already", hint="install again")
+        make_tree_read_only(tree)
+        tree.rename(target)
+        target.chmod(0o555)
+        _sync_folder(target.parent)
+        _sync_folder(self.root)
+        return target
+
+    def activate(self, skill_id: str, version: str, scratch: Path) -> None:
+        """Let `version` serve: a link is made in `scratch` and moved over `current`, so that readers see the old or the new.
+
+        Raises:
+            VersionUnusable: there is no such version on the disk.
+        """
+        if not self.path(skill_id, version).is_dir():
+            raise VersionUnusable(f"the files of {skill_id} {version} are gone", hint="install it again from its source")
+        link = scratch / f"{skill_id}.link"
+        link.unlink(missing_ok=True)
+        link.symlink_to(version)
+        link.replace(self.home(skill_id) / CURRENT)
+        _sync_folder(self.home(skill_id))
+
+    def deactivate(self, skill_id: str) -> None:
+        """Let no version serve; all stay on the disk."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.home(skill_id) / CURRENT).unlink()
+            _sync_folder(self.home(skill_id))
+
+    def remove(self, skill_id: str, version: str, scratch: Path) -> bool:
+        """Delete the files of a version that does not serve; False when somebody reads it now, or it is gone.
+
+        It leaves its place in one step, so that nobody ever finds a part of it.
+        """
+        path = self.path(skill_id, version)
+        if self.current(skill_id) == version:
+            return False
+        try:
+            descriptor = os.open(path, _FOLDER)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.chmod(0o755)
+            grave = scratch / f"{skill_id}-{version}"
+            path.rename(grave)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+        delete_tree(grave)
+        with contextlib.suppress(OSError):  # the last one
+            self.home(skill_id).rmdir()
+        return True
+
+
+def ensure_real_folder(path: Path, mode: int) -> Path:
+    """A folder that is there afterwards and is no link, whatever somebody planted.
+
+    Raises:
+        InstallProblem: a link or a file stands in its place.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode)
+    if not stat.S_ISDIR(path.lstat().st_mode):
+        raise InstallProblem(f"{path} is no folder, or a link to one", hint="look who put it there, and remove it")
+    return path
+
+
+def delete_tree(path: Path) -> None:
+    """Delete a folder whose folders nobody may write to."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for folder, _, _ in os.walk(path):
+        Path(folder).chmod(0o700)
+    shutil.rmtree(path)
+
+
+def make_tree_read_only(tree: Path) -> None:
+    """Take the right to write from everything in the tree; the top folder follows when it is in place."""
+    for folder, names, files in os.walk(tree):
+        for name in (*files, *names):
+            path = Path(folder, name)
+            if not path.is_symlink():
+                path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o555 | 0o444)
+    tree.chmod(0o755)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _version_sort_key(name: str) -> tuple[str, int, str]:
+    """The time in a version's name, then the number behind it: `…-10` comes after `…-2`."""
+    stem, _, number = name[:15], name[15:16], name[16:]
+    return (stem, int(number), "") if number.isdecimal() and number.isascii() else (stem, 0 if not number else 1, name)

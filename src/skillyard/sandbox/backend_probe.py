@@ -1,0 +1,144 @@
+"""Finds out whether a backend keeps its promises here, by attacking it, and remembers the answer.
+
+A backend that holds is remembered on disk for this kernel, boot, user, program and version; one that does not is tried again by
+the next process, because someone may have fixed the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import socket
+import stat
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from skillyard._version import __version__
+from skillyard.errors import SkillyardError
+from skillyard.sandbox.environment import base_environment
+from skillyard.sandbox.job import Job, Probe, SandboxBackend, SandboxResult
+from skillyard.sandbox.policy import Policy
+
+# Variables that shells and Python add to their own environment.
+_HARMLESS: Final = {*base_environment(scratch="/"), "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
+_known: dict[str, Probe] = {}
+
+
+def probe_by_attack(
+    backend: SandboxBackend, *, binary: str | None, remedies: tuple[str, ...], facts: Mapping[str, str]
+) -> Probe:
+    """Run the canary in the backend; any attack that succeeds marks it as broken. Blocks for some tens of milliseconds."""
+    key = _key(backend.name, binary)
+    if key in _known:
+        return _known[key]
+    if _is_remembered(key):
+        return _known.setdefault(key, Probe(backend.name, ok=True, facts=dict(facts)))
+    reason = _attack(backend)
+    probe = Probe(backend.name, ok=not reason, reason=reason, remedies=remedies if reason else (), facts=dict(facts))
+    _known[key] = probe
+    if probe.ok:
+        _remember(key)
+    return probe
+
+
+def _attack(backend: SandboxBackend) -> str:
+    """Why the backend cannot be trusted, empty when it held."""
+    try:
+        place = tempfile.TemporaryDirectory(prefix=f"skillyard-probe-{os.getpid()}-")
+        with place as folder, socket.create_server(("127.0.0.1", 0)) as server:
+            Path(folder).chmod(0o755)
+            secret = Path(folder, "canary.txt")
+            secret.write_text("outside", encoding="ascii")
+            secret.chmod(0o666)  # only the sandbox stands between the run and this file
+            tree = Path(folder, "skill")
+            tree.mkdir()
+            source = Path(__file__).with_name("canary.py").read_bytes()
+            (tree / "canary.py").write_bytes(source)
+            targets = {"file": str(secret), "port": server.getsockname()[1]}
+            job = Job(str(tree), "canary.py", json.dumps(targets).encode(), Policy(timeout_ms=5_000, memory_mb=128))
+            result = _run_to_end(backend, job)
+            if secret.read_text(encoding="ascii") != "outside":
+                return "a file outside the sandbox was changed"
+            return _weakness(result)
+    except (OSError, SkillyardError) as error:
+        return f"the probe could not run: {error}"
+
+
+def _weakness(result: SandboxResult) -> str:
+    if result.status != "ok" or not isinstance(result.value, dict):
+        return f"a sandbox could not be started: {result.stderr.decode('utf-8', 'replace').strip()[-300:] or result.detail}"
+    succeeded = [str(name) for name in result.value.get("succeeded", ())]
+    leaked = sorted(set(result.value.get("environment", ())) - _HARMLESS)
+    if leaked:
+        succeeded.append(f"see the environment ({', '.join(leaked[:5])})")
+    if result.warnings:
+        succeeded.append("leave a process behind")
+    return f"from inside it was possible to {', '.join(succeeded)}" if succeeded else ""
+
+
+def _run_to_end(backend: SandboxBackend, job: Job) -> SandboxResult:
+    """Run the job now, on a loop of its own: in this thread when it has none, else in another."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(backend.run(job))
+    answers: list[SandboxResult | BaseException] = []
+
+    def work() -> None:
+        try:
+            answers.append(asyncio.run(backend.run(job)))
+        except BaseException as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=work, name="skillyard-probe")
+    thread.start()
+    thread.join()
+    if isinstance(answers[0], BaseException):
+        raise answers[0]
+    return answers[0]
+
+
+def _key(name: str, binary: str | None) -> str:
+    boot = ""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    changed = Path(binary).stat().st_mtime_ns if binary else 0
+    return f"{name} {platform.release()} {boot} {os.geteuid()} {changed} {__version__}"
+
+
+def _cache_file() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    folder = Path(root) if root.startswith("/") else Path("~").expanduser() / ".cache"
+    return folder / "skillyard" / "sandbox-probes.json"
+
+
+def _is_remembered(key: str) -> bool:
+    return key in _remembered()
+
+
+def _remembered() -> list[str]:
+    """What was written by this very user; a file anyone else could have written says nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        file = os.open(_cache_file(), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(file, "rb") as source:
+            state = os.fstat(source.fileno())
+            if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022:
+                keys = json.loads(source.read(1 << 16))
+                return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+    return []
+
+
+def _remember(key: str) -> None:
+    path = _cache_file()
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(file, "w", encoding="utf-8") as sink:
+            json.dump([*_remembered()[-15:], key], sink)
+        Path(temporary).replace(path)

@@ -1,0 +1,173 @@
+"""Preparation of a run, whatever the backend: the interpreter is chosen, a control group made, and the skill copied."""
+
+from __future__ import annotations
+
+import asyncio
+import marshal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
+from typing import Final, Protocol
+
+from skillyard.paths import safe_relative
+from skillyard.sandbox.cgroups import Cgroup, make_cgroup
+from skillyard.sandbox.identity import Identity, pick_identity
+from skillyard.sandbox.job import Job, Limit
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
+from skillyard.sandbox.runtimes import Runtime, runtime_for
+from skillyard.sandbox.seccomp import FilterOptions
+from skillyard.sandbox.staging import StagedCopy, stage
+
+_LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modules"}  # where each looks for what is imported
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """Everything decided before a run starts; one that `waits` is started before there is anything to do."""
+
+    job: Job
+    entry: str
+    runtime: Runtime
+    identity: Identity | None
+    stage: StagedCopy
+    cgroup: Cgroup | None
+    waits: bool = False
+
+    @property
+    def policy(self) -> Policy:
+        """What the run may do."""
+        return self.job.policy
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether the run begins in a workspace instead of the skill's folder."""
+        return bool(self.job.workspace) or self.policy.filesystem == "read-write"
+
+
+class IsolationMechanism(Protocol):
+    """What differs between backends."""
+
+    @property
+    def name(self) -> str:
+        """The backend's name."""
+
+    @property
+    def own_folders(self) -> bool:
+        """Whether the run writes to folders of the machine, because it has no file systems of its own."""
+
+    @property
+    def overhead_processes(self) -> int:
+        """How many processes of the backend itself are counted with the run's."""
+
+    @property
+    def overhead_bytes(self) -> int:
+        """How much memory the backend itself needs beside the run."""
+
+    def command(self, run: PreparedRun, descriptors: Descriptors) -> SandboxCommand:
+        """How to start the run."""
+
+    def files(self) -> tuple[bytes, ...]:
+        """What the program needs as files in memory, beside the seccomp filter, which is always the first."""
+
+    def filter_options(self, *, counted: bool) -> FilterOptions:
+        """What the seccomp filter denies; `counted` when a cgroup counts memory."""
+
+    def limits(self, run: PreparedRun) -> tuple[Limit, ...]:
+        """What is enforced, and by what."""
+
+
+async def prepare(engine: IsolationMechanism, job: Job, *, waits: bool = False) -> PreparedRun:
+    """Choose who runs the job and with what, and copy the skill; whoever gets the answer removes its copy and its cgroup."""
+    entry = safe_relative(job.entry)
+    identity = pick_identity()
+    runtime = runtime_for(entry, as_other=identity is not None)
+    # Copying and deleting may take long for a large skill; the process itself is started from the loop's own thread,
+    # because the sandbox dies with the thread that started it.
+    staging = asyncio.ensure_future(asyncio.to_thread(_stage, engine, job, entry, runtime, identity))
+    cgroup = None
+    try:
+        await asyncio.sleep(0)  # the thread begins, and the group is made meanwhile
+        cgroup = _cgroup(engine, job.policy)
+        staged = await asyncio.shield(staging)
+    except BaseException:
+        if cgroup:
+            cgroup.remove()
+        await _forget(staging)
+        raise
+    return PreparedRun(job, entry, runtime, identity, staged, cgroup, waits)
+
+
+async def _forget(staging: asyncio.Future[StagedCopy]) -> None:
+    """Remove the copy as soon as it is made: a caller that goes away meanwhile, and says so twice, leaves none behind."""
+    while not staging.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([staging])
+    if not staging.cancelled() and staging.exception() is None:
+        # In a thread that no further cancelling takes back before it has begun.
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, staging.result().remove))
+
+
+def _cgroup(engine: IsolationMechanism, policy: Policy) -> Cgroup | None:
+    return make_cgroup(memory_bytes=policy.memory_bytes + engine.overhead_bytes, pids=policy.pids + engine.overhead_processes)
+
+
+def _copy(job: Job, entry: str, identity: Identity | None) -> StagedCopy:
+    """The copy of the skill; what is to be verified is copied whole, whatever the run may see of it."""
+    whole = job.policy.filesystem != "none"
+    if job.verify is None:
+        return stage(job.tree, entry, whole=whole, complete=False, identity=identity)
+    made = stage(job.tree, entry, whole=True, complete=True, identity=identity)
+    try:
+        job.verify(made.tree)
+        return made if whole else stage(made.tree, entry, whole=False, complete=True, identity=identity)
+    except BaseException:
+        whole = False
+        raise
+    finally:
+        if not whole:
+            made.remove()
+
+
+def _stage(engine: IsolationMechanism, job: Job, entry: str, runtime: Runtime, identity: Identity | None) -> StagedCopy:
+    made = _copy(job, entry, identity)
+    try:
+        if runtime.kind == "python":
+            made.runner = made.add_file(*own_script("python_runner", compiled=runtime.same_python))
+        elif runtime.kind == "node":
+            made.runner = made.add_file("node_runner.cjs", own_file("node_runner.cjs"))
+        if runtime.kind in _LIBRARIES and job.library:
+            for_python = runtime.kind == "python"
+            files = {name: data for name, data in job.library.items() if name.endswith(".py") == for_python}
+            made.add_library(_LIBRARIES[runtime.kind], files)
+        if runtime.kind == "python":
+            packages = job.packages if isinstance(job.packages, str) else job.packages(made.tree)
+            if packages:
+                made.add_packages(packages, identity)
+        if engine.own_folders:
+            made.add_folder(made.scratch, identity)
+        if job.workspace or (engine.own_folders and job.policy.filesystem == "read-write"):
+            made.add_workspace(job.workspace, identity)
+    except BaseException:
+        made.remove()
+        raise
+    return made
+
+
+@lru_cache(maxsize=4)
+def own_file(name: str) -> bytes:
+    """The content of a file of this room."""
+    return Path(__file__).with_name(name).read_bytes()
+
+
+@lru_cache(maxsize=4)
+def own_script(name: str, *, compiled: bool) -> tuple[str, bytes]:
+    """The file name and content of a script of this room; compiled where the same Python will read it."""
+    source = Path(__file__).with_name(f"{name}.py").read_bytes()
+    if not compiled:
+        return f"{name}.py", source
+    code = compile(source, f"{name}.py", "exec", dont_inherit=True)
+    return f"{name}.pyc", MAGIC_NUMBER + bytes(12) + marshal.dumps(code)

@@ -1,0 +1,196 @@
+"""Starts one sandboxed program with exactly the descriptors it is meant to have, and receives the proxy's listener from it.
+
+The first program of a run with network (`proxy_opener.py`) makes the listener inside the run's network namespace and sends its
+descriptor out before anything of the skill has started.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from skillyard.sandbox.identity import Identity
+
+_SMALL_NUMBERS: Final = 9
+_INWARD: Final = ("stdin", "control", "gate")
+_OUTWARD: Final = ("stdout", "stderr", "result")
+_WATCHED: Final = ("stdin", *_OUTWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """The numbers under which the started program finds its pipes and the files that exist in memory.
+
+    The skill's own program may start when one byte arrives at the gate. Through the `door` (-1: there is none) the listener of
+    the run's proxy is handed out.
+    """
+
+    control: int
+    result: int
+    gate: int
+    files: tuple[int, ...]
+    door: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxCommand:
+    """How to start a sandbox: its command line, what it reads first from its control pipe, and who it is.
+
+    With `own_reaper` the program itself ends its tree on SIGTERM; otherwise its death ends the tree.
+    """
+
+    argv: list[str]
+    control: bytes
+    user: Identity | None = None
+    own_reaper: bool = False
+
+
+@dataclass(slots=True)
+class Pipes:
+    """Both ends of every pipe of a run, and its files in memory: `ours` stay here, `theirs` go to the program."""
+
+    ours: dict[str, int] = field(default_factory=dict)
+    theirs: dict[str, int] = field(default_factory=dict)
+    files: list[int] = field(default_factory=list)
+
+    @property
+    def descriptors(self) -> Descriptors:
+        """The numbers the program will find."""
+        theirs = self.theirs
+        return Descriptors(theirs["control"], theirs["result"], theirs["gate"], tuple(self.files), theirs.get("door", -1))
+
+    def take(self, name: str) -> int:
+        """Our end of a pipe; from now on the caller closes it."""
+        return self.ours.pop(name)
+
+    def close_theirs(self) -> None:
+        """Let go of the program's ends, so that their last holder is the program."""
+        _close([*self.theirs.values(), *self.files])
+        self.theirs.clear()
+        self.files.clear()
+
+    def close(self) -> None:
+        """Let go of everything that was not taken."""
+        self.close_theirs()
+        _close(list(self.ours.values()))
+        self.ours.clear()
+
+
+def open_pipes(files: Sequence[bytes], *, door: bool = False) -> Pipes:
+    """Six pipes, a door when asked for, and the given files in memory; nothing stays open when one cannot be made."""
+    pipes = Pipes()
+    try:
+        for name in (*_INWARD, *_OUTWARD):
+            read, write = os.pipe2(os.O_CLOEXEC)
+            pipes.ours[name], pipes.theirs[name] = (write, read) if name in _INWARD else (read, write)
+            pipes.theirs[name] = _high(pipes.theirs[name])
+            if name in _WATCHED:
+                os.set_blocking(pipes.ours[name], False)
+        if door:
+            inside, outside = socket.socketpair()
+            outside.setblocking(False)
+            pipes.ours["door"], pipes.theirs["door"] = outside.detach(), _high(inside.detach())
+        for data in files:
+            pipes.files.append(_high(os.memfd_create("skillyard", os.MFD_CLOEXEC)))
+            os.write(pipes.files[-1], data)
+            os.lseek(pipes.files[-1], 0, os.SEEK_SET)
+    except BaseException:
+        pipes.close()
+        raise
+    return pipes
+
+
+def _high(fd: int) -> int:
+    """The same file at a number that is out of the way of the small numbers with a meaning."""
+    if fd > _SMALL_NUMBERS:
+        return fd
+    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SMALL_NUMBERS + 1)
+    os.close(fd)
+    return high
+
+
+def _close(fds: Sequence[int]) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def spawn(command: SandboxCommand, pipes: Pipes) -> subprocess.Popen[bytes]:
+    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else."""
+    who, descriptors = command.user, pipes.descriptors
+    return subprocess.Popen(  # noqa: S603 # an absolute, trusted program; no shell
+        command.argv,
+        stdin=pipes.theirs["stdin"],
+        stdout=pipes.theirs["stdout"],
+        stderr=pipes.theirs["stderr"],
+        env={},
+        cwd="/",
+        close_fds=True,
+        pass_fds=[fd for fd in (descriptors.control, descriptors.result, descriptors.gate, descriptors.door) if fd >= 0]
+        + list(descriptors.files),
+        start_new_session=True,
+        user=who.uid if who else None,
+        group=who.gid if who else None,
+        extra_groups=[] if who else None,
+    )
+
+
+PROXY_PORT: Final = 3128
+"""Where a run finds its proxy, on the loopback interface of its own namespace."""
+
+_ROOM: Final = 4  # descriptors; one is expected
+
+
+class ListenerServer(Protocol):
+    """What serves the listener while the run lasts."""
+
+    def open(self, listener: socket.socket) -> None:
+        """Begin to serve; the listener belongs to the door from now on."""
+
+    async def close(self) -> None:
+        """End the listener and everything that came through it."""
+
+
+def receive_listener(door: int) -> socket.socket | None:
+    """The listener that waits at our end of the pair; `None` when the other end closed, or sent anything else."""
+    width = array.array("i").itemsize
+    pair = socket.socket(fileno=door)
+    try:
+        _, parts, flags, _ = pair.recvmsg(1, socket.CMSG_SPACE(_ROOM * width), socket.MSG_CMSG_CLOEXEC)
+    except OSError:
+        return None
+    finally:
+        pair.detach()
+    found = array.array("i")
+    for level, kind, data in parts:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % width])
+    if len(found) == 1 and not flags & socket.MSG_CTRUNC and _is_listener(found[0]):
+        return socket.socket(fileno=found[0])
+    for fd in found:
+        os.close(fd)
+    return None
+
+
+def _is_listener(fd: int) -> bool:
+    """Whether it is a TCP socket that listens at the one expected place."""
+    with contextlib.suppress(OSError):
+        candidate = socket.socket(fileno=fd)
+        try:
+            listens = candidate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+            kind = (candidate.family, candidate.type)
+            return (
+                listens
+                and kind == (socket.AF_INET, socket.SOCK_STREAM)
+                and candidate.getsockname() == ("127.0.0.1", PROXY_PORT)
+            )
+        finally:
+            candidate.detach()
+    return False

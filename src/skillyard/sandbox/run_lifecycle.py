@@ -1,0 +1,146 @@
+"""The course of every run, whatever the backend: prepare, start, supervise, build the result, clean up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from skillyard.errors import InvalidInput, SandboxUnavailable
+from skillyard.sandbox.job import Job, SandboxResult
+from skillyard.sandbox.limits import quota_check
+from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.preparation import IsolationMechanism, PreparedRun, prepare
+from skillyard.sandbox.results import build_result
+from skillyard.sandbox.run_output import ProcessRecord
+from skillyard.sandbox.seccomp import build_filter, this_machine
+from skillyard.sandbox.supervisor import supervise
+from skillyard.sandbox.workspace import copy_changes_back
+
+if TYPE_CHECKING:
+    from skillyard.network.contacts import Contact
+    from skillyard.network.proxy import Proxy
+
+
+_slots: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = weakref.WeakKeyDictionary()
+
+
+async def run_job(engine: IsolationMechanism, job: Job) -> SandboxResult:
+    """Run one job to its end; no more than twice as many at once as there are processors.
+
+    Raises:
+        InvalidInput: an argument or the input cannot be passed on.
+        NotExecutable, RuntimeUnavailable, PathRefused, FileMissing, FileTooLarge: the entry cannot be started.
+    """
+    check_input(job)
+    async with run_slot():
+        run = await prepare(engine, job)
+        try:
+            return await _collected(run, await _run(engine, run))
+        finally:
+            # Off the way of the answer; whoever closes the loop waits for it, and the end of the process does.
+            asyncio.get_running_loop().run_in_executor(None, run.stage.remove)
+
+
+async def _collected(run: PreparedRun, result: SandboxResult) -> SandboxResult:
+    """The result, when what the run made of its workspace is back; a run that was ended gives nothing back."""
+    seeded = run.stage.seeded
+    if seeded is None or run.policy.filesystem != "read-write" or result.status not in ("ok", "error"):
+        return result
+    found = await asyncio.to_thread(
+        copy_changes_back,
+        run.stage.workspace,
+        seeded,
+        run.job.workspace,
+        hidden_files=run.policy.hidden_files,
+        secrets=run.policy.secret_values,
+    )
+    return replace(result, files=found.files, warnings=(*result.warnings, *found.warnings))
+
+
+async def _run(engine: IsolationMechanism, run: PreparedRun) -> SandboxResult:
+    proxy = _proxy(run.policy)
+    try:
+        ending = await _supervise(engine, run, proxy)
+    except OSError as error:
+        raise SandboxUnavailable(f"the sandbox could not be started: {error}", hint="run `skillyard doctor`") from None
+    return run_result(engine, run, ending, proxy.contacts if proxy else ())
+
+
+def run_result(
+    engine: IsolationMechanism, run: PreparedRun, ending: ProcessRecord, contacts: tuple[Contact, ...] = ()
+) -> SandboxResult:
+    """The result of a run that has ended."""
+    return build_result(
+        ending,
+        run.policy,
+        limits=engine.limits(run),
+        isolation=engine.name,
+        interpreter=run.runtime.program,
+        warnings=_warnings(run, ending),
+        contacts=contacts,
+    )
+
+
+def _proxy(policy: Policy) -> Proxy | None:
+    """The way out for a run that may reach hosts."""
+    if not policy.reaches_network:
+        return None
+    from skillyard.network.hosts import read_rules
+    from skillyard.network.proxy import Proxy  # loads the HTTP parser, which other runs do not need
+
+    return Proxy(read_rules(policy.network_allowlist), private=policy.private_networks)
+
+
+def sealed_files(engine: IsolationMechanism, run: PreparedRun) -> tuple[bytes, ...]:
+    """What the run's program gets as files in memory, its seccomp filter first.
+
+    Raises:
+        SandboxUnavailable: no filter is known for this machine.
+    """
+    machine = this_machine()
+    if machine is None:
+        raise SandboxUnavailable("no seccomp filter is known for this processor", hint="use an x86_64 or aarch64 machine")
+    options = replace(engine.filter_options(counted=run.cgroup is not None), streams=run.policy.reaches_network)
+    return (build_filter(machine, options), *engine.files())
+
+
+async def _supervise(engine: IsolationMechanism, run: PreparedRun, proxy: Proxy | None) -> ProcessRecord:
+    return await supervise(
+        partial(engine.command, run),
+        policy=run.policy,
+        stdin=run.job.stdin,
+        files=sealed_files(engine, run),
+        cgroup=run.cgroup,
+        over_quota=quota_check(engine, run),
+        door=proxy,
+    )
+
+
+def _warnings(run: PreparedRun, ending: ProcessRecord) -> tuple[str, ...]:
+    skipped = [f"{name} is not a regular file and was left out" for name in run.stage.skipped[:20]]
+    held = [] if ending.drained else ["something still held the run's output open after its end"]
+    return (*skipped, *held)
+
+
+def check_input(job: Job) -> None:
+    """Refuse what cannot be handed over.
+
+    Raises:
+        InvalidInput: the input is too large, or an argument cannot be one.
+    """
+    if len(job.stdin) > job.policy.input_bytes:
+        raise InvalidInput(f"the input is over {job.policy.input_bytes} bytes", hint="give the skill less input")
+    if any("\0" in argument for argument in job.arguments):
+        raise InvalidInput("an argument holds a NUL character", hint="give arguments as plain text")
+
+
+def run_slot() -> asyncio.Semaphore:
+    """What each run of the current loop holds while it lasts; twice as many as there are processors."""
+    loop = asyncio.get_running_loop()
+    if loop not in _slots:
+        _slots[loop] = asyncio.Semaphore(2 * (os.cpu_count() or 1))
+    return _slots[loop]

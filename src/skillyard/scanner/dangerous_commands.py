@@ -1,0 +1,150 @@
+"""Dangerous commands: text that becomes code, what stays on the machine and runs again, and what wears out or wipes a machine.
+
+Patterns for JavaScript, shell and PowerShell; Python is read as a tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from skillyard.scanner.finding import ScanRule
+from skillyard.scanner.matching import chain, find, pattern
+from skillyard.scanner.sources import Hit, SourceText
+
+CALL_RULES: Final = (
+    ScanRule("runs-input-as-code", "dangerous calls", "what somebody typed or passed is run as code",
+         "Whoever chooses the input chooses what runs.", "read the value with a parser of its own, such as `ast.literal_eval`", "high", "low"),
+    ScanRule("runs-text-as-code", "dangerous calls", "text that is put together when it runs is run as code",
+         "No review can see what will run.", "call functions by a table of names, or parse the value", "medium", "info"),
+    ScanRule("shell-from-input", "dangerous calls", "a shell is given what somebody typed or passed",
+         "A semicolon in the input is a second command.", "give the program and its arguments as a list, without a shell", "medium", "info"),
+    ScanRule("shell-from-data", "dangerous calls", "a shell is given a command that is put together from values",
+         "A value with a semicolon or a quote is a second command.", "give the program and its arguments as a list, without a shell", "low", "info"),
+    ScanRule("unpickles", "dangerous calls", "data is read in a format that can run code",
+         "A file of this format runs what its maker wrote, the moment it is read.", "use JSON, `yaml.safe_load` or `weights_only=True`", "low", "info"),
+    ScanRule("unpickles-from-network", "dangerous calls", "data from the network is read in a format that can run code",
+         "Whoever answers runs code here.", "use JSON", "high", "low"),
+    ScanRule("path-from-input", "dangerous calls", "a path is put together from a fixed folder and a name that is not checked",
+         "A name with `..` in it leaves the folder.", "resolve the path, and check that it is inside the folder with `is_relative_to`", "low", "info"),
+    ScanRule("sql-from-text", "dangerous calls", "a query is put together from text and values",
+         "A value with a quote becomes part of the query.", "pass the values as parameters of the query", "medium", "info"),
+)  # fmt: skip
+
+_JAVASCRIPT: Final = (
+    pattern("runs-text-as-code", r"(?<![\w.$])eval\((?!\s{0,3}[\"'`][^\"'`$]{0,200}[\"'`]\s{0,3}\))", "eval("),
+    pattern("runs-text-as-code", r"\bnew Function\((?!\s{0,3}\))", "new function("),
+    pattern("runs-text-as-code", r"\bvm\.(?:runIn\w{3,20}|Script)\(", "vm."),
+    pattern("shell-from-data", r"\b(?:execSync|exec)\(\s{0,3}(?:`[^`\n]{0,300}?\$\{|[\"'][^\"'\n]{0,200}[\"']\s{0,3}\+)", "exec"),
+    pattern("shell-from-data", r"\bspawn(?:Sync)?\([^\n]{0,200}?shell:\s{0,3}true", "spawn"),
+    pattern("sql-from-text", r"\.(?:query|execute|raw)\(\s{0,3}`\s{0,3}(?:SELECT|INSERT|UPDATE|DELETE)\b[^`]{0,300}?\$\{", "select", "insert", "update", "delete"),
+)  # fmt: skip
+_SHELL: Final = (
+    pattern("runs-input-as-code", r"(?:^|[;&|]\s{0,3})eval\s{1,3}[\"']?\$(?:\{)?[@*1-9]", "eval"),
+    pattern("runs-text-as-code", r"(?:^|[;&|]\s{0,3})eval\s{1,3}[\"']?\$\{?(?!SHELL\b)[A-Za-z_]\w{0,60}", "eval"),
+    pattern("runs-input-as-code", r"\b(?:ba|z)?sh -c {1,3}[\"']?\$[@*1-9]", "sh -c"),
+)  # fmt: skip
+_POWERSHELL: Final = (pattern("runs-text-as-code", r"\b(?:Invoke-Expression|iex)\s{1,3}[\"'(]?\$", "invoke-expression", "iex"),)
+_BY_LANGUAGE: Final = {"javascript": _JAVASCRIPT, "shell": _SHELL, "powershell": _POWERSHELL}
+
+
+def look_for_dangerous_calls(source: SourceText) -> Iterator[Hit]:
+    """Calls in a script or an example."""
+    yield from find(source, _BY_LANGUAGE.get(source.language, ()))
+
+
+_FIX: Final = "leave it out, or describe it and let the user do it"
+
+PERSISTENCE_RULES: Final = (
+    ScanRule("scheduled-job", "persistence", "a job is scheduled that runs again and again",
+         "It goes on when the conversation is over and nobody looks any more.", _FIX, "medium", "low"),
+    ScanRule("scheduled-download", "persistence", "a scheduled job fetches something, or connects to somebody",
+         "It goes on when nobody looks, and does what the other side says that day.", _FIX, "high", "low"),
+    ScanRule("shell-startup", "persistence", "a file that every new shell reads is changed",
+         "Whatever is written there runs in every terminal from then on.", _FIX, "medium", "low"),
+    ScanRule("background-service", "persistence", "a service is installed that starts with the machine or the login",
+         "It outlives the skill and restarts when it is stopped.", _FIX, "medium", "low"),
+    ScanRule("git-hooks", "persistence", "hooks are put into a repository or into git's settings",
+         "They run with every commit, as the user, wherever the repository is used.", _FIX, "medium", "low"),
+    ScanRule("agent-settings", "persistence", "the settings or the standing instructions of an agent are changed",
+         "They hold for every later conversation: hooks run commands, instructions steer the model.", _FIX, "medium", "low"),
+    ScanRule("login-keys", "persistence", "a key is added to those that may log in",
+         "Whoever has the other half of the key can come back at any time.", _FIX, "high", "medium"),
+)  # fmt: skip
+
+_WRITES: Final = (
+    r"(?:>>?|\btee (?:-a )?|\bcp [^\n]{1,80}|\bmv [^\n]{1,80}|\bln -\w+ [^\n]{1,80}|\binstall [^\n]{1,80})\s{0,3}[\"']?"
+)
+_HOME: Final = r"(?:~|\$HOME|\$\{HOME\}|/home/\w+|/root|/Users/\w+)"
+_RC: Final = r"\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv|bash_login|bash_logout|config/fish/config\.fish)\b"
+_AGENT: Final = (
+    r"(?:\.claude/(?:settings(?:\.local)?\.json|CLAUDE\.md|hooks/|agents/|commands/)|CLAUDE\.md|AGENTS\.md|GEMINI\.md|\.cursorrules|\.cursor/(?:rules|mcp\.json)"
+    r"|\.codex/config\.toml|\.gemini/settings\.json|\.mcp\.json|claude_desktop_config\.json|\.vscode/(?:tasks|settings)\.json|copilot-instructions\.md|SOUL\.md|MEMORY\.md)"
+)
+_AGENT_WORDS: Final = (
+    "claude",
+    "agents.md",
+    "gemini",
+    "cursor",
+    "codex",
+    "mcp.json",
+    "copilot",
+    "soul.md",
+    "memory.md",
+    ".vscode",
+)
+_PERSISTENCE_PATTERNS: Final = (
+    pattern("scheduled-job", r"(?:\|\s{0,3}|[;&]\s{0,3}|^\s{0,20}|\bsudo )crontab (?:-u \w+ )?(?:-(?!l\b)|[/~$\w.])", "crontab", case=True),
+    pattern("scheduled-download", r"(?:[*\d/,-]{1,12} ){4}[*\d/,-]{1,12} [^\n]{0,120}?\b(?:curl|wget|nc|ncat)\b", "curl", "wget", "nc"),
+    pattern("scheduled-job", rf"{_WRITES}/(?:etc|var/spool)/cron", "/cron"),
+    pattern("scheduled-job", r"\bschtasks\b[^\n]{0,60}?/create\b|\bRegister-ScheduledTask\b", "schtasks", "register-scheduledtask"),
+    pattern("shell-startup", rf"{_WRITES}{_HOME}?/?{_RC}", ".bashrc", ".zshrc", "profile", ".zshenv", "config.fish", ".bash_log"),
+    pattern("background-service", rf"{_WRITES}(?:/etc/systemd/|/lib/systemd/|/usr/lib/systemd/|{_HOME}/\.config/systemd/|/etc/init\.d/|/etc/rc\.local|{_HOME}/\.config/autostart/)", "systemd", "init.d", "rc.local", "autostart"),
+    pattern("background-service", r"\bsystemctl (?:--\w+ ){0,2}enable\b", "systemctl"),
+    pattern("background-service", r"\blaunchctl (?:load|bootstrap|submit)\b", "launchctl"),
+    pattern("background-service", rf"{_WRITES}(?:{_HOME})?/Library/Launch(?:Agents|Daemons)/", "library/launch"),
+    pattern("background-service", r"\breg(?:\.exe)? add\b[^\n]{0,120}?\\CurrentVersion\\Run|\bNew-Service\b|\bsc(?:\.exe)? create\b", "currentversion", "new-service", "sc create", "sc.exe"),
+    pattern("git-hooks", rf"{_WRITES}[^\s\"']{{0,80}}\.git/hooks/\w", ".git/hooks"),
+    pattern("git-hooks", r"\bgit config [^\n]{0,40}?\bcore\.(?:hooksPath|fsmonitor|sshCommand|editor|pager)\b", "core."),
+    chain("agent-settings", r"(?:>>?|\btee (?:-a )?)\s{0,3}[\"']?", (80, " \t\n\"'|;", _AGENT), words=_AGENT_WORDS),
+    chain("agent-settings", r"\b(?:cp|mv|install|ln -\w+) [^\n]", (160, "\n", _AGENT), words=_AGENT_WORDS),
+    pattern("login-keys", rf"{_WRITES}[^\s\"'|;]{{0,60}}\.ssh/authorized_keys", "authorized_keys"),
+)  # fmt: skip
+
+
+def look_for_persistence(source: SourceText) -> Iterator[Hit]:
+    """Commands that change what starts by itself."""
+    yield from find(source, _PERSISTENCE_PATTERNS)
+
+
+RESOURCE_RULES: Final = (
+    ScanRule("fork-bomb", "resource abuse", "processes breed without end",
+         "The machine has no place left for any other process.", "bound the number of processes", "high", "medium"),
+    ScanRule("endless-loop", "resource abuse", "a loop has no way out and never waits",
+         "It keeps one processor busy until somebody kills it.", "give it an end, or let it wait for something", "medium", "info"),
+    ScanRule("huge-allocation", "resource abuse", "a fixed, very large amount of memory is taken at once",
+         "The machine may kill other programs to find it.", "work in pieces", "medium", "info"),
+    ScanRule("destroys-files", "resource abuse", "a home folder, a whole disk or the root of the machine is erased or overwritten",
+         "What is lost there is not the skill's.", "name exactly the files of the skill's own that go", "high", "medium"),
+    ScanRule("cryptocurrency-mining", "resource abuse", "a miner of cryptocurrency is started or spoken of",
+         "It sells the user's electricity to somebody else.", "leave it out", "high", "low"),
+)  # fmt: skip
+
+_REFUSED: Final = re.compile(r"block|den[iy]|forbid|danger|refuse", re.IGNORECASE)
+"""Words of a line that only names what must not be done."""
+_RESOURCE_PATTERNS: Final = (
+    pattern("fork-bomb", r"([\w:]{1,20})\s{0,3}\(\)\s{0,3}\{\s{0,3}\1\s{0,3}\|\s{0,3}\1\s{0,3}&\s{0,3}\}\s{0,3};\s{0,3}\1", "()"),
+    pattern("fork-bomb", r"\bwhile (?:true|:|\[ 1 \])\s{0,3};?\s{0,3}do\b[^\n]{0,60}?\$0[^\n]{0,10}&", "while"),
+    pattern("destroys-files", r"\brm (?:-\w+ |--[\w-]+ ){1,4}[\"']?(?:/(?:\*|etc|usr|home|var|bin|boot|lib)?|~/?\*?|\$HOME/?\*?|\$\{HOME\}/?\*?)[\"']?(?=\s|;|&|$|\|)", "rm -", "rm --"),
+    pattern("destroys-files", r"\b(?:dd|cat)\b[^\n]{0,80}?(?:of=|> {0,2})/dev/(?:sd|nvme|vd|hd|mmcblk|disk)", "/dev/"),
+    pattern("destroys-files", r"\bmkfs(?:\.\w+)? [^\n]{0,40}?/dev/|\bwipefs -a|\bshred [^\n]{0,40}?/dev/", "mkfs", "wipefs", "shred"),
+    pattern("cryptocurrency-mining", r"\b(?:xmrig|minerd|cpuminer|ethminer|nbminer|t-rex miner)\b|\bstratum\+(?:tcp|ssl)://", "xmrig", "minerd", "miner", "stratum+"),
+)  # fmt: skip
+
+
+def look_for_resource_abuse(source: SourceText) -> Iterator[Hit]:
+    """Commands that eat or wipe a machine."""
+    for hit in find(source, _RESOURCE_PATTERNS):
+        yield replace(hit, relief=1) if _REFUSED.search(source.line_at(hit.offset)) else hit

@@ -1,0 +1,338 @@
+"""Scan one skill: each file is read once and looked into by every rule that fits it, in a helper process unless it is small.
+
+The rules look at text that strangers wrote. A file that is given up is a finding of its own, so that nothing passes for clean
+that nobody could look into.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Final
+
+from skillyard.document import parse_document
+from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
+from skillyard.offload import report_progress
+from skillyard.packages import sniff
+from skillyard.scanner.credentials import look_for_credentials, look_for_secrets
+from skillyard.scanner.dangerous_commands import look_for_dangerous_calls, look_for_persistence, look_for_resource_abuse
+from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lower_severity
+from skillyard.scanner.hidden import decode_tag_characters, look_for_hidden_text, misleading_name
+from skillyard.scanner.injection import look_for_injection
+from skillyard.scanner.network import (
+    hosts_in,
+    look_for_downloads,
+    look_for_flows,
+    look_for_network_traps,
+    look_into_unparsed,
+    network_use,
+)
+from skillyard.scanner.obfuscation import look_for_obfuscation, payloads, program_in
+from skillyard.scanner.permissions import ObservedBehavior, look_at_declarations, look_for_privileges, variables_in
+from skillyard.scanner.python_calls import look_into_python, sends, starts_programs
+from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
+from skillyard.scanner.rules import RULES
+from skillyard.scanner.sources import (
+    LARGEST_TEXT,
+    TOO_LARGE,
+    Hit,
+    ScannedFile,
+    SourceText,
+    decoded,
+    evidence_of,
+    language_of,
+    read_files,
+    split,
+    without_comments,
+)
+from skillyard.scanner.suppressions import Suppression, apply_suppressions, claim_on
+
+_CODE: Final = ("python", "shell", "javascript", "powershell")
+CROSS_FILE_STEP: Final = "all files together"
+"""The last step of a scan, in which values are followed from file to file."""
+_COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
+    look_for_credentials, look_for_downloads, look_for_persistence, look_for_resource_abuse, look_for_dangerous_calls, look_for_obfuscation,
+    look_for_flows, look_for_network_traps, look_for_privileges,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """What the rules found in one folder, the most severe first, before anything is suppressed; `name` is that of its SKILL.md."""
+
+    findings: tuple[Finding, ...]
+    files: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    name: str
+
+
+def scan_files(folder: str, given_up: Collection[str] = (), reason: str = "") -> ScanResult:
+    """Look for harm in the files of a folder, but for those that were `given_up`: they are a finding each, for this `reason`.
+
+    Each step is reported to whoever watches over a helper process: the path of a file, and `TOGETHER` at the end.
+    """
+    scan = _Scan()
+    for file in read_files(folder, scan.skipped):
+        report_progress(file.name)
+        if file.name in given_up:
+            scan.give_up(file.name, reason)
+        else:
+            scan.look(file)
+    scan.note_unread()
+    called = Path(folder).name
+    report_progress(CROSS_FILE_STEP)
+    if CROSS_FILE_STEP in given_up:
+        scan.give_up("SKILL.md", f"{CROSS_FILE_STEP}: {reason}")
+    else:
+        called = scan.finish(called)
+    found = sorted(scan.findings.values(), key=lambda one: (SEVERITIES.index(one.severity), one.file, one.line, one.rule))
+    return ScanResult(tuple(found), tuple(scan.files), tuple(scan.skipped), called)
+
+
+def failed_scan(folder: str, given_up: Collection[str], reason: str) -> ScanResult:
+    """What is said of a folder whose scan was given up as a whole, after these files of it."""
+    scan = _Scan()
+    for name in (*given_up, "SKILL.md"):
+        scan.give_up(name, reason)
+    return ScanResult(tuple(scan.findings.values()), tuple(scan.files), tuple(scan.skipped), Path(folder).name)
+
+
+@dataclass
+class _Scan:
+    """What is known while the files of one skill are read."""
+
+    findings: dict[tuple[str, str, int], Finding] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    facts: ObservedBehavior = field(default_factory=ObservedBehavior)
+    python: list[PythonFile] = field(default_factory=list)
+    skill_md: SourceText | None = None
+
+    def look(self, file: ScannedFile) -> None:
+        """Look into one file, or note why not."""
+        self.files.append(file.name)
+        if hit := misleading_name(file.name):
+            self.note(SourceText(file.name, file.name, "text", "data"), hit)
+        text = decoded(file.data)
+        if text is None:
+            if hit := program_in(file.name, file.data):
+                self.note(SourceText(file.name, "", "text", "data"), hit)
+            else:
+                inner = sniff(file.data[:512]) is not None
+                self.skipped.append(Skipped(file.name, "an archive, which is not opened" if inner else NOT_TEXT))
+            return
+        language = language_of(file.name, text)
+        whole = SourceText(file.name, text, "text", "script" if language in _CODE else "data")
+        if not file.whole:
+            self.skipped.append(Skipped(file.name, f"what lies behind its first {LARGEST_TEXT} bytes"))
+            if language in (*_CODE, "markdown"):
+                self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were looked into"))
+        if file.name.lower() == "skill.md":
+            self.skill_md = whole
+        self.note(whole, *look_for_hidden_text(whole), *look_for_secrets(whole))
+        for source in split(file.name, text):
+            self._look_into(source)
+        self._look_behind(whole)
+
+    def _look_into(self, source: SourceText) -> None:
+        code = without_comments(source)
+        if source.language != "html":
+            for look in _COMMANDS:
+                self.note(source, *look(code))
+        self.note(source, *look_for_injection(source))
+        if source.language == "python" and not self._parse(source):
+            return
+        if source.role == "script":
+            self._learn(source, code)
+
+    def _parse(self, source: SourceText) -> bool:
+        """Read Python as a tree; an example by itself, a script together with the others when all are known."""
+        file = parse_python(source)
+        if file is None:
+            if source.role == "script":
+                self.note(source, Hit("not-parsed", 0), *look_into_unparsed(source))
+        elif source.role == "script":
+            self.python.append(file)
+        else:
+            self.note(source, *look_into_python(file, Flow((file,))))
+        return file is not None
+
+    def _learn(self, source: SourceText, code: SourceText) -> None:
+        """What a script does, for a look at what SKILL.md declares."""
+        if source.language == "shell":
+            self.facts.commands.append((source, 0))
+        if (at := network_use(code)) is not None:
+            self.facts.network.append((source, at))
+        self.facts.hosts += [(source, offset, host) for host, offset in hosts_in(code.text)]
+        self.facts.variables += [(source, offset, name) for name, offset in variables_in(code.text).items()]
+
+    def _look_behind(self, whole: SourceText) -> None:
+        """What is written in encoded text or in invisible letters, looked into like the rest."""
+        hidden = [
+            SourceText(whole.file, text, "markdown", "prose", origin="in invisible letters", fixed_line=whole.place(offset)[0])
+            for offset, text in decode_tag_characters(whole.text)
+        ]
+        for source in [*payloads(whole), *hidden]:
+            hits = [hit for look in _COMMANDS for hit in look(source)] + list(look_for_injection(source))
+            grave = [hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")]
+            if grave and source.origin == "in encoded text":
+                title = grave[0].message or RULES[grave[0].rule].title
+                evidence = f"says: {evidence_of(source.text)}"
+                self.note(source, Hit("encoded-payload", 0, f"encoded text hides this: {title}", evidence))
+            self.note(source, *grave)
+
+    def give_up(self, name: str, reason: str) -> None:
+        """Report a file that could not be scanned as a finding: it must not pass for a clean one."""
+        if name not in self.files:
+            self.files.append(name)
+        self.skipped.append(Skipped(name, reason))
+        self.note(SourceText(name, "", "text", "data"), Hit("not-scanned", 0, reason, "not read"))
+
+    def note_unread(self) -> None:
+        """A skill that is too large to be read is told so among the findings, where nobody passes it over."""
+        for one in self.skipped:
+            if one.reason.startswith(TOO_LARGE):
+                self.note(
+                    SourceText(one.file, "", "text", "data"), Hit("not-all-read", 0, f"from here on: {one.reason}", "not read")
+                )
+
+    def finish(self, folder_name: str) -> str:
+        """What only shows when all files are known; the name SKILL.md gives, else the folder's."""
+        flow = Flow(self.python)
+        for file in self.python:
+            hits = list(look_into_python(file, flow))
+            self.note(file.source, *hits)
+            self.facts.sent_keys += [(file.source, hit.offset) for hit in hits if hit.rule == "key-in-body"]
+            if call := sends(file):
+                self.facts.network.append((file.source, file.offset(call)))
+            if call := starts_programs(file):
+                self.facts.commands.append((file.source, file.offset(call)))
+        if self.skill_md is None:
+            return folder_name
+        document = parse_document(self.skill_md.text.encode("utf-8", "surrogatepass"), directory_name=folder_name)
+        for source, hit in look_at_declarations(document, self.skill_md, self.facts):
+            self.note(source, hit)
+        return document.metadata.name or folder_name
+
+    def note(self, source: SourceText, *hits: Hit) -> None:
+        """Keep hits as findings, one for each rule and line: the gravest."""
+        for hit in hits:
+            found = _finding(source, hit)
+            key = (found.rule, found.file, found.line)
+            known = self.findings.get(key)
+            if known is None or SEVERITIES.index(found.severity) < SEVERITIES.index(known.severity):
+                self.findings[key] = found
+
+
+def _finding(source: SourceText, hit: Hit) -> Finding:
+    rule = RULES[hit.rule]
+    line, column = source.place(hit.offset)
+    shown = source.role == "example" or (source.role != "script" and rule.subject not in ("prompt injection", "hidden text"))
+    severity = rule.weighs(example=shown)
+    message = hit.message or rule.title
+    return Finding(
+        rule=rule.id,
+        severity=lower_severity(severity, hit.relief) if hit.relief else severity,
+        message=evidence_of(f"{message} ({source.origin})" if source.origin else message),
+        why=rule.why,
+        file=source.file,
+        line=line,
+        column=column,
+        evidence=evidence_of(hit.evidence or source.line_at(hit.offset)),
+        fix=rule.fix,
+        claimed=claim_on(rule.id, source.lines_near(hit.offset)),
+    )
+
+
+_MOST_FINDINGS: Final = 1_000
+_SMALL: Final = 32 * 1024
+"""Up to so many bytes a skill is scanned in this process: the rules take a few microseconds for each byte."""
+_MOST_ENTRIES: Final = 64
+_FILE_SECONDS: Final = 20.0
+_ALL_SECONDS: Final = 60.0
+_MEMORY_MB: Final = 1024
+_ATTEMPTS: Final = 4
+
+
+def scan_skill(
+    directory: str | os.PathLike[str],
+    *,
+    suppressions: Sequence[Suppression] = (),
+    name: str | None = None,
+    today: date | None = None,
+) -> Report:
+    """Look for harm in the skill in `directory`: advice, nothing is run and nothing is changed.
+
+    Files are read up to 1 MiB each and 8 MiB of text together, scripts first; links are not followed. What was left out is in
+    `skipped`. A file that takes over 20 seconds is left out with the finding `not-scanned`, and so is what is left of a skill
+    after the third such file or a minute. `suppressions` name what the operator lets pass until a day, by the skill's `name`,
+    which is that of SKILL.md when it is not given; `today` is that of the clock.
+
+    Raises:
+        OSError: the folder itself cannot be read.
+        HelpersBusy, HelperFailed: no helper process is free, or none can be started.
+    """
+    folder = Path(directory)
+    os.scandir(folder).close()
+    whole = str(folder.resolve())
+    scanned = scan_files(whole) if _is_small(whole) else _scanned_in_helper(whole)
+    judged = apply_suppressions(
+        list(scanned.findings[:_MOST_FINDINGS]),
+        suppressions,
+        folder=str(folder),
+        skill=name or scanned.name,
+        today=today or datetime.now(UTC).date(),
+    )
+    skipped = scanned.skipped
+    if len(scanned.findings) > _MOST_FINDINGS:
+        omitted = len(scanned.findings) - _MOST_FINDINGS
+        skipped = (*skipped, Skipped(".", f"{omitted} findings of less weight are not reported"))
+    return Report(str(directory), tuple(judged), scanned.files, skipped)
+
+
+def _is_small(folder: str) -> bool:
+    """Whether the files of a folder are few and small; it is read no further than that needs."""
+    waiting, size, entries = [folder], 0, 0
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                for entry in found:
+                    entries += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        size += entry.stat(follow_symlinks=False).st_size
+                    if size > _SMALL or entries > _MOST_ENTRIES:
+                        return False
+        except OSError:
+            return False  # the scan itself says why
+    return True
+
+
+def _scanned_in_helper(folder: str) -> ScanResult:
+    """The scan in a helper process; each file at which it had to be ended is left out of the next attempt."""
+    from skillyard.offload import WorkLimits, run_in_helper
+
+    limits = WorkLimits(seconds=_ALL_SECONDS, step_seconds=_FILE_SECONDS, memory_mb=_MEMORY_MB)
+    given_up: list[str] = []
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return run_in_helper(scan_files, folder, tuple(given_up), _reason(), subject="a scan", limits=limits)
+        except (WorkTimedOut, WorkMemoryExceeded) as error:
+            at = error.details["at"]
+            if not isinstance(at, str) or at in given_up or error.details.get("limit_seconds") == _ALL_SECONDS:
+                break
+            given_up.append(at)
+    return _nothing_scanned(folder, given_up)
+
+
+def _reason() -> str:
+    return f"it could not be scanned within {_FILE_SECONDS:g} s and {_MEMORY_MB} MiB"
+
+
+def _nothing_scanned(folder: str, given_up: Sequence[str]) -> ScanResult:
+    """The report about a skill that could not be scanned: one severe finding, and the files at which it was given up."""
+    return failed_scan(folder, given_up, f"the skill could not be scanned in time, or in {_MEMORY_MB} MiB")

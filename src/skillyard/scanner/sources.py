@@ -1,0 +1,325 @@
+"""The texts of a skill: files read within bounds, and the prose, examples, comments and scripts in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+from skillyard.document.sections import read_body
+from skillyard.errors import SkillyardError
+from skillyard.packages import IGNORED
+from skillyard.paths import open_inside
+from skillyard.scanner.finding import Skipped
+from skillyard.text import shorten, single_line
+
+Language = Literal["python", "shell", "javascript", "powershell", "markdown", "html", "data", "text"]
+Role = Literal["script", "example", "prose", "comment", "data"]
+"""`script`: runs as it is; `example`: code in a document; `prose`: what a model reads; `comment`: what nobody is shown."""
+
+_EVIDENCE: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A place in a source where a rule found something; `offset` counts characters from the source's start."""
+
+    rule: str
+    offset: int
+    message: str = ""
+    """Said instead of the rule's title."""
+    evidence: str = ""
+    """Shown instead of the line."""
+    relief: int = 0
+    """How many steps less it weighs here than the rule says."""
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """One text in one language; `first_line` is the line of the file it begins on, counted from 1."""
+
+    file: str
+    text: str
+    language: Language
+    role: Role
+    first_line: int = 1
+    origin: str = ""
+    """How the text was come by, when it does not stand in the file like this, for example `in base64`."""
+    fixed_line: int | None = field(default=None)
+    """The line of the file that every finding is reported at, for a text that was taken out of one line."""
+
+    @property
+    def example(self) -> bool:
+        """Whether the text only shows what somebody may do."""
+        return self.role == "example"
+
+    @cached_property
+    def lower(self) -> str:
+        """The text in lower case, each character where it was, for quick looks at where a word occurs."""
+        low = self.text.lower()
+        return (
+            low if len(low) == len(self.text) else "".join(one if len(one.lower()) != 1 else one.lower() for one in self.text)
+        )
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts, at = [0], self.text.find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = self.text.find("\n", at + 1)
+        return starts
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """The line and column of an offset in the file."""
+        index = bisect_right(self._starts, offset) - 1
+        if self.fixed_line is not None:
+            return self.fixed_line, 1
+        return self.first_line + index, offset - self._starts[index] + 1
+
+    def offset_of(self, line: int, column: int = 0) -> int:
+        """The offset of a line of the text, counted from 1, and a column, counted from 0."""
+        return self._starts[min(max(line, 1), len(self._starts)) - 1] + column
+
+    def line_at(self, offset: int) -> str:
+        """The line around an offset, cut to what is near it when it is long."""
+        start = self.text.rfind("\n", 0, offset) + 1
+        end = self.text.find("\n", offset)
+        end = len(self.text) if end < 0 else end
+        return self.text[max(start, offset - _EVIDENCE // 2) if end - start > _EVIDENCE else start : min(end, offset + 400)]
+
+    def whole_line(self, offset: int) -> tuple[str, int]:
+        """The line around an offset, of a long one a part, and where in it the offset is."""
+        start = max(self.text.rfind("\n", 0, offset) + 1, offset - 600)
+        end = self.text.find("\n", offset, offset + 600)
+        return self.text[start : end if end >= 0 else offset + 600], offset - start
+
+    def lines_near(self, offset: int) -> tuple[str, str]:
+        """The line around an offset and the one before it, each cut to its beginning when it is long."""
+        start = self.text.rfind("\n", 0, offset) + 1
+        before = self.text.rfind("\n", 0, max(start - 1, 0)) + 1
+        end = self.text.find("\n", offset)
+        return self.text[start : min(end if end >= 0 else len(self.text), start + 2000)], self.text[
+            before : min(start, before + 2000)
+        ]
+
+
+def evidence_of(text: str) -> str:
+    """Text of a stranger as one short line that steers no terminal."""
+    return shorten(single_line(text[:2000]), _EVIDENCE)
+
+
+_ENDINGS: Final[dict[str, Language]] = {
+    ".py": "python", ".pyw": "python", ".pyi": "python",
+    ".sh": "shell", ".bash": "shell", ".zsh": "shell", ".fish": "shell", ".command": "shell",
+    ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".ts": "javascript", ".mts": "javascript", ".cts": "javascript",
+    ".tsx": "javascript", ".jsx": "javascript",
+    ".ps1": "powershell", ".psm1": "powershell", ".bat": "powershell", ".cmd": "powershell",
+    ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".mdc": "markdown",
+    ".html": "html", ".htm": "html", ".svg": "html", ".xml": "html", ".xhtml": "html", ".xsd": "html", ".xsl": "html",
+    ".json": "data", ".yaml": "data", ".yml": "data", ".toml": "data", ".ini": "data", ".cfg": "data", ".env": "data", ".jsonl": "data",
+}  # fmt: skip
+_FENCES: Final[dict[str, Language]] = {
+    "python": "python", "py": "python", "python3": "python",
+    "bash": "shell", "sh": "shell", "shell": "shell", "zsh": "shell", "console": "shell", "terminal": "shell", "shell-session": "shell",
+    "js": "javascript", "javascript": "javascript", "ts": "javascript", "typescript": "javascript", "jsx": "javascript",
+    "tsx": "javascript", "mjs": "javascript",
+    "powershell": "powershell", "ps1": "powershell", "pwsh": "powershell", "cmd": "powershell", "batch": "powershell",
+    "json": "data", "yaml": "data", "yml": "data", "toml": "data", "ini": "data", "jsonc": "data", "dotenv": "data", "env": "data",
+    "html": "html", "xml": "html", "svg": "html",
+}  # fmt: skip
+_SHEBANGS: Final[tuple[tuple[str, Language], ...]] = (
+    ("python", "python"), ("node", "javascript"), ("deno", "javascript"), ("bun", "javascript"), ("sh", "shell"),
+)  # fmt: skip
+_MOST_PARSED: Final = 60  # examples in Python of one document that are parsed; the others are only searched
+_LINE_BREAKS: Final = re.compile("\r\n?")
+_OTHER_BREAKS: Final = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_COMMENT_LINE: Final[dict[Language, re.Pattern[str]]] = {
+    "python": re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
+    "shell": re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
+    "powershell": re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
+    "javascript": re.compile(r"^[ \t]*(?://|\*(?!\S))[^\n]*", re.MULTILINE),
+}
+
+
+def decoded(data: bytes) -> str | None:
+    """The bytes as text whose only line break is the line feed, None when they are no text."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = data.decode("utf-16", "replace")
+    elif b"\0" in data[:8192]:
+        return None
+    else:
+        text = data.decode("utf-8", "replace")
+        if text.count("\ufffd", 0, 8192) > len(text[:8192]) // 10:
+            return None
+    return _OTHER_BREAKS.sub(" ", _LINE_BREAKS.sub("\n", text))
+
+
+def language_of(name: str, text: str) -> Language:
+    """The language of a file, by the ending of its name, else by its first line."""
+    base = name.lower().rpartition("/")[2]
+    ending = base[base.rfind(".") :] if "." in base else ""
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    if text.startswith("#!"):
+        first = text[:200].partition("\n")[0]
+        return next((language for word, language in _SHEBANGS if word in first), "text")
+    return "shell" if base in ("makefile", "dockerfile", "justfile") else "text"
+
+
+def split(name: str, text: str) -> Iterator[SourceText]:
+    """The texts in a file, each in one language; the first is the file itself, or what is prose in it."""
+    language = language_of(name, text)
+    if language == "markdown":
+        yield from _markdown(name, text)
+    elif language == "html":
+        yield SourceText(name, text, "html", "data")
+        yield from _hidden_comments(name, text)
+    elif language in ("data", "text"):
+        yield SourceText(name, text, language, "data" if language == "data" else "prose")
+    else:
+        yield SourceText(name, text, language, "script")
+
+
+def without_comments(source: SourceText) -> SourceText:
+    """The source with lines that are comments made empty and broken commands joined; every other character stays at its offset."""
+    text = source.text
+    expression = _COMMENT_LINE.get(source.language)
+    if expression is not None and not (
+        source.language == "shell" and source.role == "example" and "# " in text and "$ " in text
+    ):
+        text = expression.sub(lambda found: " " * len(found[0]), text)
+    if "\\\n" in text and source.language != "python":
+        text = text.replace("\\\n", "  ")
+    return source if text is source.text else replace(source, text=text)
+
+
+def _markdown(name: str, text: str) -> Iterator[SourceText]:
+    """Prose, the comments in it, and the examples of each language as one text: all keep their lines."""
+    _, blocks = read_body(text)
+    lines = text.splitlines(keepends=True)
+    examples: dict[Language, list[str]] = {}
+    reached: dict[Language, int] = {}
+    for number, block in enumerate(blocks):
+        height = block.text.count("\n")
+        lines[block.line - 1 : block.line + height + 1] = ["\n"] * len(lines[block.line - 1 : block.line + height + 1])
+        language = _FENCES.get(block.language) or ("shell" if not block.language else "text")
+        if language == "python" and number < _MOST_PARSED:
+            yield SourceText(name, block.text, language, "example", block.line + 1)
+        else:
+            pieces = examples.setdefault(language, [])
+            pieces += ("\n" * (block.line - reached.get(language, 0)), block.text)
+            reached[language] = block.line + height
+    prose = "".join(lines)
+    yield SourceText(name, prose, "markdown", "prose")
+    yield from _hidden_comments(name, prose)
+    for language, pieces in examples.items():
+        yield SourceText(name, "".join(pieces), language, "example")
+
+
+def _hidden_comments(name: str, text: str) -> Iterator[SourceText]:
+    """The comments of a page, which no reader of the rendered page sees, as one text that keeps its lines."""
+    pieces: list[str] = []
+    at, done = text.find("<!--"), 0
+    while at >= 0:
+        end = text.find("-->", at + 4)
+        end = len(text) if end < 0 else end
+        pieces += ("\n" * text.count("\n", done, at), text[at + 4 : end])
+        at, done = text.find("<!--", end), end
+    if pieces:
+        yield SourceText(name, "".join(pieces), "html", "comment")
+
+
+_MOST_FILES: Final = 5_000
+_MOST_BYTES: Final = 8 * 1024 * 1024
+_DEEPEST: Final = 32
+_RUNS: Final = (
+    ".py",
+    ".sh",
+    ".bash",
+    ".zsh",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".mts",
+    ".ps1",
+    ".bat",
+    ".cmd",
+    ".rb",
+    ".pl",
+    ".php",
+)
+TOO_LARGE: Final = "beyond what is read of one skill"
+"""Why files are left out when there are too many, or too much is in them."""
+LARGEST_TEXT: Final = 1024 * 1024
+"""How many bytes of one file are looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedFile:
+    """The beginning of one regular file; `name` is its path in the folder, `whole` whether that is all of it."""
+
+    name: str
+    data: bytes
+    executable: bool
+    whole: bool
+
+
+def read_files(folder: str | os.PathLike[str], skipped: list[Skipped]) -> Iterator[ScannedFile]:
+    """Every regular file: SKILL.md, what may run, what is read, then the rest; what cannot be looked into joins `skipped`."""
+    entries = sorted(_walk(Path(folder), "", 0, skipped), key=lambda entry: (_rank(entry[0]), entry[0]))
+    budget = _MOST_BYTES
+    for number, (name, mode) in enumerate(entries):
+        if number == _MOST_FILES or budget <= 0:
+            skipped.append(Skipped(name, f"{TOO_LARGE}, as are {len(entries) - number - 1} more files"))
+            return
+        try:
+            with os.fdopen(open_inside(folder, name), "rb") as file:
+                data = file.read(LARGEST_TEXT + 1)
+        except SkillyardError as error:
+            skipped.append(Skipped(name, error.message))
+            continue
+        except OSError as error:
+            skipped.append(Skipped(name, f"it cannot be read: {error.strerror}"))
+            continue
+        budget -= 0 if b"\0" in data[:8192] else len(data)
+        yield ScannedFile(name, data[:LARGEST_TEXT], bool(mode & 0o111), len(data) <= LARGEST_TEXT)
+
+
+def _rank(name: str) -> int:
+    low = name.lower()
+    if low == "skill.md":
+        return 0
+    if low.endswith(_RUNS):
+        return 1
+    return 2 if low.endswith((".md", ".txt", ".markdown")) or "." not in low.rpartition("/")[2] else 3
+
+
+def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iterator[tuple[str, int]]:
+    try:
+        with os.scandir(folder / prefix) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        skipped.append(Skipped(prefix or ".", f"it cannot be read: {error.strerror}"))
+        return
+    for entry in entries:
+        name = prefix + entry.name
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if entry.name in IGNORED:
+            skipped.append(Skipped(name, "never part of a package"))
+        elif stat.S_ISLNK(mode):
+            skipped.append(Skipped(name, "a link, which is not followed"))
+        elif stat.S_ISREG(mode):
+            yield name, mode
+        elif not stat.S_ISDIR(mode):
+            skipped.append(Skipped(name, "neither a file nor a folder"))
+        elif depth == _DEEPEST:
+            skipped.append(Skipped(name, "too many folders deep"))
+        else:
+            yield from _walk(folder, f"{name}/", depth + 1, skipped)

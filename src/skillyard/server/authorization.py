@@ -1,0 +1,99 @@
+"""Authorization: who calls, for which organisation, and which scope each route requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Request
+
+from skillyard.access import DEFAULT_ORGANISATION, SCOPES, Scope
+from skillyard.errors import NotYours, PermissionDenied, SignInRequired
+
+OPEN: Final[dict[str, Any]] = {"security": []}
+"""The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who asks: `name` stands in the audit trail, `organisation` says whose skills, runs and memories are meant.
+
+    `key` is the id of the API key, None for the local user; `session` says that a page signed in with it.
+    """
+
+    name: str
+    organisation: str
+    scopes: frozenset[Scope]
+    key: str | None = None
+    session: bool = False
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the caller has the scope; `admin` has every one."""
+        return scope in self.scopes or "admin" in self.scopes
+
+
+LOCAL_USER: Final = Caller("local user", DEFAULT_ORGANISATION, frozenset(SCOPES))
+ANONYMOUS: Final = Caller("nobody", DEFAULT_ORGANISATION, frozenset())
+"""Who shows no key where one is needed: only `OPEN` routes see it."""
+
+
+async def _caller(request: Request) -> Caller:
+    found = request.scope["state"]["caller"]
+    assert isinstance(found, Caller)  # noqa: S101 # the guard puts it there
+    return found
+
+
+CurrentCaller = Annotated[Caller, Depends(_caller)]
+
+
+def require_scope(scope: Scope) -> Any:
+    """The dependency of a route, or of all routes of a router, that only callers with `scope` may use.
+
+    Raises:
+        SignInRequired: at the request, when nobody is said to ask.
+        PermissionDenied: at the request, when the caller has not got the scope.
+    """
+
+    async def check(request: Request) -> None:
+        caller = await _caller(request)  # itself, for each dependency of a dependency costs every request
+        if caller == ANONYMOUS:
+            raise SignInRequired("this needs a key", hint="send it as `Authorization: Bearer …`")
+        if not caller.may(scope):
+            request.state.refused = scope  # the trail keeps who tried
+            raise PermissionDenied(f"this needs the scope {scope}", hint="use a key that has it")
+
+    check.scope = scope  # type: ignore[attr-defined] # for the description of the route
+    return Depends(check)
+
+
+def require_own(what: str, own: bool, caller: Caller) -> None:
+    """Return when it is the caller's own, or the caller manages what the organisation has.
+
+    Raises:
+        NotYours: it is neither.
+    """
+    if not own and not caller.may("admin"):
+        raise NotYours(f"the {what} is somebody else's", hint="ask them, or use a key with the scope admin")
+
+
+def scopes_of(dependencies: Iterable[Any]) -> list[Scope]:
+    """The scopes that the dependencies of a route ask for."""
+    return sorted({scope for found in dependencies if (scope := getattr(found.dependency, "scope", None))})
+
+
+async def _server_admin(request: Request) -> None:
+    if (await _caller(request)).organisation != DEFAULT_ORGANISATION:
+        request.state.refused = "admin"
+        raise PermissionDenied("this needs an admin key of the server itself", hint="one of the organisation `default`")
+
+
+async def _unrecorded(request: Request) -> None:
+    request.state.unrecorded = True
+
+
+SERVER_ADMIN: Final = Depends(_server_admin)
+"""The dependency of a route, beside `needs("admin")`, that is about all organisations: not for admins of a single one."""
+
+UNRECORDED: Final = Depends(_unrecorded)
+"""The dependency of a route that is no `GET` and yet only looks, or whose room writes the trail: only refusals are recorded."""

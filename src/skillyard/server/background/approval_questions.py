@@ -1,0 +1,247 @@
+"""Approval questions: a run that a rule wants to be asked about waits for an answer, at most five minutes.
+
+They are rows of the database, so that they are listed and answered through whichever process serves it. The asking process
+confirms every few seconds that it still waits; the question of a process that is gone is closed. Times are those of the
+database, because the clocks of two servers may differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, insert, select, update
+
+from skillyard.concurrency import completed, in_thread
+from skillyard.database import UPDATES_CHANNEL, database_now, notify, questions, runs, wait_for_change
+from skillyard.engine import FINAL_STATES, HEARTBEAT_TIMEOUT_S, ProcessIdentity, is_gone
+from skillyard.errors import DatabaseUnavailable, RecordNotFound
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Row
+
+    from skillyard.database import Database
+
+
+_PATIENCE_S: Final = 300.0
+_LOOK_S: Final = 1.0  # how often who waits looks for itself, should nobody tell
+_SIGN_S: Final = 15.0  # how often it says that it waits
+_SILENT: Final = timedelta(seconds=HEARTBEAT_TIMEOUT_S)
+_OLD: Final = timedelta(days=1)  # more than any clock is set by
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalQuestion:
+    """One question that is open: what is asked, for which run, by whom, and when it counts as answered with no."""
+
+    id: str
+    request: ApprovalRequest
+    workspace: str
+    asked_by: str
+    run_id: str | None
+    asked_at: datetime
+    expires_at: datetime
+
+
+class ApprovalQuestions:
+    """The open questions of one database, those of the folder `workspace` among them.
+
+    `open`, `of_run` and `answer` block: asynchronous code calls them in a thread.
+    """
+
+    def __init__(self, database: Callable[[], Database], workspace: str = "", *, patience_s: float = _PATIENCE_S) -> None:
+        self._database = database
+        self._workspace = workspace
+        self._patience_s = patience_s
+        self._refusing: ApprovalAnswer | None = None
+
+    def open(self) -> tuple[ApprovalQuestion, ...]:
+        """Every open question, the oldest first."""
+        return self._find()
+
+    def for_run(self, run_id: str) -> ApprovalQuestion | None:
+        """What a run waits for."""
+        return next(iter(self._find(questions.c.run_id == run_id)), None)
+
+    def asker(self, name: str, run_id: str | None = None) -> _QuestionApprover:
+        """An approver that puts its questions here, for the run of somebody."""
+        return _QuestionApprover(self, name, run_id)
+
+    def answer(self, question_id: str, answer: ApprovalAnswer) -> ApprovalQuestion:
+        """Answer a question, and with it every other open one of its session about the same content.
+
+        What is agreed to for the workspace also answers the questions of other sessions there.
+
+        Raises:
+            RecordNotFound: it is not open: answered, given up or too late.
+        """
+        table = questions.c
+        asked = next(iter(self._find(table.id == question_id)), None)
+        if asked is None:
+            raise _not_open()
+        alike = (
+            table.workspace == asked.workspace if answer.decision == "workspace" else table.session == asked.request.session_id
+        )
+        same = (table.skill_id == asked.request.skill_id) & (table.digest == asked.request.digest) & alike
+        values = {"decision": answer.decision, "reason": answer.reason}
+        with self._database().write() as connection:
+            mine = update(questions).where(table.id == question_id, table.decision.is_(None)).values(values)
+            if connection.execute(mine).rowcount != 1:
+                raise _not_open()
+            others = update(questions).where(same, table.decision.is_(None)).values(values).returning(table.id)
+            _tell(connection, [question_id, *connection.execute(others).scalars()])
+        return asked
+
+    def close(self) -> None:
+        """Answer what is asked from here with no, from now on: the server stops and nobody could hear the answer."""
+        self._refusing = ApprovalAnswer("reject", "the server is about to stop")
+
+    async def put(self, request: ApprovalRequest, name: str, run_id: str | None) -> ApprovalAnswer:
+        """Put a question and wait for the answer; none in time is no."""
+        database = await asyncio.to_thread(self._database)
+        now = await asyncio.to_thread(_now, database)
+        question = ApprovalQuestion(
+            f"question_{os.urandom(12).hex()}", request, self._workspace, name, run_id, now,
+            now + timedelta(seconds=self._patience_s),
+        )  # fmt: skip
+        try:
+            if not await in_thread(partial(_keep, database, question)):
+                return ApprovalAnswer("reject", "the run has ended")
+            async with database.notifier.subscribe(question.id) as rung:
+                return await self._answered(database, question, rung)
+        finally:
+            await completed(_closed_after(database, question))
+
+    async def _answered(self, database: Database, question: ApprovalQuestion, rung: asyncio.Event) -> ApprovalAnswer:
+        until, sign = time.monotonic() + self._patience_s, time.monotonic() + _SIGN_S
+        while (left := until - time.monotonic()) > 0:
+            if self._refusing is not None:
+                return self._refusing
+            with suppress(DatabaseUnavailable):  # it comes back, or the time is up
+                if (answer := await asyncio.to_thread(_answer_to, database, question.id)) is not None:
+                    return answer
+                if time.monotonic() > sign:
+                    await asyncio.to_thread(_confirm_waiting, database, question.id, left)
+                    sign = time.monotonic() + _SIGN_S
+            await wait_for_change(rung, min(left, _LOOK_S))
+        return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
+
+    def _find(self, *wanted: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
+        """The open questions that fit; those whose process is gone are closed."""
+        table = questions.c
+        with self._database().read() as connection:
+            now = database_now(connection)
+            query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *wanted)
+            found = connection.execute(query.order_by(table.asked_at, table.id)).all()
+        gone = [row.id for row in found if ProcessIdentity.is_process_alive(row.owner) is False]
+        if gone:
+            with self._database().write() as connection:
+                _forget(connection, gone)
+        return tuple(_question(row) for row in found if row.id not in gone and _waits(row))
+
+
+def rejecting_approver() -> PolicyApprover:
+    """Who answers where a request does not wait for a person."""
+    return PolicyApprover("reject", "nobody can be asked over HTTP")
+
+
+@dataclass(frozen=True, slots=True)
+class _QuestionApprover:
+    questions: ApprovalQuestions
+    name: str
+    run_id: str | None
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """As `Approver.ask`."""
+        return await self.questions.put(request, self.name, self.run_id)
+
+
+def _not_open() -> RecordNotFound:
+    return RecordNotFound(
+        "this question is not open", hint="it was answered, its run was cancelled, or nobody answered in time"
+    )
+
+
+def _keep(database: Database, question: ApprovalQuestion) -> bool:
+    """Write a question down; False when the run that it is about has ended, which closes what was asked about it."""
+    request = question.request
+    row = {
+        "id": question.id, "session": request.session_id, "workspace": question.workspace, "skill_id": request.skill_id,
+        "skill_name": request.skill_name, "description": request.description, "digest": request.digest,
+        "asked_by": question.asked_by, "run_id": question.run_id, "owner": str(ProcessIdentity.current()), "asked_at": question.asked_at,
+        "seen_at": question.asked_at, "expires_at": question.expires_at,
+    }  # fmt: skip
+    with database.write() as connection:
+        if question.run_id is not None and _has_ended(connection, question.run_id):
+            return False
+        connection.execute(delete(questions).where(questions.c.expires_at < question.asked_at - _OLD))  # of killed servers
+        connection.execute(insert(questions).values(row))
+        _tell(connection, [question.id, *([question.run_id] if question.run_id else [])])
+    return True
+
+
+def _has_ended(connection: Connection, run_id: str) -> bool:
+    """Whether a run has ended; one that has not does not end before this transaction does."""
+    state = connection.execute(select(runs.c.state).where(runs.c.id == run_id).with_for_update(read=True)).scalar()
+    return state in FINAL_STATES
+
+
+async def _closed_after(database: Database, question: ApprovalQuestion) -> None:
+    """Close a question whose asker goes on, or is cancelled."""
+    with suppress(DatabaseUnavailable):  # it then closes when its time is up
+        await asyncio.to_thread(_close, database, question.id)
+
+
+def _close(database: Database, question_id: str) -> None:
+    with database.write() as connection:
+        _forget(connection, [question_id])
+
+
+def _forget(connection: Connection, ids: Collection[str]) -> None:
+    connection.execute(delete(questions).where(questions.c.id.in_(ids)))
+
+
+def _answer_to(database: Database, question_id: str) -> ApprovalAnswer | None:
+    """The answer when there is one; no, when somebody has closed the question."""
+    with database.read() as connection:
+        query = select(questions.c.decision, questions.c.reason).where(questions.c.id == question_id)
+        row = connection.execute(query).first()
+    if row is None:
+        return ApprovalAnswer("reject", "the question was closed")
+    return None if row.decision is None else ApprovalAnswer.parse(row.decision, row.reason)
+
+
+def _now(database: Database) -> datetime:
+    with database.read() as connection:
+        return connection.execute(select(database_now(connection))).scalar_one()
+
+
+def _confirm_waiting(database: Database, question_id: str, left_s: float) -> None:
+    """Note that somebody waits, and for how long yet."""
+    now = _now(database)
+    values = {"seen_at": now, "expires_at": now + timedelta(seconds=left_s)}
+    with database.write() as connection:
+        connection.execute(update(questions).where(questions.c.id == question_id).values(values))
+
+
+def _tell(connection: Connection, ids: Collection[str]) -> None:
+    for one in ids:
+        notify(connection, UPDATES_CHANNEL, one)
+
+
+def _waits(row: Row[Any]) -> bool:
+    """Whether the process that asked still is there; one of another machine says so itself."""
+    return not is_gone(row.owner, abs(row.now - row.seen_at).total_seconds())
+
+
+def _question(row: Row[Any]) -> ApprovalQuestion:
+    request = ApprovalRequest(row.skill_id, row.skill_name, row.digest, row.session, description=row.description)
+    return ApprovalQuestion(row.id, request, row.workspace, row.asked_by, row.run_id, row.asked_at, row.expires_at)

@@ -1,0 +1,162 @@
+"""Changes of a catalog: one at a time, announced to the other processes that serve the folder, and the pages cached between them.
+
+An announcement is the size of a file that grows by a byte with each change: asking for it costs a microsecond, and none is
+missed. The settings file, which the command line writes too, is watched in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+
+from skillyard.catalog import Skill
+
+_FILE: Final = "cache/changes"
+_SETTINGS: Final = "settings.json"
+
+
+class CatalogChangeLock:
+    """Held while this process changes something; when it lets go, the others hear of it."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = Path(folder, _FILE)
+        self._lock = threading.Lock()
+        self._settings = Path(folder, _SETTINGS)
+        self._seen, self._set = self._size(), self._changed()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self.tell()
+        finally:
+            self._lock.release()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it without a word to the others; `tell` says it."""
+        with self._lock:
+            yield
+
+    def tell(self) -> None:
+        """Let the others hear of a change; to be said while it is held."""
+        alone = self._size() == self._seen
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            file.write(b".")
+        if alone:  # else somebody else changed something too, and that is still to be looked at
+            self._seen += 1
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another process has changed something since this one looked."""
+        return self._size() != self._seen or self._changed() != self._set
+
+    def look(self, refresh: Callable[[], object]) -> None:
+        """Refresh, when it is still necessary."""
+        with self._lock:
+            size, changed = self._size(), self._changed()
+            if size != self._seen or changed != self._set:
+                refresh()
+                self._seen, self._set = size, changed
+
+    def _size(self) -> int:
+        try:
+            return os.stat(self._path).st_size  # noqa: PTH116 # at each request
+        except FileNotFoundError:
+            return 0
+
+    def _changed(self) -> int:
+        """When the settings were written, in nanoseconds."""
+        try:
+            return os.stat(self._settings).st_mtime_ns  # noqa: PTH116 # at each request
+        except FileNotFoundError:
+            return 0
+
+
+class PendingChanges:
+    """Adds changes up: what came and went again is nothing, what went and came again is changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._added: set[str] = set()
+        self._changed: set[str] = set()
+        self._removed: set[str] = set()
+
+    def add(self, added: Iterable[str], changed: Iterable[str], removed: Iterable[str]) -> None:
+        """Take what one look has found."""
+        with self._lock:
+            for one in removed:
+                self._changed.discard(one)
+                (self._added.discard if one in self._added else self._removed.add)(one)
+            for one in added:
+                (self._changed if one in self._removed else self._added).add(one)
+                self._removed.discard(one)
+            self._changed.update(set(changed) - self._added)
+
+    def tell(self) -> dict[str, list[str]]:
+        """Everything since the last time this was asked, by id."""
+        with self._lock:
+            told = {"added": sorted(self._added), "changed": sorted(self._changed), "removed": sorted(self._removed)}
+            for kind in (self._added, self._changed, self._removed):
+                kind.clear()
+            return told
+
+
+_KEPT: Final = 256
+
+
+class CachedResponse(NamedTuple):
+    """One answer: its JSON and the tag that changes with it."""
+
+    data: bytes
+    etag: str
+
+    @classmethod
+    def of(cls, answer: BaseModel) -> CachedResponse:
+        """The answer as it is sent."""
+        data = answer.model_dump_json().encode()
+        return cls(data, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+
+    def response(self, request: Request) -> Response:
+        """The whole, or 304 for who has it already."""
+        headers = {"ETag": self.etag, "Cache-Control": "private, no-cache"}
+        if request.headers.get("if-none-match", "").removeprefix("W/") == self.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(self.data, headers=headers, media_type="application/json")
+
+
+class PageCache:
+    """The pages that were asked for lately, of one tuple of skills: with another tuple all are forgotten."""
+
+    def __init__(self) -> None:
+        self._skills: tuple[Skill, ...] = ()
+        self._pages: OrderedDict[bytes, CachedResponse] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, skills: tuple[Skill, ...], query: bytes) -> CachedResponse | None:
+        """The page for a query string, if it is of exactly these skills."""
+        with self._lock:
+            return self._pages.get(query) if self._skills is skills else None
+
+    def put(self, skills: tuple[Skill, ...], query: bytes, make: Callable[[], BaseModel]) -> CachedResponse:
+        """Prepare a page and keep it."""
+        page = CachedResponse.of(make())
+        with self._lock:
+            if self._skills is not skills:
+                self._skills = skills
+                self._pages.clear()
+            self._pages[query] = page
+            while len(self._pages) > _KEPT:
+                self._pages.popitem(last=False)
+        return page

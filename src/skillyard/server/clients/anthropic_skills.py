@@ -1,0 +1,190 @@
+"""The skills resource of Anthropic's API, for its SDK: `Anthropic(base_url="http://…/anthropic").beta.skills`.
+
+Ids are made of ours: `skill_` and the skill's id; a version is addressed by its id or by its time in microseconds. Answers
+carry the fields of the resource as it is and as it was under the beta header `skills-2025-10-02`, for clients of both.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as InPath
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.registry import InstalledSkill
+from skillyard.server.authorization import require_scope
+from skillyard.server.clients.published_skills import (
+    bundle_bytes,
+    client_skill_id,
+    collect_shapes,
+    decode_cursor,
+    display_name,
+    encode_cursor,
+    find_version,
+    installed_version,
+    metadata_of,
+    offered_skill,
+    offered_skills,
+    own_skill_id,
+    paginate,
+    remove_skill,
+    remove_version,
+    serving_version,
+    skill_of_client_id,
+    usable_versions,
+)
+from skillyard.server.clients.skill_uploads import install_skill, received_skill
+from skillyard.server.clients.version_numbers import NumberedVersion
+from skillyard.server.middleware.error_formats import ANTHROPIC
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.uploads import FILES
+
+routes: Final = APIRouter(
+    prefix="/anthropic/v1/skills", tags=["clients: Anthropic"], dependencies=[require_scope("skills:read")], responses=ANTHROPIC
+)
+
+_WRITE: Final = require_scope("skills:write")
+_Limit = Annotated[int, Query(ge=1, le=1000)]
+_Page = Annotated[str | None, Query(max_length=1000)]
+_Consent = Annotated[str | None, Query(max_length=100, description="agrees to the power that a refusal named")]
+_SkillId = Annotated[str, InPath(max_length=300)]
+_Version = Annotated[str, InPath(max_length=400)]
+_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
+
+
+@routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
+async def create(service: CurrentServices, request: Request, consent: _Consent = None) -> dict[str, Any]:
+    """Install a new skill from its files, which are in one folder with its SKILL.md. Its names are those of the SKILL.md."""
+    async with received_skill(service, request, one_folder=True) as incoming:
+        result = await run_in_threadpool(install_skill, service, incoming, consent=consent)
+        return await run_in_threadpool(_skill, service, offered_skill(service, result.skill_id))
+
+
+@routes.get("")
+def list_skills(
+    service: CurrentServices,
+    limit: _Limit = 20,
+    page: _Page = None,
+    source: Annotated[str | None, Query(max_length=100)] = None,
+) -> dict[str, Any]:
+    """The installed skills, by id; all are of the source `custom`."""
+    known = list(offered_skills(service)) if source in (None, "", "custom") else []
+    last = decode_cursor(page) if page else ""
+    found, more = paginate(known, lambda skill: skill.skill_id > last, limit)
+    return _paged(
+        collect_shapes(found, lambda skill: _skill(service, skill)), encode_cursor(found[-1].skill_id) if more else None
+    )
+
+
+@routes.get("/{skill_id}")
+def retrieve(service: CurrentServices, skill_id: _SkillId) -> dict[str, Any]:
+    """One skill."""
+    return _skill(service, skill_of_client_id(service, skill_id))
+
+
+@routes.delete("/{skill_id}", dependencies=[_WRITE])
+def delete(service: CurrentServices, skill_id: _SkillId) -> dict[str, Any]:
+    """Uninstall a skill; an operator can still roll back to its versions."""
+    remove_skill(service, own_skill_id(skill_id))
+    return {"id": skill_id, "type": "skill_deleted"}
+
+
+@routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
+async def create_version(
+    service: CurrentServices, request: Request, skill_id: _SkillId, consent: _Consent = None
+) -> dict[str, Any]:
+    """Install another version of a skill, which serves from now on; the same files again are the same version."""
+    skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
+    async with received_skill(service, request, one_folder=True) as incoming:
+        result = await run_in_threadpool(install_skill, service, incoming, into=skill.skill_id, consent=consent)
+        return await run_in_threadpool(_installed, service, skill, str(result.version))
+
+
+@routes.get("/{skill_id}/versions")
+def list_versions(service: CurrentServices, skill_id: _SkillId, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
+    """The versions of a skill, the newest first."""
+    skill = skill_of_client_id(service, skill_id)
+    known = usable_versions(service, skill.skill_id)
+    last = decode_cursor(page) if page else ""
+    found, more = paginate(known, (lambda one: f"{one.epoch:020}" < last) if last else None, limit)
+    shapes = [_version(service, skill, one) for one in found]
+    return _paged(shapes, encode_cursor(f"{found[-1].epoch:020}") if more else None)
+
+
+@routes.get("/{skill_id}/versions/{version}")
+def retrieve_version(service: CurrentServices, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
+    """One version, by its id or time; `latest` is the one that serves."""
+    skill = skill_of_client_id(service, skill_id)
+    return _version(service, skill, _found(service, skill, version))
+
+
+@routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
+def delete_version(service: CurrentServices, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
+    """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
+    skill = skill_of_client_id(service, skill_id)
+    one = _found(service, skill, version)
+    remove_version(service, one)
+    return {"id": version, "type": "skill_version_deleted"}
+
+
+@routes.get("/{skill_id}/versions/{version}/content", responses=_ZIP, response_class=Response)
+def download(service: CurrentServices, skill_id: _SkillId, version: _Version) -> Response:
+    """The files of a version as a zip archive, in one folder."""
+    skill = skill_of_client_id(service, skill_id)
+    one = _found(service, skill, version)
+    headers = {"Content-Disposition": f'attachment; filename="{skill.skill_id}.zip"'}
+    return Response(bundle_bytes(service, one.version), headers=headers, media_type="application/zip")
+
+
+def _found(service: OrganisationServices, skill: InstalledSkill, version: str) -> NumberedVersion:
+    def fits(one: NumberedVersion) -> bool:
+        return one.version.current if version == "latest" else version in (str(one.epoch), _version_id(one))
+
+    return find_version(service, skill.skill_id, fits, version)
+
+
+def _installed(service: OrganisationServices, skill: InstalledSkill, name: str) -> dict[str, Any]:
+    return _version(service, skill, installed_version(service, skill.skill_id, name))
+
+
+def _version_id(one: NumberedVersion) -> str:
+    return f"skillver_{one.version.skill_id}_{one.epoch}"
+
+
+def _skill(service: OrganisationServices, skill: InstalledSkill) -> dict[str, Any]:
+    newest = serving_version(service, skill.skill_id)
+    label = display_name(skill)
+    return {
+        "id": client_skill_id(skill),
+        "type": "skill",
+        "source": "custom",
+        "display_name": label,
+        "display_title": label,
+        "latest_version_id": _version_id(newest),
+        "latest_version": str(newest.epoch),
+        "created_at": _time(skill.created_at),
+        "updated_at": _time(skill.updated_at),
+    }
+
+
+def _version(service: OrganisationServices, skill: InstalledSkill, one: NumberedVersion) -> dict[str, Any]:
+    return {
+        "id": _version_id(one),
+        "type": "skill_version",
+        "skill_id": client_skill_id(skill),
+        "version": str(one.epoch),
+        "name": skill.skill_id,
+        "description": metadata_of(service, one.version).description,
+        "directory": skill.skill_id,
+        "created_at": _time(one.version.installed_at),
+    }
+
+
+def _time(moment: datetime | None) -> str:
+    return (moment or datetime.fromtimestamp(0, UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _paged(data: list[dict[str, Any]], next_page: str | None) -> dict[str, Any]:
+    return {"data": data, "has_more": next_page is not None, "next_page": next_page}

@@ -1,0 +1,248 @@
+"""What ClawHub's client reads: `clawhub --registry http://… search`, `explore`, `inspect`, `install`, `update`, `whoami`.
+
+A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. Errors are plain text
+(see `middleware.error_formats`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as InPath
+
+from skillyard.catalog import media_type, read_file
+from skillyard.errors import DatabaseUnavailable
+from skillyard.packages import PackageLimits
+from skillyard.registry import InstalledSkill
+from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.clients.clawhub_scanning import moderation
+from skillyard.server.clients.clawhub_shapes import (
+    SkillShapes,
+    fingerprint,
+    milliseconds,
+    owned_skill,
+    owner_shape,
+    version_of_label,
+    version_of_tag,
+    version_shape,
+)
+from skillyard.server.clients.published_skills import (
+    collect_shapes,
+    decode_cursor,
+    display_name,
+    encode_cursor,
+    offered_skills,
+    package_bytes,
+    package_files,
+    paginate,
+    search_offered,
+    serving_version,
+    usable_versions,
+    version_folder,
+)
+from skillyard.server.middleware.error_formats import CLAWHUB
+from skillyard.server.organisation_services import CurrentServices
+from skillyard.server.responses import FILE_RESPONSES, VersionFolder, file_response
+
+routes: Final = APIRouter(
+    prefix="/api/v1", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
+)
+
+_Slug = Annotated[str, InPath(max_length=200)]
+_Wanted = Annotated[str, Query(max_length=200, alias="slug")]
+_Owner = Annotated[str | None, Query(max_length=200)]
+_Label = Annotated[str | None, Query(max_length=100)]
+_Limit = Annotated[int, Query(ge=1, le=200)]
+_Cursor = Annotated[str | None, Query(max_length=1000)]
+_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
+_LAST_MS: Final = 10**15
+_COUNTED: Final = ("stars", "downloads", "installs")
+
+
+@routes.get("/whoami")
+def whoami(caller: CurrentCaller) -> dict[str, Any]:
+    """Who asks: the organisation is what publishes, so its name is the handle."""
+    role = "admin" if "admin" in caller.scopes else "user"
+    return {"user": {**owner_shape(caller), "displayName": caller.name, "role": role}}
+
+
+@routes.get("/search")
+def search(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    q: Annotated[str, Query(max_length=2000)] = "",
+    limit: _Limit = 25,
+    mode: Annotated[str | None, Query(max_length=20)] = None,
+) -> dict[str, Any]:
+    """The skills that fit a request, the best first; with `mode=exact` only the one of that name."""
+    found = [
+        (skill, score) for skill, score in search_offered(service, q) if mode != "exact" or q in (skill.skill_id, skill.name)
+    ]
+    scores = {skill.skill_id: score for skill, score in found}
+
+    shapes = SkillShapes(service)
+
+    def result(skill: InstalledSkill) -> dict[str, Any]:
+        shape, publisher = shapes.skill(skill), owner_shape(caller)
+        told = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
+        version = shape["latestVersion"]["version"]
+        return {
+            **told,
+            "score": scores[skill.skill_id],
+            "version": version,
+            "ownerHandle": publisher["handle"],
+            "owner": publisher,
+        }
+
+    return {"results": collect_shapes((skill for skill, _ in found[:limit]), result)}
+
+
+@routes.get("/skills")
+def list_skills(
+    service: CurrentServices,
+    limit: _Limit = 25,
+    cursor: _Cursor = None,
+    sort: Annotated[str, Query(max_length=40)] = "updated",
+    prefix: Annotated[str, Query(max_length=200)] = "",
+) -> dict[str, Any]:
+    """The skills: by name, by when they were made, by a count, else those that changed last first."""
+    shapes = SkillShapes(service)
+
+    def place(skill: InstalledSkill) -> str:
+        """Where in the list a skill is, as text that sorts so."""
+        if sort == "name":
+            return f"{skill.name.casefold()}\0{skill.skill_id}"
+        if sort in _COUNTED:
+            return f"{_LAST_MS - getattr(shapes.counts(skill), sort):016}\0{skill.skill_id}"
+        moment = skill.created_at if sort == "createdAt" else skill.updated_at
+        return f"{_LAST_MS - milliseconds(moment):016}\0{skill.skill_id}"
+
+    known = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=place)
+    last = decode_cursor(cursor) if cursor else ""
+    found, more = paginate(known, lambda skill: place(skill) > last, limit)
+    return {
+        "items": collect_shapes(found, shapes.skill),
+        "nextCursor": encode_cursor(place(found[-1])) if more else None,
+    }
+
+
+@routes.get("/skills/{slug}")
+def detail(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+    """One skill."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    shape = SkillShapes(service).skill(skill)
+    beside = {name: shape.pop(name) for name in ("latestVersion", "metadata")}
+    warned = moderation(service, serving_version(service, skill.skill_id).version)
+    return {"skill": shape, **beside, "owner": owner_shape(caller), "moderation": warned}
+
+
+@routes.get("/skills/{slug}/versions")
+def list_versions(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: _Slug,
+    ownerHandle: _Owner = None,  # noqa: N803
+    limit: _Limit = 25,
+    cursor: _Cursor = None,
+) -> dict[str, Any]:
+    """The versions of a skill, the newest first."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    last = decode_cursor(cursor) if cursor else None
+    found, more = paginate(
+        usable_versions(service, skill.skill_id), (lambda one: f"{one.epoch:020}" < last) if last else None, limit
+    )
+    return {
+        "items": [version_shape(one) for one in found],
+        "nextCursor": encode_cursor(f"{found[-1].epoch:020}") if more else None,
+    }
+
+
+@routes.get("/skills/{slug}/versions/{version}")
+def one_version(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: _Slug,
+    version: Annotated[str, InPath(max_length=100)],
+    ownerHandle: _Owner = None,  # noqa: N803
+) -> dict[str, Any]:
+    """One version with its files."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    one = version_of_label(service, skill, version)
+    files = [
+        {"path": path, "size": size, "sha256": digest, "contentType": media_type(path)}
+        for path, size, digest in package_files(service, one.version)
+    ]
+    named = {"slug": skill.skill_id, "displayName": display_name(skill)}
+    return {"version": {**version_shape(one), "files": files}, "skill": named}
+
+
+@routes.get("/skills/{slug}/file", responses=FILE_RESPONSES, response_class=Response)
+def one_file(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    request: Request,
+    slug: _Slug,
+    path: Annotated[str, Query(min_length=1, max_length=1024)],
+    ownerHandle: _Owner = None,  # noqa: N803
+    version: _Label = None,
+    tag: _Label = None,
+) -> Response:
+    """One file of a version."""
+    one = version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, tag)
+    return file_response(
+        request, read_file(VersionFolder(str(version_folder(service, one.version))), path, limit=PackageLimits().file)
+    )
+
+
+@routes.get("/skills/{slug}/install")
+def resolve_install(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    request: Request,
+    slug: _Slug,
+    ownerHandle: _Owner = None,  # noqa: N803
+) -> dict[str, Any]:
+    """Where the version that serves is had."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    version = serving_version(service, skill.skill_id).label
+    address = request.url_for("download").include_query_params(slug=skill.skill_id, version=version)
+    archive = {"version": version, "downloadUrl": str(address)}
+    return {"ok": True, "slug": skill.skill_id, "installKind": "archive", "archive": archive}
+
+
+@routes.get("/resolve")
+def resolve(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: _Wanted,
+    digest: Annotated[str, Query(alias="hash", pattern="^[0-9a-fA-F]{64}$")],
+    ownerHandle: _Owner = None,  # noqa: N803
+) -> dict[str, Any]:
+    """Which version has exactly the files that a client has, told by their fingerprint."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    known = usable_versions(service, skill.skill_id)
+    match = next((one for one in known if fingerprint(package_files(service, one.version)) == digest.lower()), None)
+    return {
+        "slug": skill.skill_id,
+        "match": {"version": match.label} if match else None,
+        "latestVersion": {"version": serving_version(service, skill.skill_id).label},
+    }
+
+
+@routes.get("/download", responses=_ZIP, response_class=Response)
+def download(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: _Wanted,
+    ownerHandle: _Owner = None,  # noqa: N803
+    version: _Label = None,
+    tag: _Label = None,
+) -> Response:
+    """The archive of a version, with SKILL.md in its root."""
+    one = version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, tag)
+    with contextlib.suppress(DatabaseUnavailable):  # a count is no reason to refuse
+        service.registry.popularity.count(one.version.skill_id, "downloads", service.owner(caller))
+    headers = {"Content-Disposition": f'attachment; filename="{one.version.skill_id}-{one.label}.zip"'}
+    return Response(package_bytes(service, one.version), headers=headers, media_type="application/zip")

@@ -1,0 +1,354 @@
+"""What ClawHub's client changes: `clawhub publish`, `delete` and `undelete`.
+
+The client uploads each file under a ticket, where it is kept for an hour, and then says what they are; older ones send one
+form. Either way it is one installation, with all its rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final
+
+from fastapi import APIRouter, Request
+from fastapi import Path as InPath
+from pydantic import BaseModel, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from skillyard.errors import ArchiveTooLarge, DigestMismatch, FileMissing, InvalidInput, VersionNotFound, VersionUnusable
+from skillyard.packages import PackageLimits
+from skillyard.paths import slug as slug_of
+from skillyard.registry import LATEST, check_tag
+from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.clients.clawhub_shapes import owned_skill, version_of_label
+from skillyard.server.clients.skill_uploads import IncomingSkill, files_of, inspect_archive, install_skill, write_archive
+from skillyard.server.clients.version_numbers import is_semantic, number_versions
+from skillyard.server.middleware.error_formats import CLAWHUB
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.uploads import is_upload, read_form, scratch
+
+TICKET: Final = "^[0-9a-f]{32}$"
+_KEPT_S: Final = 3600
+_MOST: Final = 4 * PackageLimits().archive
+
+
+def new_ticket() -> str:
+    """The name under which one file may be sent; nobody can guess it."""
+    return secrets.token_hex(16)
+
+
+async def keep_upload(service: OrganisationServices, request: Request, ticket: str) -> None:
+    """Keep the body of a request as the file of a ticket.
+
+    Raises:
+        ArchiveTooLarge: it is over the size of one file, or too much waits already.
+        InvalidInput: it broke off.
+    """
+    folder = _folder(service)
+    await run_in_threadpool(_sweep, folder)
+    part = folder / f"{ticket}-{secrets.token_hex(4)}.part"
+    try:
+        with part.open("xb") as file:
+            async for piece in _counted(request):
+                await run_in_threadpool(file.write, piece)
+        part.replace(folder / ticket)
+    except ClientDisconnect:
+        raise InvalidInput("the upload broke off", hint="send it again") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+async def _counted(request: Request) -> AsyncIterator[bytes]:
+    taken, limit = 0, PackageLimits().file
+    async for piece in request.stream():
+        taken += len(piece)
+        if taken > limit:
+            raise ArchiveTooLarge(f"the file is over {limit >> 20} MB", hint="keep large data out of the skill", limit=limit)
+        yield piece
+
+
+@contextlib.contextmanager
+def staged_files(service: OrganisationServices, wanted: dict[str, tuple[str, str]]) -> Iterator[dict[str, Path]]:
+    """The files of some tickets, by the path each is to have; they are gone after the block, whatever became of it.
+
+    `wanted` has ticket and SHA-256 by path.
+
+    Raises:
+        FileMissing: one was not sent, or too long ago.
+        DigestMismatch: one is not what it is said to be.
+    """
+    folder = _folder(service)
+    files = {path: folder / ticket for path, (ticket, _) in wanted.items()}
+    try:
+        for path, (_, sha256) in wanted.items():
+            _check(path, files[path], sha256)
+        yield files
+    finally:
+        for file in files.values():
+            file.unlink(missing_ok=True)
+
+
+def _check(path: str, file: Path, sha256: str) -> None:
+    try:
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise FileMissing(f"{path!r} was not uploaded, or over an hour ago", hint="publish again") from None
+    if found != sha256.lower():
+        raise DigestMismatch(f"{path!r} is not what was announced", hint="publish again", expected=sha256, found=found)
+
+
+def _folder(service: OrganisationServices) -> Path:
+    folder = Path(service.catalog.data_directory, "cache/uploads")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what nobody came back for, and refuse more when much waits."""
+    size = 0
+    oldest = time.time() - _KEPT_S
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                found = entry.stat(follow_symlinks=False)
+                size += found.st_size
+                if found.st_mtime < oldest:
+                    Path(entry.path).unlink()
+    if size > _MOST:
+        raise ArchiveTooLarge("too many files wait to be published", hint="publish them, or try again in an hour", limit=_MOST)
+
+
+routes: Final = APIRouter(
+    prefix="/api/v1/skills", tags=["clients: ClawHub"], dependencies=[require_scope("skills:write")], responses=CLAWHUB
+)
+
+_Slug = Annotated[str, InPath(max_length=200)]
+_Label = Annotated[str, InPath(max_length=100)]
+_CONSENT: Final = "consent:"
+_LARGEST_REQUEST: Final = 4 * 1024 * 1024
+
+
+class FileAnnouncement(BaseModel):
+    """A file that is about to be sent."""
+
+    path: str = Field(max_length=1024)
+    size: int = Field(ge=0)
+    sha256: str = Field(max_length=64)
+
+
+class SentFile(FileAnnouncement):
+    """A file that was sent."""
+
+    storageId: str = Field(pattern=TICKET)  # noqa: N815
+
+
+class PublishRequest(BaseModel):
+    """What is published; the fields that are about accounts and licences of a public hub are not looked at."""
+
+    slug: str = Field(max_length=200)
+    version: str = Field(max_length=100)
+    changelog: str = Field(default="", max_length=100_000)
+    ownerHandle: str | None = Field(default=None, max_length=200)  # noqa: N815
+    tags: list[str] = Field(default=[], max_length=100)
+    files: list[SentFile] = Field(default=[], max_length=PackageLimits().entries)
+
+
+class OwnerReference(BaseModel):
+    """Whose skill is meant."""
+
+    ownerHandle: str | None = Field(default=None, max_length=200)  # noqa: N815
+
+
+_PUBLISH_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": PublishRequest.model_json_schema(ref_template="#/components/schemas/{model}")}
+        },
+    }
+}
+_FILE_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@routes.post("/-/upload-url")
+def upload_url(request: Request, body: FileAnnouncement) -> dict[str, Any]:
+    """Where one file of a skill is sent."""
+    if body.size > PackageLimits().file:
+        raise ArchiveTooLarge(f"{body.path!r} is over {PackageLimits().file >> 20} MB", hint="keep large data out of the skill")
+    ticket = new_ticket()
+    return {"uploadUrl": str(request.url_for("upload", ticket=ticket)), "uploadTicket": ticket}
+
+
+@routes.post("/-/uploads/{ticket}", openapi_extra=_FILE_BODY)
+async def upload(service: CurrentServices, request: Request, ticket: Annotated[str, InPath(pattern=TICKET)]) -> dict[str, Any]:
+    """Take one file in, until it is published."""
+    await keep_upload(service, request, ticket)
+    return {"storageId": ticket}
+
+
+@routes.post("", openapi_extra=_PUBLISH_BODY)
+async def publish_skill(service: CurrentServices, caller: CurrentCaller, request: Request) -> dict[str, Any]:
+    """Install a skill, or another version of one, from files that were sent."""
+    async with scratch(service.registry) as folder:
+        archive = folder / "upload.zip"
+        if is_upload(request):
+            order = await _from_form(request, archive)
+        else:
+            order = await _from_json(service, request, archive)
+        return await run_in_threadpool(_publish, service, caller, order, archive)
+
+
+@routes.delete("/{slug}")
+def delete(service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: OwnerReference | None = None) -> dict[str, Any]:
+    """Uninstall a skill; `undelete` brings it back."""
+    skill = owned_skill(service, caller, slug, _handle(body))
+    service.registry.uninstall(skill.skill_id)
+    service.refresh()
+    return {"ok": True}
+
+
+@routes.post("/{slug}/undelete")
+def undelete(
+    service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: OwnerReference | None = None
+) -> dict[str, Any]:
+    """Let the newest version of an uninstalled skill serve again."""
+    skill = owned_skill(service, caller, slug, _handle(body), installed=False)
+    if skill.active:
+        raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="nothing is to be done")
+    service.registry.rollback(skill.skill_id)
+    service.refresh()
+    return {"ok": True}
+
+
+@routes.delete("/{slug}/versions/{version}")
+def withdraw(
+    service: CurrentServices, caller: CurrentCaller, slug: _Slug, version: _Label, body: OwnerReference | None = None
+) -> dict[str, Any]:
+    """Yank a version: nobody gets it any more; `restore` takes that back."""
+    skill = owned_skill(service, caller, slug, _handle(body))
+    one = version_of_label(service, skill, version)
+    if one.version.current:
+        raise VersionUnusable(f"{skill.skill_id} {version} serves", hint="publish a later version first, or delete the skill")
+    service.registry.yank(skill.skill_id, one.version.version, reason="deleted by its publisher")
+    return {"ok": True}
+
+
+@routes.post("/{slug}/versions/{version}/restore")
+def restore(
+    service: CurrentServices, caller: CurrentCaller, slug: _Slug, version: _Label, body: OwnerReference | None = None
+) -> dict[str, Any]:
+    """Take a yank back."""
+    skill = owned_skill(service, caller, slug, _handle(body))
+    found = [
+        one for one in number_versions(service.registry.versions(skill.skill_id)) if one.label == version and one.version.yanked
+    ]
+    if not found:
+        raise VersionNotFound(f"{skill.skill_id} has no deleted version {version}", hint="check its number")
+    service.registry.yank(skill.skill_id, found[0].version.version, undo=True)
+    return {"ok": True}
+
+
+def _handle(body: OwnerReference | None) -> str | None:
+    return body.ownerHandle if body else None
+
+
+async def _from_json(service: OrganisationServices, request: Request, archive: Path) -> PublishRequest:
+    """The order in the body; its files go into the archive."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LARGEST_REQUEST:
+            raise ArchiveTooLarge("the request is too long", hint="publish fewer files", limit=_LARGEST_REQUEST)
+    order = _read(bytes(body))
+    await run_in_threadpool(_gather_staged, service, order, archive)
+    return order
+
+
+def _gather_staged(service: OrganisationServices, order: PublishRequest, archive: Path) -> None:
+    wanted = {file.path: (file.storageId, file.sha256) for file in order.files}
+    if len(wanted) < len(order.files):
+        raise InvalidInput("two files have the same path", hint="send each file once")
+    with staged_files(service, wanted) as files, contextlib.ExitStack() as opened:
+        _gather_files(order, ((path, opened.enter_context(file.open("rb"))) for path, file in files.items()), archive)
+
+
+async def _from_form(request: Request, archive: Path) -> PublishRequest:
+    """The order in the field `payload` of a form; its files go into the archive."""
+    async with _form(request) as (payload, files):
+        order = _read(payload.encode())
+        await run_in_threadpool(_gather_files, order, files, archive)
+        return order
+
+
+@contextlib.asynccontextmanager
+async def _form(request: Request) -> AsyncIterator[tuple[str, list[tuple[str, BinaryIO]]]]:
+    async with read_form(request, PackageLimits().archive, files=PackageLimits().entries, fields=20) as form:
+        payload = form.get("payload")
+        if not isinstance(payload, str):
+            raise InvalidInput("the form has no field payload", hint="update the client")
+        yield payload, [(file.filename or "", file.file) for file in files_of(form)]
+
+
+def _read(body: bytes) -> PublishRequest:
+    try:
+        return PublishRequest.model_validate(json.loads(body))
+    except (ValueError, RecursionError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": "it is not JSON"}
+        at = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"the request cannot be understood: {at} {first['msg']}", hint="update the client") from None
+
+
+def _gather_files(order: PublishRequest, files: Iterable[tuple[str, BinaryIO]], archive: Path) -> None:
+    """Put the files below a folder with the name of the skill."""
+    if slug_of(order.slug) != order.slug:
+        raise InvalidInput(f"{order.slug!r} is no slug", hint="lower-case letters, digits and hyphens, as in --slug my-skill")
+    write_archive(((f"{order.slug}/{path}", file) for path, file in files), archive)
+
+
+def _publish(service: OrganisationServices, caller: CurrentCaller, order: PublishRequest, archive: Path) -> dict[str, Any]:
+    if not is_semantic(order.version):
+        raise InvalidInput(f"{order.version!r} is no semantic version", hint="as in 1.4.0")
+    known = service.registry.ledger.skill(order.slug)
+    if known is not None:
+        owned_skill(service, caller, order.slug, order.ownerHandle, installed=False)
+        _refuse_taken(service, order)
+    active = known is not None and known.active
+    skill = inspect_archive(archive, archive.parent, one_folder=True)
+    if skill.skill_id != order.slug:
+        raise InvalidInput(f"its SKILL.md calls it {skill.name!r}", hint=f"publish it with --slug {skill.skill_id}")
+    tags = [tag for tag in order.tags if tag != LATEST and not tag.startswith(_CONSENT)]
+    for tag in tags:
+        check_tag(tag)
+    consent = next((tag.removeprefix(_CONSENT) for tag in order.tags if tag.startswith(_CONSENT)), None)
+    result = install_skill(
+        service,
+        IncomingSkill(archive, skill, {}),
+        into=order.slug if active else None,
+        consent=consent,
+        version=order.version,
+        notes=order.changelog,
+    )
+    if result.status == "unchanged":
+        raise VersionUnusable("exactly this is published already", hint="`clawhub inspect` shows as which version")
+    for tag in tags:
+        service.registry.tags.put(result.skill_id, tag, str(result.version))
+    told = {"slug": order.slug, "version": order.version, "status": "published", "publicationStatus": "published"}
+    return {"ok": True, "skillId": result.skill_id, "versionId": f"{result.skill_id}@{result.version}", **told}
+
+
+def _refuse_taken(service: OrganisationServices, order: PublishRequest) -> None:
+    if any(one.label == order.version for one in number_versions(service.registry.versions(order.slug))):
+        raise VersionUnusable(f"{order.slug} {order.version} was published before", hint="raise --version")

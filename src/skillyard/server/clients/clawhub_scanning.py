@@ -1,0 +1,232 @@
+"""Scanner results in ClawHub's terms: moderation, which its client asks for before an install, and `clawhub scan`.
+
+Suspicious is what the scanner rates high and the operator did not suppress. Nothing is blocked. The id of a scan names the
+version, and asking for it scans: nothing is kept.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as InPath
+from pydantic import BaseModel, Field
+
+from skillyard.errors import InvalidInput, NotOffered
+from skillyard.registry import SkillVersion
+from skillyard.scanner import Finding, at_least_severity, scan_skill
+from skillyard.server.authorization import UNRECORDED, Caller, CurrentCaller, require_scope
+from skillyard.server.clients.clawhub_shapes import milliseconds, owned_skill, owner_shape, version_of_tag
+from skillyard.server.clients.published_skills import (
+    decode_cursor,
+    display_name,
+    encode_cursor,
+    package_digest,
+    serving_version,
+    version_folder,
+)
+from skillyard.server.clients.version_numbers import NumberedVersion
+from skillyard.server.middleware.error_formats import CLAWHUB
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+
+moderation_routes: Final = APIRouter(
+    prefix="/api/v1/skills", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
+)
+
+_Slug = Annotated[str, InPath(max_length=200)]
+_Owner = Annotated[str | None, Query(max_length=200)]
+_Label = Annotated[str | None, Query(max_length=100)]
+_WEIGHTS: Final = {"high": "critical", "medium": "warn"}
+
+
+@moderation_routes.get("/{slug}/moderation")
+def moderated(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+    """What the scanner says of the version that serves, with its evidence."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    found = findings(service, serving_version(service, skill.skill_id).version)
+    return {"moderation": {**verdict(found), "legacyReason": None, "evidence": [evidence(one) for one in found]}}
+
+
+@moderation_routes.get("/{slug}/verify")
+def verify(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: _Slug,
+    ownerHandle: _Owner = None,  # noqa: N803
+    version: _Label = None,
+    tag: _Label = None,
+) -> dict[str, Any]:
+    """Whether a version can be trusted as far as this server knows: its scan, its origin, its signature."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    one = version_of_tag(service, skill, version, tag)
+    told, publisher = verdict(findings(service, one.version)), owner_shape(caller)
+    fine = not told["isSuspicious"]
+    scan = {"status": told["verdict"], "reasonCodes": told["reasonCodes"], "summary": told["summary"]}
+    return {
+        "schema": "clawhub.skill.verify.v1",
+        "ok": fine,
+        "decision": "pass" if fine else "fail",
+        "reasons": told["reasonCodes"],
+        "slug": skill.skill_id,
+        "displayName": display_name(skill),
+        "pageUrl": "",
+        "publisherHandle": publisher["handle"],
+        "publisherDisplayName": publisher["displayName"],
+        "publisherProfileUrl": None,
+        "version": one.label,
+        "resolvedFrom": "version" if version else "tag" if tag else "latest",
+        "tag": tag,
+        "createdAt": milliseconds(one.version.installed_at),
+        "card": {"available": False},
+        "artifact": {"sha256": package_digest(service, one.version).removeprefix("sha256:"), "digest": one.version.digest},
+        "provenance": dict(one.version.origin),
+        "security": {"status": told["verdict"], "passed": fine, "signals": {"staticScan": scan}},
+        "signature": {"signer": one.version.signer} if one.version.signer else None,
+    }
+
+
+def moderation(service: OrganisationServices, version: SkillVersion) -> dict[str, Any] | None:
+    """What a client is warned of before it installs a version; None when there is nothing."""
+    told = verdict(findings(service, version))
+    return told if told["isSuspicious"] else None
+
+
+def findings(service: OrganisationServices, version: SkillVersion) -> tuple[Finding, ...]:
+    """What the scanner says of a version, without what the operator suppressed."""
+    report = scan_skill(version_folder(service, version), suppressions=service.catalog.suppressions(user_only=True))
+    return at_least_severity(report.open, "low")
+
+
+def verdict(found: tuple[Finding, ...]) -> dict[str, Any]:
+    """What findings come to."""
+    grave = at_least_severity(found, "high")
+    return {
+        "isSuspicious": bool(grave),
+        "isMalwareBlocked": False,
+        "verdict": "suspicious" if grave else "clean",
+        "reasonCodes": sorted({f"suspicious.{one.rule}" for one in grave}),
+        "summary": "; ".join(f"{one.file}:{one.line}: {one.message}" for one in grave[:3]) or None,
+        "engineVersion": None,
+        "updatedAt": None,
+    }
+
+
+def evidence(one: Finding) -> dict[str, Any]:
+    """One finding."""
+    severity = _WEIGHTS.get(one.severity, "info")
+    told = {"message": one.message, "evidence": one.evidence}
+    return {"code": one.rule, "severity": severity, "file": one.file, "line": one.line, **told}
+
+
+scan_routes: Final = APIRouter(
+    prefix="/api/v1/skills/-/scan", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
+)
+
+_Id = Annotated[str, InPath(max_length=500)]
+_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
+_ONLY_PUBLISHED: Final = "publish it, or look at the folder with `skillyard scan FOLDER`"
+
+
+class ScanSource(BaseModel):
+    """What is to be scanned."""
+
+    kind: str = Field(max_length=40)
+    slug: str = Field(default="", max_length=200)
+    ownerHandle: str | None = Field(default=None, max_length=200)  # noqa: N815
+    version: str | None = Field(default=None, max_length=100)
+
+
+class ScanRequest(BaseModel):
+    """A scan that is wanted."""
+
+    source: ScanSource
+    update: bool = False
+
+
+@scan_routes.post("", status_code=202, dependencies=[UNRECORDED])
+def submit(service: CurrentServices, caller: CurrentCaller, body: ScanRequest) -> dict[str, Any]:
+    """Say which version is to be scanned."""
+    if body.source.kind != "published":
+        raise NotOffered("only published skills are scanned", hint=_ONLY_PUBLISHED)
+    skill = owned_skill(service, caller, body.source.slug, body.source.ownerHandle)
+    one = version_of_tag(service, skill, body.source.version, None)
+    told = {"status": "queued", "sourceKind": "published", "update": body.update}
+    return {"ok": True, "scanId": _id(one), "jobId": _id(one), **told}
+
+
+@scan_routes.get("/download/{slug}", responses=_ZIP, response_class=Response)
+def download_of_version(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: Annotated[str, InPath(max_length=200)],
+    version: Annotated[str, Query(max_length=100)],
+    kind: Literal["skill", "plugin"] = "skill",
+    ownerHandle: Annotated[str | None, Query(max_length=200)] = None,  # noqa: N803
+) -> Response:
+    """What the scanner says of a version, as an archive."""
+    if kind == "plugin":
+        raise NotOffered("this server has no plugins for OpenClaw", hint="it gives skills only")
+    return _archive(service, version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, None))
+
+
+@scan_routes.get("/{scan_id}")
+def status(service: CurrentServices, caller: CurrentCaller, scan_id: _Id) -> dict[str, Any]:
+    """What the scanner says."""
+    return {"ok": True, **_status(service, _scanned_version(service, caller, scan_id))}
+
+
+@scan_routes.get("/{scan_id}/download", responses=_ZIP, response_class=Response)
+def download(service: CurrentServices, caller: CurrentCaller, request: Request, scan_id: _Id) -> Response:
+    """The same as an archive."""
+    return _archive(service, _scanned_version(service, caller, scan_id))
+
+
+def _id(one: NumberedVersion) -> str:
+    return encode_cursor(f"{one.version.skill_id}\n{one.label}")
+
+
+def _scanned_version(service: OrganisationServices, caller: Caller, scan_id: str) -> NumberedVersion:
+    slug, found, label = decode_cursor(scan_id).partition("\n")
+    if not found:
+        raise InvalidInput(f"{scan_id[:100]!r} is no scan", hint="take it from the answer to a scan")
+    return version_of_tag(service, owned_skill(service, caller, slug, None), label, None)
+
+
+def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, Any]:
+    skill = service.registry.skill(one.version.skill_id)
+    found = findings(service, one.version)
+    told, made = verdict(found), milliseconds(one.version.installed_at)
+    static = {
+        "status": told["verdict"],
+        "reasonCodes": told["reasonCodes"],
+        "summary": told["summary"],
+        "findings": [evidence(finding) for finding in found],
+    }
+    return {
+        "scanId": _id(one),
+        "status": "succeeded",
+        "sourceKind": "published",
+        "update": False,
+        "writtenBack": False,
+        "artifact": {"slug": skill.skill_id, "displayName": display_name(skill), "version": one.label},
+        "report": {"clawscan": None, "skillspector": None, "staticAnalysis": static, "virustotal": None},
+        "createdAt": made,
+        "updatedAt": made,
+        "completedAt": made,
+    }
+
+
+def _archive(service: OrganisationServices, one: NumberedVersion) -> Response:
+    told = _status(service, one)
+    report = told.pop("report")
+    files = {"manifest.json": told, "static-analysis.json": report["staticAnalysis"]}
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    name = f"{one.version.skill_id}-{one.label}-scan.zip"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(stream.getvalue(), headers=headers, media_type="application/zip")

@@ -1,0 +1,169 @@
+"""Indexes that clients discover skills by: `.well-known` (0.2.0 and 0.1), the search of skills.sh, and the mirror of a registry.
+
+In the index 0.2.0 each skill is one archive with its SKILL.md in the root, the same bytes for the same content, named by their
+digest. The index 0.1 lists single files without digests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import islice
+from typing import Annotated, Any, Final
+from weakref import WeakKeyDictionary
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as InPath
+
+from skillyard.catalog import read_file
+from skillyard.errors import PackageMissing, SkillyardError
+from skillyard.packages import PackageLimits, digest_of
+from skillyard.registry import InstalledSkill, Registry
+from skillyard.registry.mirror import INDEX_FILE, MirrorIndex, RegistryMirror
+from skillyard.server.authorization import require_scope
+from skillyard.server.clients.published_skills import (
+    collect_shapes,
+    offered_skill,
+    offered_skills,
+    package_bytes,
+    package_digest,
+    package_names,
+    search_offered,
+    serving_version,
+    version_folder,
+)
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import FILE_RESPONSES, VersionFolder, file_response
+
+_SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+_CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
+
+well_known_routes: Final = APIRouter(tags=["discovery"], dependencies=[require_scope("skills:read")])
+
+
+@well_known_routes.get("/.well-known/agent-skills/index.json", responses=READ_PROBLEMS)
+def index(service: CurrentServices, response: Response) -> dict[str, Any]:
+    """Every installed skill that the rules let anybody read, with the digest of its archive."""
+    response.headers.update(_CACHED)
+
+    serving = service.registry.serving()
+    skills = (skill for skill in offered_skills(service) if skill.skill_id in serving)
+    shapes = collect_shapes(skills, lambda skill: _entry(skill, package_digest(service, serving[skill.skill_id])))
+    return {"$schema": _SCHEMA, "skills": shapes}
+
+
+@well_known_routes.get("/@{name}/.well-known/agent-skills/index.json", responses=READ_PROBLEMS)
+def index_of_one(service: CurrentServices, response: Response, name: str) -> dict[str, Any]:
+    """The same for one skill, so that its own address `/@{name}` can be given to a client."""
+    response.headers.update(_CACHED)
+    skill = offered_skill(service, name)
+    entry = _entry(skill, package_digest(service, service.registry.current(skill.skill_id)))
+    return {"$schema": _SCHEMA, "skills": [entry | {"url": f"/.well-known/agent-skills/{entry['url']}"}]}
+
+
+@well_known_routes.get("/.well-known/agent-skills/{name}.zip", responses=READ_PROBLEMS, response_class=Response)
+def archive(service: CurrentServices, request: Request, name: str) -> Response:
+    """The archive of one skill."""
+    skill = offered_skill(service, name)
+    data = package_bytes(service, service.registry.current(skill.skill_id))
+    headers = {"ETag": f'"{digest_of(data)}"', **_CACHED}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(data, headers=headers, media_type="application/zip")
+
+
+def _entry(skill: InstalledSkill, digest: str) -> dict[str, str]:
+    name = skill.skill_id
+    return {"name": name, "type": "archive", "description": skill.description, "url": f"{name}.zip", "digest": digest}
+
+
+legacy_well_known_routes: Final = APIRouter(
+    prefix="/.well-known/skills", tags=["discovery"], dependencies=[require_scope("skills:read")]
+)
+
+
+@legacy_well_known_routes.get("/index.json", responses=READ_PROBLEMS)
+def legacy_index(service: CurrentServices, response: Response) -> dict[str, Any]:
+    """Every installed skill that the rules let anybody read, with its files; two dots in a name are an attack to clients."""
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    entries = collect_shapes(offered_skills(service), lambda skill: _legacy_entry(service, skill))
+    return {"skills": [entry for entry in entries if not any(".." in path for path in entry["files"])]}
+
+
+@legacy_well_known_routes.get(
+    "/{name}/{path:path}", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response
+)
+def one_file(
+    service: CurrentServices,
+    request: Request,
+    name: Annotated[str, InPath(max_length=200)],
+    path: Annotated[str, InPath(max_length=1024)],
+) -> Response:
+    """One file of a skill."""
+    one = serving_version(service, offered_skill(service, name).skill_id)
+    answer = file_response(
+        request, read_file(VersionFolder(str(version_folder(service, one.version))), path, limit=PackageLimits().file)
+    )
+    answer.headers["Access-Control-Allow-Origin"] = "*"
+    return answer
+
+
+def _legacy_entry(service: OrganisationServices, skill: InstalledSkill) -> dict[str, Any]:
+    files = package_names(service, serving_version(service, skill.skill_id).version)
+    return {"name": skill.skill_id, "description": skill.description, "files": files}
+
+
+skills_sh_routes: Final = APIRouter(prefix="/api", tags=["clients: skills.sh"], dependencies=[require_scope("skills:read")])
+
+
+@skills_sh_routes.get("/search", responses=READ_PROBLEMS)
+def search(
+    service: CurrentServices,
+    request: Request,
+    q: Annotated[str, Query(max_length=2000)] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 10,
+) -> dict[str, Any]:
+    """The skills that fit a request, the best first; what `find` shows of each can be given to `add`."""
+    found = [skill for skill, _ in islice(search_offered(service, q), limit)]
+    source = str(request.base_url)
+    skills = [{"id": f"@{skill.skill_id}", "name": skill.skill_id, "source": source} for skill in found]
+    return {"query": q, "skills": skills, "count": len(skills)}
+
+
+mirror_routes: Final = APIRouter(prefix="/mirror", tags=["mirror"], dependencies=[require_scope("skills:read")])
+_REGISTRY_PLACES: Final[WeakKeyDictionary[Registry, RegistryMirror]] = WeakKeyDictionary()
+
+
+@mirror_routes.get(f"/{INDEX_FILE}", responses=READ_PROBLEMS, response_class=Response)
+def mirror_index(service: CurrentServices) -> Response:
+    """Every installed skill that the rules let anybody read, with its versions and their digests."""
+    skills = [skill for skill in _registry_place(service).index().skills if _is_open(service, skill.skill_id)]
+    return Response(MirrorIndex(tuple(skills)).to_bytes(), media_type="application/json")
+
+
+@mirror_routes.get("/packages/{start}/{rest}", responses=READ_PROBLEMS, response_class=Response)
+def package(
+    service: CurrentServices,
+    start: Annotated[str, InPath(pattern="^[0-9a-f]{2}$")],
+    rest: Annotated[str, InPath(pattern="^[0-9a-f]{62}$")],
+) -> Response:
+    """One package, by the hex digits of its digest."""
+    digest, place = f"sha256:{start}{rest}", _registry_place(service)
+    if not any(_is_open(service, skill_id) for skill_id in place.skills_with(digest)):
+        raise PackageMissing(f"there is no package {digest}", hint=f"/mirror/{INDEX_FILE} lists them")
+    return Response(place.package(digest), media_type="application/zip", headers={"ETag": f'"{digest}"'})
+
+
+def _registry_place(service: OrganisationServices) -> RegistryMirror:
+    place = _REGISTRY_PLACES.get(service.registry)
+    if place is None:
+        place = _REGISTRY_PLACES[service.registry] = RegistryMirror(service.registry, service.catalog.data_directory)
+    return place
+
+
+def _is_open(service: OrganisationServices, skill_id: str) -> bool:
+    """Whether the rules let anybody read the skill; of one that was uninstalled, what they say of its name."""
+    with contextlib.suppress(SkillyardError):
+        service.admit_installed(service.registry.skill(skill_id, installed=False))
+        return True
+    return False

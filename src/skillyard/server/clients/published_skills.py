@@ -1,0 +1,296 @@
+"""What this server offers to the clients of other protocols: readable skills, their packages and pages, and their removal."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from skillyard.errors import ArchiveRefused, InvalidInput, PermissionDenied, SkillNotFound, VersionNotFound, VersionUnusable
+from skillyard.packages import digest_of, pack
+from skillyard.registry import InstalledSkill, SkillVersion
+from skillyard.server.clients.version_numbers import NumberedVersion, number_versions
+from skillyard.server.organisation_services import OrganisationServices
+
+if TYPE_CHECKING:
+    from skillyard.document import Metadata
+
+
+def version_folder(service: OrganisationServices, version: SkillVersion) -> Path:
+    """The folder of a version.
+
+    Raises:
+        VersionUnusable: its files are gone.
+    """
+    folder = service.registry.versions_folder.path(version.skill_id, version.version)
+    if not folder.is_dir():
+        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint="take another version")
+    return folder
+
+
+def package_bytes(service: OrganisationServices, version: SkillVersion) -> bytes:
+    """The package of a version with its SKILL.md in the root."""
+    return _package(service, version).read_bytes()
+
+
+def package_digest(service: OrganisationServices, version: SkillVersion) -> str:
+    """`sha256:…` of the package of a version."""
+    return _digest_in(_package(service, version))
+
+
+def package_files(service: OrganisationServices, version: SkillVersion) -> tuple[tuple[str, int, str], ...]:
+    """Path, size in bytes and SHA-256 of each file of a version, by path."""
+    return _files_in(_package(service, version))
+
+
+def package_names(service: OrganisationServices, version: SkillVersion) -> list[str]:
+    """The paths of the files of a version, sorted."""
+    with zipfile.ZipFile(_package(service, version)) as package:
+        return [entry.filename for entry in package.infolist() if not entry.is_dir()]
+
+
+def _package(service: OrganisationServices, version: SkillVersion) -> Path:
+    """The file of a package, made once: a version never changes, and its digest is in the name."""
+    kept = Path(service.catalog.data_directory, "cache/packages", f"{version.digest.removeprefix('sha256:')}.zip")
+    if not kept.exists():
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        pack(version_folder(service, version), kept, whole=True)
+    return kept
+
+
+@lru_cache(maxsize=16_384)
+def _digest_in(package: Path) -> str:
+    return digest_of(package.read_bytes())
+
+
+@lru_cache(maxsize=256)
+def _files_in(package: Path) -> tuple[tuple[str, int, str], ...]:
+    with zipfile.ZipFile(package) as opened:
+        return tuple(
+            (entry.filename, entry.file_size, hashlib.sha256(opened.read(entry)).hexdigest())
+            for entry in opened.infolist()
+            if not entry.is_dir()
+        )
+
+
+def bundle_bytes(service: OrganisationServices, version: SkillVersion) -> bytes:
+    """The same with everything in one folder, named as the skill's id: what can be uploaded again as it is."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(package_bytes(service, version))) as flat, zipfile.ZipFile(made, "w") as bundle:
+        for entry in flat.infolist():
+            data = flat.read(entry)
+            entry.filename = f"{version.skill_id}/{entry.filename}"
+            bundle.writestr(entry, data)
+    return made.getvalue()
+
+
+_MOST: Final = 1000
+_Shape = TypeVar("_Shape")
+
+
+def offered_skills(service: OrganisationServices) -> Iterator[InstalledSkill]:
+    """Every installed skill that may be read, by id."""
+    for skill in service.registry.skills():
+        with contextlib.suppress(PermissionDenied):
+            service.admit_installed(skill)
+            yield skill
+
+
+def collect_shapes(skills: Iterable[InstalledSkill], shape: Callable[[InstalledSkill], _Shape]) -> list[_Shape]:
+    """The shapes of skills; without one that is taken away while the list is made, or is larger than what may be sent."""
+    shapes = []
+    for skill in skills:
+        with contextlib.suppress(SkillNotFound, VersionUnusable, ArchiveRefused):
+            shapes.append(shape(skill))
+    return shapes
+
+
+def offered_skill(service: OrganisationServices, skill_id: str, *, installed: bool = True) -> InstalledSkill:
+    """The skill with exactly this id; with `installed=False` also one that was uninstalled.
+
+    Raises:
+        SkillNotFound: there is none.
+        PermissionDenied: a rule denies it.
+    """
+    skill = service.registry.skill(skill_id, installed=installed)
+    if skill.skill_id != skill_id:
+        raise SkillNotFound(f"there is no skill {skill_id!r}", hint=f"did you mean {skill.skill_id}?")
+    service.admit_installed(skill)
+    return skill
+
+
+def usable_versions(service: OrganisationServices, skill_id: str) -> tuple[NumberedVersion, ...]:
+    """The versions that can be had, the newest first."""
+    return tuple(one for one in number_versions(service.registry.versions(skill_id)) if one.usable)
+
+
+def serving_version(service: OrganisationServices, skill_id: str) -> NumberedVersion:
+    """The version that serves.
+
+    Raises:
+        SkillNotFound: none does any more.
+    """
+    for one in usable_versions(service, skill_id):
+        if one.version.current:
+            return one
+    raise SkillNotFound(f"no version of {skill_id} serves", hint="it was uninstalled just now")
+
+
+def find_version(
+    service: OrganisationServices, skill_id: str, fits: Callable[[NumberedVersion], bool], name: str
+) -> NumberedVersion:
+    """The first usable version that `fits`; the newest is asked first.
+
+    Raises:
+        VersionNotFound: there is none; `name` is what it was called.
+    """
+    found = usable_versions(service, skill_id)
+    for one in found:
+        if fits(one):
+            return one
+    raise VersionNotFound(f"{skill_id} has no version {name}", hint="the list of versions shows which there are")
+
+
+def installed_version(service: OrganisationServices, skill_id: str, version: str) -> NumberedVersion:
+    """The usable version with that install version.
+
+    Raises:
+        VersionNotFound: there is none.
+    """
+    return find_version(service, skill_id, lambda one: one.version.version == version, version)
+
+
+def search_offered(service: OrganisationServices, text: str) -> Iterator[tuple[InstalledSkill, float]]:
+    """The offered skills that fit a request with how well (0 to 1), the best first; then those whose name or text has it."""
+    known = {skill.skill_id: skill for skill in offered_skills(service)}
+    for match in service.catalog.search(text, _MOST, source="installed") if text.strip() else ():
+        if skill := known.pop(match.skill.id.removeprefix("installed:"), None):
+            yield skill, match.confidence
+    wanted = text.casefold().strip()
+    for skill in known.values():
+        if wanted in f"{skill.skill_id}\n{skill.name}\n{skill.description}".casefold():
+            yield skill, 0.0
+
+
+def metadata_of(service: OrganisationServices, version: SkillVersion) -> Metadata:
+    """What the SKILL.md of a version says."""
+    from skillyard.document import DOCUMENT_LIMIT, parse_document
+    from skillyard.paths import read_inside
+
+    data = read_inside(version_folder(service, version), "SKILL.md", limit=DOCUMENT_LIMIT)
+    return parse_document(data, directory_name=version.skill_id).metadata
+
+
+def display_name(skill: InstalledSkill) -> str:
+    """What people see of a skill that serves: the `displayName` of its SKILL.md, else its name (row 000-8)."""
+    from skillyard.document import parse_document
+
+    text = (skill.skill_md_content or "").encode("utf-8", "surrogatepass")
+    return parse_document(text, directory_name=skill.skill_id).metadata.display_name or skill.name
+
+
+def remove_skill(service: OrganisationServices, skill_id: str) -> None:
+    """Uninstall a skill. One whose last version was deleted is gone already, and that is no error.
+
+    Raises:
+        SkillNotFound: there is none.
+        PermissionDenied: a rule denies it.
+    """
+    known = offered_skill(service, skill_id, installed=False)
+    if known.active or usable_versions(service, skill_id):
+        service.registry.uninstall(skill_id)
+        service.refresh()
+
+
+def remove_version(service: OrganisationServices, one: NumberedVersion) -> None:
+    """Delete a version for good. When it serves, the newest other one does so first; the last one takes the skill along.
+
+    Raises:
+        VersionUnusable: an agent is locked to it, or somebody reads it now.
+        LocalEdits: it was changed by hand.
+    """
+    skill_id = one.version.skill_id
+    if one.version.current:
+        others = [other for other in usable_versions(service, skill_id) if not other.version.current]
+        if others:
+            activate_version(service, others[0])
+        else:
+            service.registry.uninstall(skill_id)
+    service.registry.discard(skill_id, one.version.version)
+    service.refresh()
+
+
+def activate_version(service: OrganisationServices, one: NumberedVersion) -> None:
+    """Let this version serve; that it was left once for another one does not stand in the way.
+
+    Raises:
+        VersionUnusable: somebody deprecated it for a reason, or its files are gone.
+    """
+    skill_id, version = one.version.skill_id, one.version.version
+    if (one.version.deprecated_reason or "").startswith("rolled back to "):
+        service.registry.deprecate(skill_id, version, undo=True)
+    service.registry.rollback(skill_id, version)
+    service.refresh()
+
+
+_Item = TypeVar("_Item")
+
+
+def encode_cursor(key: str) -> str:
+    """An opaque token for the place behind the item that is called `key`."""
+    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def decode_cursor(token: str) -> str:
+    """The key in a token.
+
+    Raises:
+        InvalidInput: it is none of ours.
+    """
+    try:
+        return base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4)).decode()
+    except (ValueError, binascii.Error):
+        raise InvalidInput(f"{token[:100]!r} is no page", hint="take it from the answer before, or begin without one") from None
+
+
+def paginate(items: Iterable[_Item], behind: Callable[[_Item], bool] | None, limit: int) -> tuple[list[_Item], bool]:
+    """At most `limit` of the items that are `behind` a place, all of them without one; and whether there are more."""
+    found = list(islice((item for item in items if behind is None or behind(item)), limit + 1))
+    return found[:limit], len(found) > limit
+
+
+_PREFIX: Final = "skill_"
+
+
+def client_skill_id(skill: InstalledSkill) -> str:
+    """The id that a client knows the skill by."""
+    return f"{_PREFIX}{skill.skill_id}"
+
+
+def own_skill_id(skill_id: str) -> str:
+    """The id here, of the one that a client knows.
+
+    Raises:
+        SkillNotFound: that is no such id.
+    """
+    if not skill_id.startswith(_PREFIX):
+        raise SkillNotFound(f"there is no skill {skill_id!r}", hint=f"ids begin with {_PREFIX}")
+    return skill_id.removeprefix(_PREFIX)
+
+
+def skill_of_client_id(service: OrganisationServices, skill_id: str) -> InstalledSkill:
+    """The skill that a client means.
+
+    Raises:
+        SkillNotFound: there is none.
+        PermissionDenied: a rule denies it.
+    """
+    return offered_skill(service, own_skill_id(skill_id))

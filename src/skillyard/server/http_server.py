@@ -1,0 +1,264 @@
+"""Listening on an address, in one process or in several, until the process is asked to stop.
+
+Several processes share the listening socket, the disk and the database. The first one only supervises: it starts the others,
+replaces one that dies, and ends them when it leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import functools
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from skillyard.access import Keys
+from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
+from skillyard.library import Catalog
+from skillyard.registry import Registry
+from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
+from skillyard.server.settings import LOOPBACK, AccessPolicy
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from skillyard.server.middleware.observability import LogFormat
+
+
+OpenCatalog = Callable[[], tuple[Catalog, Registry]]
+"""Makes what a server serves; each of several processes calls it, so it must be picklable."""
+
+_MOST_PROCESSES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ListenOptions:
+    """How a server listens.
+
+    When it is asked to stop, it goes on for `drain_s` seconds and only says that it is not ready, for a balancer to notice.
+    Then no request is taken any more, and those that are under way have `grace_s` seconds to end. `log` is the form of the
+    process's log.
+    """
+
+    workers: int = 1
+    drain_s: float = 0
+    grace_s: float = 30
+    log: LogFormat | None = None
+
+
+def serve(
+    open_both: OpenCatalog,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8787,
+    how: ListenOptions = ListenOptions(),  # it is frozen
+    ready: Callable[[str], object] | None = None,
+    allowed_hosts: Sequence[str] = (),
+    require_keys: bool = False,
+    trusted_proxies: Sequence[str] = (),
+) -> None:
+    """Serve until a signal; `ready` is told the address as soon as requests are taken. Port 0 is any free one.
+
+    On an address of this machine only, its users need no key, unless `require_keys`; on any other everybody does. Clients may
+    call the server by its addresses and by the names in `allowed_hosts`. Who asks, and whether over TLS, is believed of
+    `trusted_proxies`, which are addresses and networks, and of nobody else.
+
+    Raises:
+        PermissionDenied: keys are needed, and there is none that could manage the server.
+        InvalidInput: the port is taken or cannot be one, or there is not at least one process.
+    """
+    admission = AccessPolicy.listening(
+        host, allowed_hosts=allowed_hosts, require_keys=require_keys, trusted_proxies=trusted_proxies
+    )
+    if not 1 <= how.workers <= _MOST_PROCESSES:
+        raise InvalidInput(f"{how.workers} processes", hint=f"choose 1 to {_MOST_PROCESSES}")
+    make = functools.partial(_application, open_both, admission=admission, alone=how.workers == 1, grace_s=how.grace_s)
+    if admission.keys_required:
+        _require_admin(open_both, host)
+    with _listen(host, port) as listening:
+        shown = f"[{host}]" if ":" in host else host
+        announce = functools.partial(ready, f"http://{shown}:{listening.getsockname()[1]}") if ready else lambda: None
+        if how.workers == 1:
+            serve_in_process(make, listening, how, announce)
+            return
+
+        announce()
+        serve_in_processes(make, listening, how)
+
+
+def serve_in_process(
+    make: Callable[[], FastAPI], listening: socket.socket, how: ListenOptions, announce: Callable[[], object] | None = None
+) -> None:
+    """Serve in this process until a signal.
+
+    Raises:
+        SkillyardError: the server did not start.
+    """
+    import uvicorn
+
+    from skillyard.server.connection_limits import limited_protocol
+
+    if how.log:
+        from skillyard.server.middleware.observability import configure_logs
+
+        configure_logs(how.log)
+    app = make()
+    if announce:
+        announce()
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.stopping.begin()
+            if not self.force_exit:
+                await asyncio.sleep(how.drain_s)
+            app.state.stopping.stop_accepting()
+            await super().shutdown(sockets)
+
+    server = Server(
+        uvicorn.Config(
+            app,
+            http=limited_protocol(app.state.settings.connections),
+            proxy_headers=False,  # it would believe whoever is on this machine
+            ws="none",  # no protocol here is spoken over one
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(how.grace_s)),
+        )
+    )
+    server.run(sockets=[listening])
+    if not server.started:
+        raise SkillyardError("the server did not start", hint="its log says why")
+
+
+def _application(open_both: OpenCatalog, *, admission: AccessPolicy, alone: bool, grace_s: float) -> FastAPI:
+    from skillyard.server.application import create_app
+
+    return create_app(*open_both(), admission=admission, alone=alone, grace_s=grace_s)
+
+
+def _require_admin(open_both: OpenCatalog, host: str) -> None:
+    catalog, _ = open_both()
+    if not Keys(lambda: catalog.records().database).has_admin():
+        reason = "keys are required" if host in LOOPBACK else f"{host} can be reached from elsewhere"
+        raise PermissionDenied(
+            f"{reason}, and there is no key to manage the server with", hint="`skillyard keys create admin --scope admin`"
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(f"port {port} of {host} cannot be used: {error}", hint="choose another with --port") from None
+
+
+if TYPE_CHECKING:
+    import socket
+
+    from fastapi import FastAPI
+
+
+_LOOK_S: Final = 0.2
+_YOUNG_S: Final = 5  # a process that dies younger than this did not start
+_DEATHS: Final = 5  # such deaths in a row, and the server gives up
+_PR_SET_PDEATHSIG: Final = 1
+_log = logging.getLogger("skillyard.server")
+
+
+def serve_in_processes(make: Callable[[], FastAPI], listening: socket.socket, how: ListenOptions) -> None:
+    """Serve in `how.workers` processes until a signal.
+
+    Raises:
+        SkillyardError: the processes die as soon as they are started.
+    """
+    if how.log:
+        from skillyard.server.middleware.observability import configure_logs
+
+        configure_logs(how.log)
+    with tempfile.TemporaryDirectory(prefix=f"skillyard-metrics-{os.getpid()}-") as folder:
+        os.environ[METRICS_FOLDER_VARIABLE] = folder
+        try:
+            _ProcessSupervisor(make, listening, how).run()
+        finally:
+            del os.environ[METRICS_FOLDER_VARIABLE]
+
+
+class _ProcessSupervisor:
+    """The processes of one server, as their parent sees them."""
+
+    def __init__(self, make: Callable[[], FastAPI], listening: socket.socket, how: ListenOptions) -> None:
+        self._arguments = (make, listening, how, os.getpid())
+        self._how = how
+        self._living: dict[BaseProcess, float] = {}
+        self._deaths = 0
+        self._stop = False
+
+    def run(self) -> None:
+        before = {number: signal.signal(number, self._asked_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while not self._stop:
+                while len(self._living) < self._how.workers and not self._stop:
+                    self._start()
+                time.sleep(_LOOK_S)
+                self._bury()
+        finally:
+            self._end_all()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self) -> None:
+        process = multiprocessing.get_context("spawn").Process(target=_serve_child, args=self._arguments)
+        process.start()
+        self._living[process] = time.monotonic()
+
+    def _bury(self) -> None:
+        for process, began in list(self._living.items()):
+            if process.exitcode is None:
+                continue
+            del self._living[process]
+            _log.warning("process %s of the server ended with %s", process.pid, process.exitcode)
+            _forget_metrics(process.pid or 0)
+            self._deaths = self._deaths + 1 if time.monotonic() - began < _YOUNG_S else 0
+            if self._deaths >= _DEATHS:
+                raise SkillyardError("the server does not start", hint="its log says why")
+
+    def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
+        self._stop = True
+
+    def _end_all(self) -> None:
+        """Ask all of them to leave, and end those that do not."""
+        for process in self._living:
+            process.terminate()
+        last = time.monotonic() + self._how.drain_s + self._how.grace_s + 10
+        for process in self._living:
+            process.join(max(0.1, last - time.monotonic()))
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+
+
+def _serve_child(make: Callable[[], FastAPI], listening: socket.socket, how: ListenOptions, parent: int) -> None:
+    """One process: it serves until it is asked to stop, or its parent is gone."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() == parent:
+        serve_in_process(make, listening, how)
+
+
+def _forget_metrics(process: int) -> None:
+    """Take what a dead process counted as open out of the metrics."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(process)  # type: ignore[no-untyped-call] # it has no types

@@ -1,0 +1,202 @@
+"""Authentication: the API key or session cookie of a request becomes a `Caller` in its state, before any route sees it.
+
+A key is looked up in the database and cached for a second, so that a revoked one holds no longer than that.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+
+from skillyard.access import KEY_PREFIX, Actor, ApiKey, Keys, SignInSessions, acting_as, hash_secret
+from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, TooManyRequests
+from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, Caller
+from skillyard.server.middleware.request_limits import TokenBucket
+from skillyard.server.problems import problem_response
+from skillyard.server.settings import RateLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime, timedelta
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from skillyard.database import Database
+    from skillyard.server.middleware.public_routes import PublicRoutes
+    from skillyard.server.settings import AccessPolicy
+
+
+COOKIE: Final = "skillyard_session"
+CSRF: Final = "x-skillyard-csrf"
+"""What a page sends with a change, any value: no page from elsewhere can send it here unasked."""
+
+SCHEMES: Final[dict[str, dict[str, str]]] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "an API key, `sky_…`"},
+    "basic": {"type": "http", "scheme": "basic", "description": "an API key as name or password, for git"},
+    "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "the same, for clients that send it so"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "of a page that signed in"},
+}
+"""The ways to show who asks, in the words of OpenAPI."""
+
+_FRESH_S: Final = 1.0
+_REMEMBERED: Final = 1024
+_WRONG: Final = RateLimit(10, 60)  # wrong keys from one address, per minute
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_PROXY_HEADERS: Final = (
+    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-real-ip",
+)  # fmt: skip
+_SIGN_IN: Final = "send a key as `Authorization: Bearer …`; `skillyard keys create` makes one on the server"
+
+
+class CredentialStore:
+    """The callers that keys and sessions stand for."""
+
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self.keys = Keys(database)
+        self.sessions = SignInSessions(database)
+        self._known: OrderedDict[str, tuple[float, Caller]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._wrong = TokenBucket(_WRONG)
+
+    async def by_key(self, secret: str, address: str) -> Caller:
+        """Whose key `secret` is.
+
+        Raises:
+            SignInRequired: nobody's, or it does not hold any more.
+            TooManyRequests: too many wrong ones came from the address.
+        """
+        hashed = hash_secret(secret)
+        if (caller := self._remembered(hashed)) is not None:
+            return caller
+        if hashed not in self._known and (wait := self._wrong.wait(address) or self._wrong.wait(hashed)):
+            raise TooManyRequests(
+                "too many keys that do not hold came from here", hint="wait, then try again", retry_after=wait
+            )
+        key = await run_in_threadpool(self.keys.find, secret)
+        if key is None:
+            self._known.pop(hashed, None)
+            was_one = await run_in_threadpool(self.keys.was_issued, secret)  # who goes on with it guesses nothing
+            self._wrong.take(hashed if was_one else address)
+            raise SignInRequired("the key is unknown, expired or revoked", hint="`skillyard keys list` shows which hold")
+        return self._remember(hashed, key, session=False)
+
+    async def by_session(self, secret: str) -> Caller | None:
+        """Whose session it is; None when it has ended."""
+        hashed = f"session {hash_secret(secret)}"
+        if (caller := self._remembered(hashed)) is not None:
+            return caller
+        key = await run_in_threadpool(self.sessions.find, secret)
+        if key is None:
+            self._known.pop(hashed, None)
+            return None
+        return self._remember(hashed, key, session=True)
+
+    async def sign_in(self, secret: str, address: str, lifetime: timedelta) -> tuple[Caller, str, datetime]:
+        """Open a session with a key: whose it is, the secret for the cookie, and when it ends.
+
+        Raises:
+            SignInRequired, TooManyRequests: as `by_key`.
+        """
+        caller = await self.by_key(secret, address)
+        key = await run_in_threadpool(self.keys.find, secret)
+        if key is None:
+            raise SignInRequired("the key was revoked or has expired", hint="ask for another")
+        cookie, ends = await run_in_threadpool(self.sessions.open, key, lifetime)
+        return caller, cookie, ends
+
+    def forget(self) -> None:
+        """Look everything up again: something was revoked here."""
+        with self._lock:
+            self._known.clear()
+
+    def _remembered(self, hashed: str) -> Caller | None:
+        found = self._known.get(hashed)
+        return found[1] if found and time.monotonic() - found[0] < _FRESH_S else None
+
+    def _remember(self, hashed: str, key: ApiKey, *, session: bool) -> Caller:
+        caller = Caller(key.name, key.organisation, frozenset(key.scopes), key.id, session)
+        with self._lock:  # routes that revoke are in other threads
+            self._known[hashed] = (time.monotonic(), caller)
+            self._known.move_to_end(hashed)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return caller
+
+
+class AuthenticationMiddleware:
+    """Puts the `caller` into the state of each request, or refuses it."""
+
+    def __init__(self, app: ASGIApp, identities: CredentialStore, admission: AccessPolicy, openness: PublicRoutes) -> None:
+        self._app = app
+        self._identities = identities
+        self._admission = admission
+        self._openness = openness
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find out who asks, and pass it on in that name."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = await self._caller(scope, Headers(scope=scope))
+        except SkillyardError as error:
+            await problem_response(error)(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state["caller"] = caller
+        with acting_as(Actor(caller.name, caller.organisation, state.get("request_id"), address_of(scope))) as actor:
+            state["actor"] = actor
+            await self._app(scope, receive, send)
+
+    async def _caller(self, scope: Scope, headers: Headers) -> Caller:
+        local = not self._admission.keys_required and not any(name in headers for name in _PROXY_HEADERS)
+        secret = _secret(headers)
+        if secret and (secret.startswith(KEY_PREFIX) or not local):  # clients of other services send keys of those
+            return await self._identities.by_key(secret, address_of(scope))
+        session = cookie_parser(headers.get("cookie", "")).get(COOKIE)
+        if session and (caller := await self._identities.by_session(session)):
+            return _check_csrf(caller, scope, headers)
+        if local:
+            return LOCAL_USER
+        if self._openness.holds(scope):
+            return ANONYMOUS
+        raise SignInRequired("this server needs a key", hint=_SIGN_IN)
+
+
+def address_of(scope: Scope) -> str:
+    """The address a request came from."""
+    client = scope.get("client")
+    return client[0] if client else "unknown"
+
+
+def _secret(headers: Headers) -> str | None:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        return _basic_key(value)
+    return (value.strip() if scheme.lower() == "bearer" else None) or headers.get("x-api-key", "").strip() or None
+
+
+def _basic_key(value: str) -> str | None:
+    """The key that git and others send as name and password: as the one or the other, whichever looks like a key."""
+    try:
+        name, _, password = base64.b64decode(value.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        return None
+    return name if name.startswith(KEY_PREFIX) else password or name or None
+
+
+def _check_csrf(caller: Caller, scope: Scope, headers: Headers) -> Caller:
+    """Browsers send cookies also for pages from elsewhere: a change must say that it comes from a page of this server.
+
+    A foreign `Origin` has been refused by the guard already.
+    """
+    if scope["method"] in _READS or "origin" in headers or headers.get(CSRF):
+        return caller
+    raise PermissionDenied("a change with a cookie must say where it comes from", hint=f"send Origin, or {CSRF}: 1")

@@ -1,0 +1,160 @@
+"""Errors in the format of the protocol that was spoken: a problem+json answer is written again for its client.
+
+ClawHub's client and git show the text of an answer; those of Anthropic and OpenAI look into `error`. Whatever refuses a
+request raises one of Skillyard's errors, and only this module knows how other protocols write one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from skillyard.errors import SkillyardError
+from skillyard.server.problems import problem_response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+_PROBLEM: Final = b"application/problem+json"
+_TYPES: Final[Mapping[int, str]] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
+_CLAWHUB: Final = (
+    "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami", "/api/v1/stars",
+    "/api/v1/transfers", "/api/v1/publishers", "/api/v1/packages", "/api/v1/skills-sh", "/api/cli",
+)  # fmt: skip
+
+
+def _anthropic(status: int, told: Mapping[str, Any]) -> Response:
+    type_ = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    message = _sentence(told, 'with extra_query={"consent": "…"} where … is')
+    return JSONResponse({"type": "error", "error": {"type": type_, "message": message}, "request_id": None}, status)
+
+
+def _openai(status: int, told: Mapping[str, Any]) -> Response:
+    type_ = "invalid_request_error" if status < 500 else "server_error"
+    message = _sentence(told, 'with extra_query={"consent": "…"} where … is')
+    return JSONResponse({"error": {"message": message, "type": type_, "param": None, "code": told["code"]}}, status)
+
+
+def _clawhub(status: int, told: Mapping[str, Any]) -> Response:
+    kind = str(told["code"]).replace("_", " ")  # the client looks for "skill not found"
+    return PlainTextResponse(f"{kind}: {_sentence(told, 'with --tags latest,consent:… where … is')}", status)
+
+
+def _git(status: int, told: Mapping[str, Any]) -> Response:
+    """Git asks for name and password only when it is told that they are wanted."""
+    headers = {"WWW-Authenticate": 'Basic realm="skillyard"'} if status == 401 else None
+    return PlainTextResponse(f"{str(told['code']).replace('_', ' ')}: {_sentence(told, '')}", status, headers)
+
+
+def _sentence(told: Mapping[str, Any], way: str) -> str:
+    """The message with its way out; of more power, what it is and `way` to agree to exactly that."""
+    if not told.get("consent"):
+        return f"{told['detail']} ({told['hint']})" if told.get("hint") else str(told["detail"])
+    sentences = [str(sentence) for change in told.get("changes", ()) for sentence in change.get("widened", ())]
+    more = f": {'; '.join(sentences)}" if sentences else ""  # of another source or signer the message says it
+    return f"{told['detail']}{more} (nothing was changed; if you agree, publish it again, {way} {told['consent']})"
+
+
+_Writer = Callable[[int, Mapping[str, Any]], Response]
+
+
+def _writer(path: str) -> _Writer | None:
+    if path == "/anthropic" or path.startswith("/anthropic/"):
+        return _anthropic
+    if path == "/openai" or path.startswith("/openai/"):
+        return _openai
+    if path.startswith("/plugins/") and ".git/" in path:
+        return _git
+    return _clawhub if any(path == known or path.startswith(f"{known}/") for known in _CLAWHUB) else None
+
+
+class ErrorFormats:
+    """Writes the problems that `app` answers on the paths of another protocol in that protocol's form."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, and write again what is a problem."""
+        write = _writer(scope["path"]) if scope["type"] == "http" else None
+        if write is None:
+            await self._app(scope, receive, send)
+            return
+        held = _HeldResponse(scope, receive, send, write)
+        try:
+            await self._app(scope, receive, held.send)
+        except Exception:
+            if not held.begun:
+                await held.answer(
+                    500, problem_response(SkillyardError("something went wrong in the server", hint="its log says what"))
+                )
+            raise
+
+
+class _HeldResponse:
+    """The answer to one request: a problem is held back until it is whole, all else passes."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, write: _Writer) -> None:
+        self._scope, self._receive, self._send, self._write = scope, receive, send, write
+        self._start: Message | None = None
+        self._body = b""
+        self.begun = False
+
+    async def send(self, message: Message) -> None:
+        """Take one message of the application."""
+        if message["type"] == "http.response.start" and _is_problem(message):
+            self._start = message
+        elif self._start is None:
+            self.begun = True
+            await self._send(message)
+        else:
+            self._body += message.get("body", b"")
+            if not message.get("more_body"):
+                await self._translate(self._start)
+
+    async def _translate(self, start: Message) -> None:
+        answer = self._write(start["status"], json.loads(self._body))
+        own = {name for name, _ in answer.raw_headers}
+        answer.raw_headers += [header for header in _kept(start["headers"]) if header[0] not in own]
+        if start["status"] < 500 and start["status"] not in (408, 429):
+            answer.headers["x-should-retry"] = "false"  # what was refused once is refused again
+        await self._pass(answer)
+
+    async def answer(self, status: int, response: Response) -> None:
+        """Send a problem of our own."""
+        await self._pass(self._write(status, json.loads(bytes(response.body))))
+
+    async def _pass(self, answer: Response) -> None:
+        self.begun = True
+        await answer(self._scope, self._receive, self._send)
+
+
+def _is_problem(message: Message) -> bool:
+    return (b"content-type", _PROBLEM) in message["headers"]
+
+
+def _kept(headers: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """The headers that are not about the body: those of safety, of limits, of who may ask."""
+    return ((name, value) for name, value in headers if name not in (b"content-type", b"content-length"))
+
+
+def _documented(media_type: str, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    shape: dict[str, Any] = {} if media_type == "text/plain" else {"schema": {"type": "object"}}
+    return {status: {"description": "refused", "content": {media_type: shape}} for status in statuses}
+
+
+_ALL: Final = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503)
+ANTHROPIC: Final = _documented("application/json", *_ALL)
+OPENAI: Final = ANTHROPIC
+CLAWHUB: Final = _documented("text/plain", *_ALL)
+GIT: Final = CLAWHUB

@@ -1,0 +1,166 @@
+"""For administrators: organisations, the audit log, and the worker pools with who works on what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from skillyard.access import DEFAULT_ORGANISATION, AuditLog, AuditOutcome, Organisation, hash_secret
+from skillyard.engine import EngineKind, EngineSettings, WorkerInfo, WorkerRoster
+from skillyard.errors import DatabaseUnavailable, InvalidInput
+from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
+from skillyard.server.organisation_services import CurrentServices, OrganisationPool
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody
+
+organisation_routes: Final = APIRouter(
+    prefix="/api/v1/organisations", tags=["organisations"], dependencies=[require_scope("admin"), SERVER_ADMIN]
+)
+
+
+class OrganisationDetail(BaseModel):
+    """An organisation; `default` was never made."""
+
+    name: str
+    created_at: datetime | None
+
+
+class NewOrganisation(RequestBody):
+    """What it is called: lower-case letters, digits and single dashes."""
+
+    name: str = Field(min_length=1, max_length=60)
+
+
+@organisation_routes.get("", responses=READ_PROBLEMS)
+def list_organisations(request: Request) -> Answer[list[OrganisationDetail]]:
+    """Every organisation; `default` is the server's own."""
+    homes: OrganisationPool = request.app.state.homes
+    return Answer(data=[_organisation_detail(organisation) for organisation in homes.organisations.all()])
+
+
+@organisation_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
+def create(request: Request, body: NewOrganisation) -> Answer[OrganisationDetail]:
+    """Make an organisation, without skills, runs and keys."""
+    homes: OrganisationPool = request.app.state.homes
+    return Answer(data=_organisation_detail(homes.organisations.create(body.name)))
+
+
+def _organisation_detail(organisation: Organisation) -> OrganisationDetail:
+    return OrganisationDetail.model_validate(organisation.to_dict())
+
+
+audit_routes: Final = APIRouter(prefix="/api/v1/audit", tags=["audit"], dependencies=[require_scope("admin")])
+
+
+class AuditEvent(BaseModel):
+    """One record: who did what, about what, how it ended, and for a request where it came from."""
+
+    id: str
+    at: datetime
+    actor: str
+    organisation: str
+    action: str
+    subject: str
+    outcome: AuditOutcome
+    details: dict[str, Any] | None
+    request_id: str | None
+    address: str | None
+
+
+_Text = Annotated[str | None, Query(max_length=500)]
+
+
+@audit_routes.get("", responses=READ_PROBLEMS)
+def list_events(
+    service: CurrentServices,
+    actor: _Text = None,
+    action: _Text = None,
+    subject: _Text = None,
+    outcome: AuditOutcome | None = None,
+    since: datetime | None = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Listed[AuditEvent]:
+    """What was done, the newest first; a `subject` that is a skill stands for all its versions. A time without zone is UTC."""
+    since = None if since is None else _in_utc(since)
+    trail = AuditLog(lambda: service.catalog.records().database)
+    total = trail.count(actor=actor, action=action, subject=subject, outcome=outcome, since=since)
+    events = trail.events(
+        actor=actor, action=action, subject=subject, outcome=outcome, since=since, limit=limit, offset=(page - 1) * limit
+    )
+    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    return Listed(data=[AuditEvent.model_validate(event.to_dict()) for event in events], meta=meta)
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.replace(tzinfo=at.tzinfo or UTC).astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
+
+
+worker_routes: Final = APIRouter(prefix="/api/v1/workers", tags=["workers"], dependencies=[require_scope("admin")])
+
+
+class PoolDetail(BaseModel):
+    """A pool: how many workers serve it, and how many runs wait for one or work."""
+
+    name: str
+    workers: int
+    waiting: int
+    running: int
+
+
+class WorkerDetail(BaseModel):
+    """A worker; `running` are the ids of its runs, of at most `concurrency`. One that is `draining` takes nothing new.
+
+    Where it works, `host` and `process`, is only told to the server's own organisation, null to others.
+    """
+
+    id: str
+    host: str | None
+    process: int | None
+    pools: list[str]
+    concurrency: int
+    state: Literal["working", "idle", "draining", "gone"]
+    running: list[str]
+    started_at: str
+    seen_at: str
+
+
+class WorkersDetail(BaseModel):
+    """Where runs work: `engine` says whether all go through the queue, `reason` why there can be no workers here, or null."""
+
+    engine: EngineKind
+    reason: str | None
+    pools: list[PoolDetail]
+    workers: list[WorkerDetail]
+
+
+@worker_routes.get("", responses=READ_PROBLEMS)
+def get_workers(service: CurrentServices, caller: CurrentCaller) -> Answer[WorkersDetail]:
+    """Every pool and worker of the organisation, those that live first."""
+    kind = EngineSettings.of(service.catalog.configuration).kind
+    try:
+        roster = WorkerRoster(service.catalog.records().database)
+    except DatabaseUnavailable as problem:
+        return Answer(data=WorkersDetail(engine=kind, reason=_reason(problem, caller), pools=[], workers=[]))
+    pools = [PoolDetail.model_validate(pool.to_dict()) for pool in roster.pools()]
+    workers = [WorkerDetail.model_validate(_shown_worker(worker, caller)) for worker in roster.workers()]
+    return Answer(data=WorkersDetail(engine=kind, reason=None, pools=pools, workers=workers))
+
+
+def _reason(problem: DatabaseUnavailable, caller: Caller) -> str:
+    if caller.organisation != DEFAULT_ORGANISATION:
+        return "this server keeps no worker pools"
+    return f"{problem.message}: {problem.hint}" if problem.hint else problem.message
+
+
+def _shown_worker(worker: WorkerInfo, caller: Caller) -> dict[str, object]:
+    """The worker; to other organisations without its machine, which is in its name too."""
+    if caller.organisation == DEFAULT_ORGANISATION:
+        return worker.to_dict()
+    return worker.to_dict() | {"id": f"worker-{hash_secret(worker.id)[:12]}", "host": None, "process": None}

@@ -1,0 +1,200 @@
+"""Agents over HTTP: defined, changed, and shown with the exact prompt that each comes to, also while it is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from skillyard.access import set_audit_subject
+from skillyard.agent_definitions import Agent, AgentDraft, AgentPrompt, AgentSkill, choose_agent_skill, write_agent_prompt
+from skillyard.errors import SkillNotFound
+from skillyard.prompt import Style
+from skillyard.server.authorization import UNRECORDED, require_scope
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
+
+routes: Final = APIRouter(prefix="/api/v1/agents", tags=["agents"], dependencies=[require_scope("skills:read")])
+
+_WRITE: Final = require_scope("skills:write")
+_Request = Annotated[str | None, Query(max_length=2000, description="what a person asks: the index is ranked for it")]
+
+
+class AgentSkillChoice(RequestBody):
+    """A skill for an agent, by its id or name; `version_lock` is a version or a range such as `^1.2.0`."""
+
+    skill: str = Field(min_length=1, max_length=300)
+    version_lock: str | None = Field(default=None, min_length=1, max_length=100)
+    auto_update: bool = True
+
+
+class AgentSettings(RequestBody):
+    """What else holds for an agent.
+
+    `permissions` can only be stricter than the configured rules, `pinned` skills are listed first, without `tools` its model is
+    told everything in text; `index_tokens` and `history_tokens` are budgets.
+    """
+
+    permissions: dict[str, Literal["allow", "ask", "deny"]] | None = None
+    pinned: list[str] | None = Field(default=None, max_length=500)
+    tools: bool | None = None
+    index_tokens: int | None = Field(default=None, ge=0, le=100_000)
+    history_tokens: int | None = Field(default=None, ge=1_000, le=10_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+
+
+class AgentBody(RequestBody):
+    """An agent as somebody writes it; no skills means all."""
+
+    name: str = Field(min_length=1, max_length=100)
+    description: str = Field(default="", max_length=2_000)
+    system_prompt: str = Field(default="", max_length=200_000)
+    model: str | None = Field(default=None, max_length=200)
+    settings: AgentSettings = AgentSettings()
+    skills: list[AgentSkillChoice] = Field(default=[], max_length=500)
+
+
+class AgentPreview(AgentBody):
+    """An agent that need not be kept, and how its prompt is to be written."""
+
+    style: Style | None = None
+    request: str | None = Field(default=None, max_length=2000)
+
+
+class AgentSkillDetail(BaseModel):
+    """A skill of an agent: `skill_id` is the id of an installed skill, or of another one in the catalog."""
+
+    skill_id: str
+    position: int
+    version_lock: str | None
+    auto_update: bool
+
+
+class AgentDetail(BaseModel):
+    """An agent that is kept; `skills` by position, none means all."""
+
+    id: str
+    name: str
+    description: str
+    system_prompt: str
+    model: str | None
+    settings: AgentSettings
+    skills: list[AgentSkillDetail]
+    created_at: str
+    updated_at: str
+
+
+class AgentSkillShare(BaseModel):
+    """One skill in the prompt: how it is shown, why it is not, its tokens there, and those of its SKILL.md when it is read."""
+
+    id: str
+    name: str
+    description: str
+    shown: Literal["whole", "shortened", "omitted", "missing"]
+    reason: str | None
+    tokens: int
+    skill_md_tokens: int
+
+
+class AgentPromptShape(BaseModel):
+    """The exact system prompt before the first message, and what it costs in tokens (a token is about four characters).
+
+    `skills` are all of the agent; of one that has every skill those that are listed, and `more` had no room.
+    """
+
+    text: str
+    tokens: int
+    own_tokens: int
+    index_tokens: int
+    style: Style
+    budget: int | None
+    more: int
+    skills: list[AgentSkillShare]
+
+
+@routes.get("", responses=READ_PROBLEMS)
+def list_agents(
+    service: CurrentServices,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> Listed[AgentDetail]:
+    """The agents, by name."""
+    found = listed(service.catalog.agents().list(), page, limit)
+    return Listed(data=[_detail(agent) for agent in found.data], meta=found.meta)
+
+
+@routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def create_agent(service: CurrentServices, body: AgentBody) -> Answer[AgentDetail]:
+    """Define an agent; its skills must be there."""
+    set_audit_subject(body.name)
+    return Answer(data=_detail(service.catalog.agents().create(_draft(service, body))))
+
+
+@routes.post("/prompt-preview", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[AgentPromptShape]:
+    """The exact prompt of an agent that is being written, and what each skill costs; nothing is kept."""
+    draft = _draft(service, body, known=[choice.skill for choice in body.skills])
+    return Answer(data=_shape(write_agent_prompt(draft, service.catalog, style=body.style, request=body.request)))
+
+
+@routes.get("/{agent}", responses=READ_PROBLEMS)
+def get_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
+    """One agent, by its id or name."""
+    return Answer(data=_detail(service.catalog.agents().get(agent)))
+
+
+@routes.put("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def update_agent(service: CurrentServices, agent: str, body: AgentBody) -> Answer[AgentDetail]:
+    """Let an agent be what the request says, whole; a skill that it has already may be gone meanwhile."""
+    book = service.catalog.agents()
+    before = book.get(agent)
+    return Answer(data=_detail(book.update(before.id, _draft(service, body, known=[one.skill_id for one in before.skills]))))
+
+
+@routes.delete("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def delete_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
+    """Forget an agent; the answer has it once more."""
+    return Answer(data=_detail(service.catalog.agents().delete(agent)))
+
+
+@routes.get("/{agent}/prompt", responses=READ_PROBLEMS)
+def agent_prompt(
+    service: CurrentServices, agent: str, style: Style | None = None, request: _Request = None
+) -> Answer[AgentPromptShape]:
+    """The exact system prompt of an agent before the first message, and what each of its skills costs."""
+    found = service.catalog.agents().get(agent)
+    return Answer(data=_shape(write_agent_prompt(found, service.catalog, style=style, request=request)))
+
+
+def _draft(service: OrganisationServices, body: AgentBody, *, known: Collection[str] = ()) -> AgentDraft:
+    """The agent of a request; skills among the `known` need not be there."""
+    return AgentDraft(
+        name=body.name,
+        description=body.description,
+        system_prompt=body.system_prompt,
+        model=body.model,
+        settings=body.settings.model_dump(exclude_none=True),
+        skills=tuple(_chosen(service, choice, known) for choice in body.skills),
+    )
+
+
+def _chosen(service: OrganisationServices, choice: AgentSkillChoice, known: Collection[str]) -> AgentSkill:
+    try:
+        return choose_agent_skill(
+            service.catalog, choice.skill, version_lock=choice.version_lock, auto_update=choice.auto_update
+        )
+    except SkillNotFound:
+        if choice.skill not in known:
+            raise
+        return AgentSkill(choice.skill, choice.version_lock, choice.auto_update)
+
+
+def _detail(agent: Agent) -> AgentDetail:
+    return AgentDetail.model_validate(agent.to_dict())
+
+
+def _shape(prompt: AgentPrompt) -> AgentPromptShape:
+    return AgentPromptShape.model_validate(prompt.to_dict())

@@ -1,0 +1,216 @@
+"""Every skill that an agent on this machine can see: listed, searched, looked at, scanned, created, switched and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.access import set_audit_subject
+from skillyard.catalog import Skill, Source
+from skillyard.errors import InvalidInput
+from skillyard.packages import PackageLimits
+from skillyard.plain_json import to_plain_json
+from skillyard.server.authorization import UNRECORDED, require_scope
+from skillyard.server.background.catalog_changes import CachedResponse
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import FILE_RESPONSES, file_response
+from skillyard.server.shapes.catalog import CatalogFilter, Entry, Facets, Fit, PortraitOf, ScanOf, entry, facets, fit
+from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
+from skillyard.server.shapes.installation import ClientLoading
+from skillyard.skill_detail import read_skill_detail
+
+_Shape = TypeVar("_Shape", bound=BaseModel)
+
+
+def query_of(shape: type[BaseModel]) -> dict[str, Any]:
+    """The `openapi_extra` of a route whose query has the fields of `shape`, which all have a default."""
+    fields = shape.model_json_schema()["properties"]
+    return {"parameters": [{"name": name, "in": "query", "required": False, "schema": told} for name, told in fields.items()]}
+
+
+def read_query(shape: type[_Shape], request: Request) -> _Shape:
+    """The query of a request.
+
+    Raises:
+        RequestValidationError: it does not fit the shape, told as FastAPI tells it.
+    """
+    try:
+        return shape.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        faults = [fault | {"loc": ("query", *fault["loc"])} for fault in error.errors()]
+        raise RequestValidationError(faults) from None
+
+
+routes: Final = APIRouter(prefix="/api/v1/catalog", tags=["catalog"], dependencies=[require_scope("skills:read")])
+
+_WRITE: Final = require_scope("skills:write")
+_Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
+
+
+class NewSkill(RequestBody):
+    """What a new skill of the user says."""
+
+    name: str = Field(max_length=64)
+    description: str = Field(max_length=1024)
+    instructions: str = Field(default="", max_length=1_000_000)
+
+
+class CatalogChanges(BaseModel):
+    """The ids of the skills that are new, others than before, and gone."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+
+
+class SkillReference(RequestBody):
+    """Which skill is meant."""
+
+    skill: str = Field(min_length=1, max_length=300)
+
+
+@routes.get("", responses=READ_PROBLEMS, response_model=Listed[Entry], openapi_extra=query_of(CatalogFilter))
+async def list_skills(service: CurrentServices, request: Request) -> Response:
+    """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
+    skills, query = service.catalog.all(), request.scope["query_string"]
+    if (kept := service.pages.get(skills, query)) is None:
+        wanted = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
+        kept = await run_in_threadpool(service.pages.put, skills, query, lambda: _page(skills, wanted))
+    return kept.response(request)
+
+
+def _page(skills: Sequence[Skill], wanted: CatalogFilter) -> Listed[Entry]:
+    found = listed(wanted.of(skills), wanted.page, wanted.limit)
+    return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
+
+
+@routes.get("/facets", responses=READ_PROBLEMS)
+def count_facets(service: CurrentServices) -> Answer[Facets]:
+    """How many skills each value of the filters would leave."""
+    return Answer(data=facets(service.catalog.all()))
+
+
+@routes.get("/search", responses=READ_PROBLEMS, response_model=Answer[list[Fit]])
+def search(
+    service: CurrentServices,
+    request: Request,
+    q: Annotated[str, Query(min_length=1, max_length=2000)],
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    min_confidence: Annotated[float, Query(ge=0, le=1)] = 0.15,
+    source: Source | None = None,
+    tag: Annotated[str | None, Query(max_length=200, description="a tag or a keyword")] = None,
+    domain: Annotated[str | None, Query(max_length=200)] = None,
+    permission: Annotated[Literal["allow", "ask"] | None, Query(description="what the rules say")] = None,
+) -> Response:
+    """The usable skills that fit a request, the best first, each with its confidence and what matched."""
+    found = service.catalog.search(
+        q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
+    )
+    return CachedResponse.of(Answer(data=[fit(match) for match in found])).response(request)
+
+
+@routes.get("/event", responses=READ_PROBLEMS)
+def match_event(
+    service: CurrentServices,
+    type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the document's name
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+) -> Answer[list[Fit]]:
+    """The skills that declare this event type among their triggers, the highest priority first."""
+    return Answer(data=[fit(match) for match in service.catalog.match_event(type, limit=limit)])
+
+
+@routes.get("/file", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
+def read_one_file(
+    service: CurrentServices,
+    request: Request,
+    skill: _Name,
+    path: Annotated[str, Query(min_length=1, max_length=1024)] = "SKILL.md",
+) -> Response:
+    """One file of a skill, when the rules let the skill be read."""
+    found = service.catalog.get(skill)
+    service.admit(found)
+    return file_response(request, found.read_file(path, limit=PackageLimits().file))
+
+
+@routes.get("/folder", responses=READ_PROBLEMS)
+def folder(service: CurrentServices, skill: _Name) -> Answer[str]:
+    """The folder of a skill on the server's machine, for a file manager; of an unknown one, where the user's skills are.
+
+    An organisation is told where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
+    """
+    return Answer(data=service.catalog.directory_to_open(skill))
+
+
+@routes.post("/refresh", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
+def refresh(service: CurrentServices) -> Answer[CatalogChanges]:
+    """Look at the folders again, and tell what is different."""
+    return Answer(data=CatalogChanges.model_validate(service.refresh()))
+
+
+@routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def create(service: CurrentServices, body: NewSkill) -> Answer[Entry]:
+    """Make a new skill of the user."""
+    if "\0" in body.instructions:
+        raise InvalidInput("the instructions hold a NUL character", hint="take it out")
+    set_audit_subject(body.name)
+    with service.changing:
+        return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
+
+
+@routes.delete("", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def delete(service: CurrentServices, skill: _Name) -> Answer[None]:
+    """Delete a skill of the user, with its folder."""
+    with service.changing:
+        service.catalog.delete(skill)
+    return Answer(data=None)
+
+
+@routes.post("/toggle", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def toggle(service: CurrentServices, body: SkillReference) -> Answer[Entry]:
+    """Switch a skill on when it is off, and off when it is on."""
+    set_audit_subject(body.skill)
+    with service.changing:
+        return Answer(data=entry(service.catalog.toggle(body.skill)))
+
+
+@routes.get("/skill", responses=READ_PROBLEMS)
+def look_at(service: CurrentServices, skill: _Name) -> Answer[PortraitOf]:
+    """Everything about one skill, whatever its status: what its header says, its files, what it may do, whether it can run."""
+    portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
+    powers, schema = portrait.powers, portrait.input_schema
+    told = portrait.to_dict() | entry(portrait.skill).model_dump()
+    told |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
+    return Answer(data=PortraitOf.model_validate(to_plain_json(told)))
+
+
+@routes.get("/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
+def scan(service: CurrentServices, skill: _Name) -> Answer[ScanOf]:
+    """Look for harm in the files of a skill now; nothing of it is run."""
+    from skillyard.scanner import scan_skill
+
+    found = _readable(service, skill)
+    report = scan_skill(found.directory, suppressions=service.catalog.suppressions())
+    return Answer(data=ScanOf.model_validate(to_plain_json(report.to_dict())))
+
+
+@routes.get("/clients", responses=READ_PROBLEMS | WRITE_PROBLEMS)
+def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientLoading]]:
+    """Which clients load a skill, under which name and description, and why one does not."""
+    from skillyard.interop import check_clients
+
+    found = _readable(service, skill)
+    return Answer(
+        data=[ClientLoading.model_validate(to_plain_json(client.to_dict())) for client in check_clients(found.directory)]
+    )
+
+
+def _readable(service: OrganisationServices, name: str) -> Skill:
+    found = service.catalog.get(name)
+    service.admit(found)
+    return found

@@ -1,0 +1,302 @@
+"""Conversations: begin one, send a message, follow the turn, answer its questions, stop it; files and skill usage.
+
+Everything belongs to the caller who began it. A turn goes on whether or not somebody listens; its events are sent from the
+beginning to each client that asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from sse_starlette import ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.errors import FileTooLarge, PermissionDenied
+from skillyard.server.authorization import Caller, CurrentCaller, require_scope
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import EventStream, bytes_response, stream_responses
+from skillyard.server.shapes.chat import (
+    ChatCommand,
+    ChatEvent,
+    ChatFile,
+    ConversationChange,
+    ConversationDetail,
+    ConversationShape,
+    Decision,
+    ModelChoices,
+    NewConversation,
+    NewMessage,
+    SkillUseShape,
+    TrailReportShape,
+    TrailStep,
+    TurnShape,
+    conversation_shape,
+    file_shape,
+    turn_shape,
+)
+from skillyard.server.shapes.envelope import Answer
+
+if TYPE_CHECKING:
+    from skillyard.conversations import Chat, Conversation, Turn
+
+
+routes: Final = APIRouter(prefix="/api/v1/chat", tags=["chat"], dependencies=[require_scope("runs:execute")])
+_FILE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "the bytes of the file", "content": {"application/octet-stream": {"schema": {"type": "string"}}}},
+    206: {
+        "description": "the part that was asked for",
+        "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+    },
+    304: {"description": "it has not changed"},
+    416: {"description": "there is no such part"},
+}
+
+
+@routes.get("/conversations", responses=READ_PROBLEMS)
+async def list_conversations(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    text: Annotated[str, Query(max_length=200, description="what the title, or what was said, holds")] = "",
+) -> Answer[list[ConversationShape]]:
+    """Your conversations, the one used last first."""
+    found = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
+    return Answer(data=[conversation_shape(conversation) for conversation in found])
+
+
+@routes.post("/conversations", status_code=201, responses=WRITE_PROBLEMS)
+async def begin(service: CurrentServices, caller: CurrentCaller, body: NewConversation) -> Answer[ConversationShape]:
+    """Begin a conversation: nothing is said yet."""
+    from skillyard.conversations import ChatSettings
+
+    settings = ChatSettings.read(body.settings.model_dump()) if body.settings else None
+    conversation = await (await _chat(service)).begin(
+        service.owner(caller), agent=body.agent, model=body.model, settings=settings, title=body.title
+    )
+    return Answer(data=conversation_shape(conversation))
+
+
+@routes.get("/conversations/{conversation}", responses=READ_PROBLEMS)
+async def get_conversation(
+    service: CurrentServices, caller: CurrentCaller, conversation: str, last: Annotated[int, Query(ge=1, le=1000)] = 200
+) -> Answer[ConversationDetail]:
+    """A conversation with its `last` turns, those that were replaced left out, and its files."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    turns = await chat.turns(found)
+    shown = [turn_shape(turn) for turn in turns[-last:]]
+    files = [file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)]
+    told = conversation_shape(found).model_dump()
+    return Answer(data=ConversationDetail(**told, turns=shown, earlier=len(turns) - len(shown), files=files))
+
+
+@routes.patch("/conversations/{conversation}", responses=WRITE_PROBLEMS)
+async def change(
+    service: CurrentServices, caller: CurrentCaller, conversation: str, body: ConversationChange
+) -> Answer[ConversationShape]:
+    """Give a conversation another title, or its next turns another model."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    return Answer(data=conversation_shape(await chat.change(found, title=body.title, model=body.model)))
+
+
+@routes.delete("/conversations/{conversation}", status_code=204, responses=WRITE_PROBLEMS)
+async def delete(service: CurrentServices, caller: CurrentCaller, conversation: str) -> None:
+    """Delete a conversation with its turns and files; a turn that goes on is stopped."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    await chat.delete(found)
+
+
+@routes.post("/conversations/{conversation}/messages", status_code=201, responses=WRITE_PROBLEMS)
+async def say(service: CurrentServices, caller: CurrentCaller, conversation: str, body: NewMessage) -> Answer[TurnShape]:
+    """Say something; the turn goes on by itself, its events tell how. `/name …` starts a skill."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    replacing = (await chat.turn(found, body.replaces)).number if body.replaces else None
+    return Answer(data=turn_shape(await chat.send(found, body.text, replacing=replacing, files=body.files)))
+
+
+@routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITE_PROBLEMS)
+async def retry(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[TurnShape]:
+    """Try the newest turn once more, in place of it."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    return Answer(data=turn_shape(await chat.retry(found)))
+
+
+@routes.get(
+    "/conversations/{conversation}/turns/{turn}/events",
+    response_class=EventStream,
+    responses=READ_PROBLEMS
+    | stream_responses(ChatEvent, "ChatEvent", "begin, text, call, ask, log, result, file, notice, usage, error, end"),
+)
+async def follow(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    conversation: str,
+    turn: str,
+    last_event_id: Annotated[str | None, Header(max_length=100)] = None,
+) -> EventStream:
+    """A turn as it goes on, as server-sent events, until it has ended or waits for an answer.
+
+    A client that comes back with `Last-Event-ID`, to whichever process, is told the rest; with an id that is none, a `begin`
+    says that all is told again.
+    """
+    chat, found = await _own_conversation(service, caller, conversation)
+    return EventStream(_turn_events(chat, await chat.turn(found, turn), last_event_id))
+
+
+@routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)
+async def answer(
+    service: CurrentServices, caller: CurrentCaller, conversation: str, turn: str, body: Decision
+) -> Answer[TurnShape]:
+    """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on.
+
+    To agree for the whole workspace needs the scope `admin`.
+    """
+    from skillyard.permissions import ApprovalAnswer
+
+    if body.decision == "workspace" and not caller.may("admin"):
+        raise PermissionDenied("to agree for the workspace needs the scope admin", hint="agree once, or for this session")
+    chat, found = await _own_conversation(service, caller, conversation)
+    answered = await chat.answer(await chat.turn(found, turn), body.call, ApprovalAnswer(body.decision, body.reason))
+    return Answer(data=turn_shape(answered))
+
+
+@routes.post("/conversations/{conversation}/turns/{turn}/stop", responses=WRITE_PROBLEMS)
+async def stop(service: CurrentServices, caller: CurrentCaller, conversation: str, turn: str) -> Answer[TurnShape]:
+    """Stop a turn; what the model wrote so far stays. One that is over stays as it is."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    await chat.stop(await chat.turn(found, turn))
+    return Answer(data=turn_shape(await chat.turn(found, turn)))
+
+
+@routes.get("/conversations/{conversation}/files", responses=READ_PROBLEMS)
+async def list_files(service: CurrentServices, caller: CurrentCaller, conversation: str) -> Answer[list[ChatFile]]:
+    """The files of a conversation, by name."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    return Answer(data=[file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)])
+
+
+@routes.put(
+    "/conversations/{conversation}/files/{path:path}",
+    status_code=201,
+    responses=WRITE_PROBLEMS,
+    openapi_extra={"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "required": True}},
+)
+async def put_file(
+    service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request
+) -> Answer[ChatFile]:
+    """Give the conversation a file, in place of the one of that name; at most 50 MiB."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    data = await _body(request)
+    return Answer(data=file_shape(await run_in_threadpool(chat.folder(found).put, path, data)))
+
+
+@routes.get("/conversations/{conversation}/files/{path:path}", responses=READ_PROBLEMS | _FILE, response_class=Response)
+async def get_file(service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request) -> Response:
+    """The bytes of a file, or a part; text is plain text, nothing is shown as a page."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    folder = chat.folder(found)
+    data = await run_in_threadpool(folder.read, path)
+    plain = await run_in_threadpool(folder.preview, path) is not None
+    sent = bytes_response(request, data, "text/plain; charset=utf-8" if plain else "application/octet-stream")
+    sent.headers["X-Content-Type-Options"] = "nosniff"
+    return sent
+
+
+@routes.delete("/conversations/{conversation}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
+async def delete_file(service: CurrentServices, caller: CurrentCaller, conversation: str, path: str) -> None:
+    """Delete a file of the conversation."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    await run_in_threadpool(chat.folder(found).drop, path)
+
+
+@routes.get("/models", responses=READ_PROBLEMS)
+async def list_models(service: CurrentServices) -> Answer[ModelChoices]:
+    """The models that can be chosen: those of services that a key is set for, and what is missing for others."""
+    await _chat(service)
+    from skillyard.conversations import available_models
+
+    return Answer(data=ModelChoices.model_validate(asdict(await run_in_threadpool(available_models))))
+
+
+@routes.get("/commands", responses=READ_PROBLEMS)
+async def list_commands(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    text: Annotated[str, Query(max_length=200, description="what the name holds")] = "",
+    conversation: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=50)] = 20,
+) -> Answer[list[ChatCommand]]:
+    """The skills that a person may start with `/name`, here or in a conversation, those that begin with the text first."""
+    chat = await _chat(service)
+    found = await chat.get(conversation, service.owner(caller)) if conversation else None
+    commands = await run_in_threadpool(lambda: chat.commands(found, text, limit=limit))
+    return Answer(data=[ChatCommand.model_validate(asdict(command)) for command in commands])
+
+
+@routes.get("/trail", responses=READ_PROBLEMS)
+async def trail(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    conversation: Annotated[str, Query(min_length=1, max_length=100)],
+    skill: Annotated[str | None, Query(max_length=300)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Answer[list[TrailStep]]:
+    """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
+    chat, found = await _own_conversation(service, caller, conversation)
+    steps = await run_in_threadpool(lambda: chat.trail.of(conversation=found.id, skill=skill, limit=limit))
+    return Answer(data=[TrailStep.model_validate(step.to_dict()) for step in steps])
+
+
+@routes.get("/trail/report", responses=READ_PROBLEMS)
+async def trail_report(service: CurrentServices) -> Answer[TrailReportShape]:
+    """Every skill in all conversations, in numbers: which are never used, not followed, or fail often."""
+    chat = await _chat(service)
+    report = await run_in_threadpool(chat.trail.report)
+    more = {skill.id for skill in service.catalog.all() if skill.status == "ok" and skill.files()}
+    shape = TrailReportShape(
+        skills=[SkillUseShape.model_validate(use.to_dict()) for use in report.skills],
+        never_used=list(report.never_used),
+        not_followed=list(report.not_followed(more)),
+        fails_often=list(report.fails_often),
+    )
+    return Answer(data=shape)
+
+
+async def _chat(service: OrganisationServices) -> Chat:
+    return await run_in_threadpool(service.chats.of, service.catalog)
+
+
+async def _own_conversation(service: OrganisationServices, caller: Caller, conversation: str) -> tuple[Chat, Conversation]:
+    """The chat, and the caller's conversation with that id."""
+    chat = await _chat(service)
+    return chat, await chat.get(conversation, service.owner(caller))
+
+
+async def _turn_events(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerator[ServerSentEvent]:
+    """The events of a turn behind the one that the client has seen last, whichever process works on it."""
+    from skillyard.conversations.turn_events import EventPosition
+
+    async with aclosing(chat.follow(turn, EventPosition.read(last))) as events:
+        async for place, event in events:
+            yield ServerSentEvent(_json(event.to_dict()), event=event.kind, id=str(place))
+
+
+def _json(value: dict[str, Any]) -> str:
+
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+async def _body(request: Request) -> bytes:
+    from skillyard.conversations.work_folder import MAX_FILE_BYTES
+
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > MAX_FILE_BYTES:
+            raise FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
+    return bytes(data)

@@ -1,0 +1,190 @@
+"""API keys and browser sessions: keys are listed, made and revoked; a page signs in with one, and signs out.
+
+Administrators of the server manage all keys, those of an organisation its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.access import DEFAULT_ORGANISATION, SCOPES, ApiKey, AuditLog, KeyState, acting_as
+from skillyard.access.keys import Scope
+from skillyard.errors import PermissionDenied
+from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORDED, Caller, CurrentCaller, require_scope
+from skillyard.server.middleware.authentication import COOKIE, CredentialStore, address_of
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
+
+key_routes: Final = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[require_scope("admin")])
+
+
+class NewKey(RequestBody):
+    """What a new key is for; without `expires_in_days` it holds until it is revoked."""
+
+    name: str = Field(min_length=1, max_length=80)
+    scopes: list[Scope] = Field(min_length=1, max_length=len(SCOPES))
+    organisation: str | None = Field(default=None, max_length=60)
+    expires_in_days: int | None = Field(default=None, ge=1, le=3650)
+
+
+class KeyDetail(BaseModel):
+    """What is known of a key; `prefix` are its first letters."""
+
+    id: str
+    name: str
+    organisation: str
+    scopes: list[Scope]
+    prefix: str
+    state: KeyState
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class MadeKey(BaseModel):
+    """A new key; `secret` is never shown again."""
+
+    key: KeyDetail
+    secret: str
+
+
+@key_routes.get("", responses=READ_PROBLEMS)
+def list_keys(
+    request: Request,
+    caller: CurrentCaller,
+    organisation: Annotated[str | None, Query(max_length=60)] = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Listed[KeyDetail]:
+    """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
+    keys = _identities(request).keys.all(_reach(caller, organisation))
+    return listed([_key_detail(key) for key in keys], page, limit)
+
+
+@key_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
+def create(
+    request: Request, response: Response, service: CurrentServices, caller: CurrentCaller, body: NewKey
+) -> Answer[MadeKey]:
+    """Make a key. The answer holds its only copy."""
+    organisation = _reach(caller, body.organisation) or DEFAULT_ORGANISATION
+    lifetime = None if body.expires_in_days is None else timedelta(days=body.expires_in_days)
+    key, secret = _identities(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
+    _record(service, caller, "keys.create", key.id)
+    response.headers["Cache-Control"] = "no-store"
+    return Answer(data=MadeKey(key=_key_detail(key), secret=secret))
+
+
+@key_routes.delete("/{id}", responses=WRITE_PROBLEMS)
+def revoke(
+    request: Request,
+    service: CurrentServices,
+    caller: CurrentCaller,
+    id: str,  # noqa: A002 # as in every other path
+) -> Answer[KeyDetail]:
+    """Let a key hold no more, and every session that was opened with it."""
+    identities = _identities(request)
+    key = identities.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
+    identities.forget()
+    _record(service, caller, "keys.revoke", key.id)
+    return Answer(data=_key_detail(key))
+
+
+def _key_detail(key: ApiKey) -> KeyDetail:
+    return KeyDetail.model_validate(key.to_dict())
+
+
+def _identities(request: Request) -> CredentialStore:
+    found: CredentialStore = request.app.state.identities
+    return found
+
+
+def _reach(caller: Caller, wanted: str | None) -> str | None:
+    """The organisation whose keys are meant: of the server's admins the one they name, of others their own."""
+    if caller.organisation == DEFAULT_ORGANISATION:
+        return wanted
+    if wanted not in (None, caller.organisation):
+        raise PermissionDenied("this key manages the keys of its own organisation only", hint=f"leave {wanted!r} out")
+    return caller.organisation
+
+
+def _record(service: OrganisationServices, caller: Caller, action: str, subject: str) -> None:
+    """The trail of the server has it with the change; an organisation reads of it in its own."""
+    if caller.organisation != DEFAULT_ORGANISATION:
+        AuditLog(lambda: service.catalog.records().database).record(action, subject)
+
+
+session_routes: Final = APIRouter(prefix="/api/v1/session", tags=["session"], dependencies=[UNRECORDED])
+
+
+class SignIn(RequestBody):
+    """The key to sign in with."""
+
+    key: str = Field(min_length=1, max_length=200)
+
+
+class Session(BaseModel):
+    """Who asks. `caller` is null for nobody: then the page lets somebody sign in.
+
+    `local` is the user of the server's machine, who needs no key; `session` says that a cookie is in use, to be signed out of.
+    """
+
+    caller: str | None
+    organisation: str | None
+    scopes: list[Scope]
+    local: bool
+    session: bool
+    expires_at: datetime | None = None
+
+
+@session_routes.get("", responses=READ_PROBLEMS, openapi_extra=OPEN)
+async def who_am_i(caller: CurrentCaller, response: Response) -> Answer[Session]:
+    """Who asks, for which organisation, and with which scopes."""
+    response.headers["Cache-Control"] = "no-store"
+    return Answer(data=_session_shape(caller))
+
+
+@session_routes.post("", status_code=201, responses=WRITE_PROBLEMS, openapi_extra=OPEN)
+async def sign_in(request: Request, response: Response, body: SignIn) -> Answer[Session]:
+    """Exchange a key for a cookie that scripts cannot read; a change with it needs `Origin` or `X-Skillyard-CSRF`."""
+    identities: CredentialStore = request.app.state.identities
+    lifetime = request.app.state.settings.session
+    caller, secret, ends = await identities.sign_in(body.key.strip(), address_of(request.scope), lifetime)
+    with acting_as(replace(request.state.actor, name=caller.name, organisation=caller.organisation)):
+        trail = AuditLog(request.app.state.homes.database)
+        await run_in_threadpool(trail.record, "session.open", caller.key or caller.name)
+    seconds = round((ends - datetime.now(UTC)).total_seconds())
+    secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
+    response.headers["Cache-Control"] = "no-store"
+    return Answer(data=_session_shape(replace(caller, session=True), ends))
+
+
+@session_routes.delete("", responses=READ_PROBLEMS, openapi_extra=OPEN)
+async def sign_out(request: Request, response: Response) -> Answer[None]:
+    """End the session of the cookie; without one nothing happens."""
+    if secret := request.cookies.get(COOKIE):
+        identities: CredentialStore = request.app.state.identities
+        await run_in_threadpool(identities.sessions.close, secret)
+        identities.forget()
+    response.delete_cookie(COOKIE, path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict")
+    return Answer(data=None)
+
+
+def _session_shape(caller: Caller, ends: datetime | None = None) -> Session:
+    known = caller != ANONYMOUS
+    return Session(
+        caller=caller.name if known else None,
+        organisation=caller.organisation if known else None,
+        scopes=sorted(caller.scopes),
+        local=caller == LOCAL_USER,
+        session=caller.session,
+        expires_at=ends.replace(microsecond=0) if ends else None,
+    )

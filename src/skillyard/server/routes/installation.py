@@ -1,0 +1,333 @@
+"""Installing an uploaded archive or from an https address, inspecting it before, and following the operation as it goes on.
+
+More powers are only installed with consent to exactly that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from pydantic import BaseModel, Field, ValidationError
+from sse_starlette import ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.errors import InvalidInput, InvalidSource, RecordNotFound
+from skillyard.packages import Source, resolve
+from skillyard.registry import InstalledSkill, InstallLog, InstallReport, new_operation_id
+from skillyard.server.authorization import UNRECORDED, require_scope
+from skillyard.server.background.running_work import InstallFailure
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import EventStream, stream_responses
+from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.server.shapes.installation import (
+    InspectedSkill,
+    InstallEnded,
+    InstallError,
+    InstallEvent,
+    InstallMoved,
+    InstallSummary,
+    OperationDetail,
+    OperationStarted,
+    definition_shape,
+    inspected,
+    log_detail,
+    result_detail,
+)
+from skillyard.server.uploads import UPLOAD, SentConsent, is_upload, uploaded
+
+_PREFIX: Final = "/api/v1/skill-definitions"
+routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[require_scope("skills:write"), UNRECORDED])
+
+_HTTPS: Final = re.compile(r"(?:git\+)?https://", re.IGNORECASE)
+_HTTP: Final = re.compile(r"(?:git\+)?https?://", re.IGNORECASE)
+_LARGEST: Final = 64 * 1024  # bytes of a request that is no upload
+_Consent = Annotated[
+    str | None,
+    Query(
+        description="the `consent` of each change or replacement that is agreed to, as an inspection or a refusal tells it,"
+        " joined by commas",
+        max_length=8000,
+    ),
+]
+_Force = Annotated[bool, Query(description="also over versions that were changed by hand, and content that was yanked")]
+_Signer = Annotated[bool, Query(description="also when somebody else signed it than before, or nobody")]
+_Source = Annotated[bool, Query(description="also when it comes from another source than the version that serves")]
+_Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
+_ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
+}
+
+
+class InstallAddress(RequestBody):
+    """Where to fetch from: the https address of an archive, a SKILL.md, a manifest, a catalog or a git repository.
+
+    `skills` are those wanted of a source with several; all when empty.
+    """
+
+    address: str = Field(min_length=1, max_length=2000)
+    skills: list[str] = Field(default=[], max_length=100)
+
+
+class _InstallOptions(BaseModel):
+    """How an install is meant."""
+
+    consent: str | None
+    force: bool
+    accept_signer: bool
+    accept_source: bool
+    wait: bool
+
+
+def _install_options(
+    consent: _Consent = None,
+    force: _Force = False,
+    accept_signer: _Signer = False,
+    accept_source: _Source = False,
+    wait: _Wait = True,
+) -> _InstallOptions:
+    return _InstallOptions(consent=consent, force=force, accept_signer=accept_signer, accept_source=accept_source, wait=wait)
+
+
+_SentOptions = Annotated[_InstallOptions, Depends(_install_options)]
+_EITHER: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            **UPLOAD["requestBody"]["content"],
+            "application/json": {"schema": {"$ref": "#/components/schemas/InstallAddress"}},
+        },
+    }
+}
+
+
+@routes.post("/inspect", responses=WRITE_PROBLEMS, openapi_extra=_EITHER, response_model=Answer[list[InspectedSkill]])
+async def inspect(service: CurrentServices, request: Request) -> Response:
+    """Look at an archive or at what an address names, as closely as an install does; nothing is installed.
+
+    Tells of each skill its front matter, files, findings, the clients that can load it, what it may do, what is different from
+    the version that serves, what would refuse it, and the `consent` that its install needs.
+    """
+    async with contextlib.AsyncExitStack() as held:
+        if is_upload(request):
+            source, skills = Source("upload", str(await held.enter_async_context(uploaded(request, service.registry)))), []
+        else:
+            body = await _address(request)
+            source, skills = await run_in_threadpool(_source, service, body), body.skills
+        data = await run_in_threadpool(_inspection, service, source, skills)
+        return Response(data, media_type="application/json")
+
+
+def _inspection(service: OrganisationServices, source: Source, skills: Sequence[str]) -> bytes:
+    """The JSON of what an inspection finds; that of a thousand skills takes too long for the event loop."""
+    shapes = [inspected(skill) for skill in service.registry.inspect(source, skills=skills)]
+    return Answer[list[InspectedSkill]](data=shapes).model_dump_json().encode()
+
+
+@routes.post("/upload-create", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED, openapi_extra=UPLOAD)
+async def upload_create(
+    service: CurrentServices,
+    request: Request,
+    response: Response,
+    wish: _SentOptions,
+    skills: Annotated[list[str], Query(max_length=100, description="only these of the archive")] = [],  # noqa: B006
+) -> Answer[InstallSummary] | Answer[OperationStarted]:
+    """Install every skill of an uploaded archive, or those that are named."""
+    async with contextlib.AsyncExitStack() as held:
+        archive = await held.enter_async_context(uploaded(request, service.registry))
+        install = partial(service.registry.install, Source("upload", str(archive)), skills=skills)
+        return await _carry_out(service, response, wish, install, held)
+
+
+@routes.post("/{id}/upload-install", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED, openapi_extra=UPLOAD)
+async def upload_install(
+    service: CurrentServices,
+    request: Request,
+    response: Response,
+    id: str,  # noqa: A002 # the path of document 003
+    wish: _SentOptions,
+) -> Answer[InstallSummary] | Answer[OperationStarted]:
+    """Install another version of one skill from an uploaded archive; what else the archive holds is left alone."""
+    skill = await run_in_threadpool(service.registry.skill, id, installed=False)
+    async with contextlib.AsyncExitStack() as held:
+        archive = await held.enter_async_context(uploaded(request, service.registry))
+        install = partial(service.registry.install, Source("upload", str(archive)), only=(skill.skill_id,))
+        return await _carry_out(service, response, wish, install, held)
+
+
+@routes.post("/install/address", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED)
+async def install_address(
+    service: CurrentServices, response: Response, body: InstallAddress, wish: _SentOptions
+) -> Answer[InstallSummary] | Answer[OperationStarted]:
+    """Install from an https address: an archive, a SKILL.md, a manifest, a catalog, a site's index, or a git repository.
+
+    Addresses of this machine and of private networks are not asked.
+    """
+    source = await run_in_threadpool(_source, service, body)
+    install = partial(service.registry.install, source, skills=body.skills)
+    return await _carry_out(service, response, wish, install, contextlib.AsyncExitStack())
+
+
+@routes.post("/{id}/update", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED)
+async def update(
+    service: CurrentServices,
+    response: Response,
+    id: str,  # noqa: A002 # as above
+    wish: _SentOptions,
+) -> Answer[InstallSummary] | Answer[OperationStarted]:
+    """Fetch a skill again from where it came from, and install what is there when it is something else."""
+    skill = await run_in_threadpool(service.registry.skill, id)
+    install = partial(service.registry.update, skill.skill_id)
+    return await _carry_out(service, response, wish, install, contextlib.AsyncExitStack())
+
+
+async def _address(request: Request) -> InstallAddress:
+    """The JSON of a request that is no upload."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LARGEST:
+            raise InvalidInput("the request is too large", hint="send an address, or an archive as multipart/form-data")
+    try:
+        return InstallAddress.model_validate_json(body)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise InvalidInput(f"{where or 'body'}: {fault['msg']}", hint="/openapi.json describes every request") from None
+
+
+def _source(service: OrganisationServices, body: InstallAddress) -> Source:
+    """What an address names; never anything of this machine, and nothing that would be asked with its user's keys."""
+    allowed = _HTTP if service.catalog.configuration.private_hosts else _HTTPS
+    if not allowed.match(body.address.strip()):
+        raise InvalidSource("only https addresses are fetched for a request", hint="upload an archive instead")
+    return resolve(body.address, names=tuple(body.skills))
+
+
+async def _carry_out(
+    service: OrganisationServices,
+    response: Response,
+    wish: _InstallOptions,
+    install: Callable[..., InstallReport],
+    held: contextlib.AsyncExitStack,
+) -> Answer[InstallSummary] | Answer[OperationStarted]:
+    """Carry an install out now, or let it go on with what it needs `held`."""
+    operation_id = new_operation_id()
+    work = partial(
+        _install,
+        service,
+        partial(
+            install,
+            consent=SentConsent(wish.consent),
+            force=wish.force,
+            accept_signer=wish.accept_signer,
+            accept_source=wish.accept_source,
+            replacing=SentConsent(wish.consent),
+            operation_id=operation_id,
+        ),
+    )
+    if wish.wait:
+        async with held:
+            return Answer(data=await run_in_threadpool(work))
+    await service.installs.begin(operation_id, work, held.pop_all())
+    response.status_code = 202
+    return Answer(data=OperationStarted(operation_id=operation_id, events=f"{_PREFIX}/operations/{operation_id}/events"))
+
+
+def _install(service: OrganisationServices, install: Callable[[], InstallReport]) -> InstallSummary:
+    report = install()
+    service.look()
+    return InstallSummary(
+        operation_id=report.operation_id,
+        definitions=[definition_shape(service.registry.skill(result.skill_id)) for result in report.results],
+        results=[result_detail(result) for result in report.results],
+    )
+
+
+operation_routes: Final = APIRouter(
+    prefix="/api/v1/skill-definitions/operations", tags=["installing"], dependencies=[require_scope("skills:read")]
+)
+
+_LOOK_S: Final = 0.2
+
+
+@operation_routes.get("/{operation_id}", responses=READ_PROBLEMS)
+def get_operation(service: CurrentServices, operation_id: str) -> Answer[OperationDetail]:
+    """An operation as it is now: the log of each skill, and when it is over what came of it."""
+    return Answer(data=_operation_detail(service, operation_id))
+
+
+@operation_routes.get(
+    "/{operation_id}/events",
+    response_class=EventStream,
+    responses=READ_PROBLEMS | stream_responses(InstallEvent, "InstallEvent", "progress, end"),
+)
+async def follow_operation(
+    service: CurrentServices, operation_id: str, last_event_id: Annotated[str | None, Header(max_length=100)] = None
+) -> EventStream:
+    """An operation as it goes on, as server-sent events; each tells the whole operation, so that none is missed.
+
+    The id of an event stands for what it told: a client that comes back with `Last-Event-ID`, to whichever process, is told it
+    again only when something is different.
+    """
+    first = await run_in_threadpool(_operation_detail, service, operation_id)
+    return EventStream(_events(service, operation_id, first, last_event_id))
+
+
+async def _events(
+    service: OrganisationServices, operation_id: str, told: OperationDetail, shown: str | None
+) -> AsyncGenerator[ServerSentEvent, None]:
+    while told.state == "running":
+        event = _event(InstallMoved(operation=told))
+        if event.id != shown:
+            yield event
+            shown = event.id
+        await asyncio.sleep(_LOOK_S)
+        told = await run_in_threadpool(_operation_detail, service, operation_id)
+    yield _event(InstallEnded(operation=told))
+
+
+def _event(told: InstallMoved | InstallEnded) -> ServerSentEvent:
+    text = told.model_dump_json()
+    return ServerSentEvent(text, event=told.event, id=hashlib.sha256(text.encode()).hexdigest()[:20])
+
+
+def _operation_detail(service: OrganisationServices, operation_id: str) -> OperationDetail:
+    """The operation, from its logs and from what the process that works on it has told."""
+    going, error = service.installs.known(operation_id)
+    logs = service.registry.operation(operation_id)
+    if not logs and not going and error is None:
+        raise RecordNotFound(f"there is no operation {operation_id!r}", hint="an install that was asked for has one")
+    failed = next((log for log in logs if log.status == "failed"), None)
+    state: Literal["running", "success", "failed"] = "success"
+    if going or any(log.status in ("pending", "in_progress") for log in logs):
+        state = "running"
+    elif failed is not None or error is not None:
+        state = "failed"
+    return OperationDetail(
+        operation_id=operation_id,
+        state=state,
+        logs=[log_detail(log) for log in reversed(logs)],
+        definitions=[definition_shape(skill) for skill in _skills(service, logs)] if state == "success" else [],
+        error=_error(failed, error) if state == "failed" else None,
+    )
+
+
+def _skills(service: OrganisationServices, logs: Sequence[InstallLog]) -> Iterator[InstalledSkill]:
+    """The skills that were installed, as they are now."""
+    for skill_id in sorted({log.skill_id for log in logs if log.skill_id}):
+        yield service.registry.skill(skill_id, installed=False)
+
+
+def _error(failed: InstallLog | None, error: InstallFailure | None) -> InstallError:
+    if failed is not None:
+        details = dict(failed.details or {})
+        return InstallError(code=failed.error_code or "", message=failed.error_message or "", details=details)
+    return InstallError(code=error.code if error else "", message=error.message if error else "")

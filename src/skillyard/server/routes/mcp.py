@@ -1,0 +1,154 @@
+"""MCP at `/mcp`: each organisation's skills as tools, prompts and resources, for every client that speaks streamable HTTP.
+
+The handlers are those of `skillyard mcp`. Who may not run skills is not offered the tool that does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.access import Actor, AuditLog, acting_as
+from skillyard.errors import ServerStopping, SkillyardError
+from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.background.approval_questions import rejecting_approver
+from skillyard.server.routes.tools_and_memory import READ_ONLY_TOOLS
+from skillyard.server.settings import McpSessions
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup, TaskStatus
+    from starlette.types import Receive, Scope, Send
+
+    from skillyard.access import AuditOutcome
+    from skillyard.mcp import McpHttpApp
+    from skillyard.mcp.server import ToolUse, ToolUses
+    from skillyard.server.organisation_services import OrganisationPool, OrganisationServices
+    from skillyard.tools import ToolResult
+
+
+routes: Final = APIRouter(tags=["MCP"], dependencies=[require_scope("skills:read")])
+
+_REFUSALS: Final = frozenset({"permission_denied", "approval_rejected", "not_yours"})
+_LOG: Final = logging.getLogger(__name__)
+
+
+class McpEndpoints:
+    """One endpoint for each organisation and power, opened at its first request, all closed with the server."""
+
+    def __init__(self, limits: McpSessions, *, sessions: bool = True) -> None:
+        self._sessions = sessions
+        self._limits = limits
+        self._open: dict[tuple[str, bool], McpHttpApp] = {}
+        self._opening = anyio.Lock()
+        self._group: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Doors can be opened in this block; at its end everything behind them ends."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            try:
+                yield
+            finally:
+                self._group = None
+                group.cancel_scope.cancel()
+
+    def stop_telling(self) -> None:
+        """End the streams that only wait for changes."""
+        for endpoint in self._open.values():
+            endpoint.stop_telling()
+
+    async def endpoint(self, organisation: str, runs: bool, homes: OrganisationPool) -> McpHttpApp:
+        """The endpoint to the skills of an organisation, with or without the tool that runs them.
+
+        Raises:
+            ServerStopping: the server is about to stop.
+        """
+        async with self._opening:
+            found = self._open.get((organisation, runs))
+            if found is None:
+                if self._group is None:
+                    raise ServerStopping("the server is about to stop", hint="ask again when it is back")
+                found = self._open[organisation, runs] = await self._group.start(self._keep, organisation, runs, homes)
+        return found
+
+    async def _keep(
+        self, organisation: str, runs: bool, homes: OrganisationPool, *, task_status: TaskStatus[McpHttpApp]
+    ) -> None:
+        """Keep an endpoint, and the home behind it, open as long as the server runs."""
+        async with homes.of(organisation) as service:
+            endpoint = await run_in_threadpool(_endpoint, service, runs=runs, sessions=self._sessions, limits=self._limits)
+            async with endpoint.running():
+                task_status.started(endpoint)
+                await anyio.sleep_forever()
+
+
+class _DelegatedResponse(Response):
+    """An answer that is made while it is sent."""
+
+    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+
+@routes.api_route("/mcp", methods=["GET", "POST", "DELETE"], response_class=Response, include_in_schema=False)
+async def model_context(caller: CurrentCaller, request: Request) -> Response:
+    """One request of the Model Context Protocol."""
+    endpoints = request.app.state.endpoints
+    assert isinstance(endpoints, McpEndpoints)  # noqa: S101 # the application puts it there
+    endpoint = await endpoints.endpoint(caller.organisation, caller.may("runs:execute"), request.app.state.homes)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await endpoint.answer(scope, receive, send, caller=caller.key or caller.name)
+
+    return _DelegatedResponse(answer)
+
+
+def _endpoint(service: OrganisationServices, *, runs: bool, sessions: bool, limits: McpSessions) -> McpHttpApp:
+    from skillyard.mcp import McpHttpApp
+    from skillyard.tools import SkillTools
+
+    catalog = service.catalog
+    tools = SkillTools(
+        catalog, approver=rejecting_approver(), engine=catalog.engine(), run_skills=runs, session="mcp", repeat="text"
+    )
+    return McpHttpApp(tools, sessions=sessions, **limits._asdict(), on_call=_recorded(service))
+
+
+def _recorded(service: OrganisationServices) -> ToolUses:
+    """What makes each call of a tool one of the caller's own, and writes down the one that does something."""
+    from skillyard.mcp import ToolUse
+
+    @asynccontextmanager
+    async def use(request: Request, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
+        state = request.scope["state"]
+        found = ToolUse(service.owner(state["caller"]))
+        try:
+            yield found
+        finally:
+            if name not in READ_ONLY_TOOLS and (found.result is None or found.result.code != "unknown_tool"):
+                subject = str(arguments.get("name") or arguments.get("skill") or name)
+                with anyio.CancelScope(shield=True):  # also when the client has left
+                    await run_in_threadpool(_record, service, state["actor"], subject, found.result)
+
+    return use
+
+
+def _record(service: OrganisationServices, actor: Actor, subject: str, result: ToolResult | None) -> None:
+    outcome: AuditOutcome = "success"
+    if result is None or not result.ok:
+        outcome = "refused" if result is not None and result.code in _REFUSALS else "failed"
+    with acting_as(Actor(actor.name, actor.organisation, actor.request_id, actor.address)):
+        try:
+            AuditLog(lambda: service.catalog.records().database).record("models.call_tool", subject, outcome, {"over": "mcp"})
+        except SkillyardError:
+            _LOG.exception("a call of a tool over MCP could not be recorded")

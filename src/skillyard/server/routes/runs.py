@@ -1,0 +1,346 @@
+"""Runs: start one and wait or let it go on, follow it as server-sent events, cancel it, list them, read one with its steps.
+
+The id of an event says how far the run has been reported: state, characters of both streams, steps. A client that comes back
+with `Last-Event-ID` gets the rest, from whichever process of the database it reaches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import AwareDatetime, BaseModel, Field
+from sse_starlette import ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.access import set_audit_subject
+from skillyard.catalog import Skill
+from skillyard.database import wait_for_change
+from skillyard.engine import FINAL_STATES, RunRecord, RunState, StartedRun
+from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
+from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
+from skillyard.execution import RunError, new_run_id
+from skillyard.permissions import Approver
+from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
+from skillyard.server.background.approval_questions import rejecting_approver
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import EventStream, stream_responses
+from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody
+from skillyard.server.shapes.runs import (
+    RunAsked,
+    RunDetail,
+    RunEnded,
+    RunEvent,
+    RunPrinted,
+    RunStateChanged,
+    RunStep,
+    RunStepTaken,
+    RunSummary,
+    detail,
+    summary,
+)
+
+if TYPE_CHECKING:
+    from skillyard.database import LiveEvent
+    from skillyard.engine.journal import Journal
+    from skillyard.server.background.approval_questions import ApprovalQuestions
+
+
+_LOOK_S: Final = 1.0  # how often the record is looked at, should nobody tell
+_ID: Final = re.compile(r"(\d{1,9})\.(\d{1,12})\.(\d{1,12})\.(\d{1,9})", re.ASCII)
+_ORDER: Final = {"queued": 1, "running": 2}
+_ENDED: Final = 3  # every other state
+_PositionedEvent = tuple["Position", BaseModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How much of a run has been told: the number of its state, characters of each stream, steps."""
+
+    state: int = 0
+    stdout: int = 0
+    stderr: int = 0
+    steps: int = 0
+
+    @classmethod
+    def read(cls, event_id: str | None) -> Self:
+        """The position in the id of an event; the beginning when it is none."""
+        found = _ID.fullmatch(event_id or "")
+        return cls(*map(int, found.groups())) if found else cls()
+
+    def __str__(self) -> str:
+        return f"{self.state}.{self.stdout}.{self.stderr}.{self.steps}"
+
+
+async def run_events(
+    run_id: str, position: Position, journal: Journal, questions: ApprovalQuestions
+) -> AsyncGenerator[ServerSentEvent, None]:
+    """Tell a run from a position on, until it has ended."""
+    asked: set[str] = set()
+    steps = number = 0
+    async with journal.database.notifier.subscribe(run_id) as rung:
+        while True:
+            state, news = await asyncio.to_thread(journal.events_since, run_id, number)
+            if state is None or state in FINAL_STATES:
+                break
+            if position.state < _ORDER[state]:
+                position = replace(position, state=_ORDER[state])
+                yield _event(RunStateChanged(run_id=run_id, state=state), position)
+            if (question := await asyncio.to_thread(questions.for_run, run_id)) is not None and question.id not in asked:
+                asked.add(question.id)
+                told = RunAsked(question=question.id, title=question.request.title, expires_at=question.expires_at)
+                yield _event(told, position)
+            for reached, one in _new_events(news, position, steps):
+                position = reached
+                yield _event(one, position)
+            number = news[-1].number if news else number
+            steps += sum("step" in item.body for item in news)
+            await wait_for_change(rung, _LOOK_S)
+    record = await asyncio.to_thread(journal.get, run_id)
+    for reached, last in _remaining_events(record, position):
+        yield _event(last, reached)
+
+
+def _new_events(news: Iterable[LiveEvent], position: Position, steps: int) -> Iterator[_PositionedEvent]:
+    """What of the happenings is behind the position; `steps` were before them."""
+    for _, body in news:
+        if "step" in body:
+            steps += 1
+            if steps > position.steps:
+                position = replace(position, steps=steps)
+                yield position, RunStepTaken(step=RunStep.model_validate(body["step"]))
+        elif found := _printed(body["stream"], body["text"], body["end"], position):
+            position = found[0]
+            yield found
+
+
+def _remaining_events(record: RunRecord, position: Position) -> Iterator[_PositionedEvent]:
+    """What is left to be told of a run that has ended."""
+    told: Any = record.printed or {}
+    for stream in STREAMS:
+        whole: str = getattr(record, stream)
+        kept = whole[-MAX_LOG_CHARACTERS:]  # before it stands that something was left out
+        if found := _printed(stream, kept, told.get(stream, len(kept)), position):
+            position = found[0]
+            yield found
+    if position.state < _ENDED:
+        position = replace(position, state=_ENDED)
+        yield position, RunStateChanged(run_id=record.id, state=record.state)
+    first = told.get("steps", [])
+    for at in [*first, *(at for at in range(len(record.steps)) if at not in first)][position.steps :]:
+        position = replace(position, steps=position.steps + 1)
+        if at >= 0:  # else it was told of an attempt that failed
+            yield position, RunStepTaken(step=RunStep.model_validate(record.steps[at].to_dict()))
+    yield position, RunEnded(run=detail(record))
+
+
+def _printed(stream: str, text: str, end: int, position: Position) -> tuple[Position, RunPrinted] | None:
+    """What of a text, which ends at the character `end` of its stream, is behind the position."""
+    known = getattr(position, stream)
+    if end <= known or not text:
+        return None
+    new = text[max(0, len(text) - (end - known)) :]
+    moved = replace(position, stdout=end) if stream == "stdout" else replace(position, stderr=end)
+    return moved, RunPrinted(stream="stdout" if stream == "stdout" else "stderr", text=new)
+
+
+def _event(told: BaseModel, position: Position) -> ServerSentEvent:
+    name = str(told.model_dump(include={"event"})["event"])
+    return ServerSentEvent(told.model_dump_json(), event=name, id=str(position))
+
+
+routes: Final = APIRouter(prefix="/api/v1/runs", tags=["runs"], dependencies=[require_scope("skills:read")])
+
+_EXECUTE: Final = require_scope("runs:execute")
+_Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="the same key and request again is the same run, not a second one",
+    ),
+]
+
+
+class NewRun(RequestBody):
+    """What to run; with `digest` only exactly that content.
+
+    With `wait: false` the answer comes at once, and where a rule wants somebody to be asked, the run waits for the answer.
+    `fresh` runs although a result is kept.
+    """
+
+    skill: str = Field(min_length=1, max_length=300)
+    parameters: dict[str, Any] = Field(default={})
+    timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
+    digest: str | None = Field(default=None, max_length=100)
+    fresh: bool = False
+    wait: bool = True
+    priority: int = Field(default=0, ge=-100, le=100, description="of the runs that wait a higher one goes first")
+
+
+_ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"model": Answer[RunDetail], "description": "it goes on in the server: `wait` was false"}
+}
+
+
+@routes.post("", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED, dependencies=[_EXECUTE])
+async def start(
+    service: CurrentServices, caller: CurrentCaller, body: NewRun, response: Response, idempotency_key: _Key = None
+) -> Answer[RunDetail]:
+    """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run say so.
+
+    Where a rule wants a person to be asked, a request that waits is refused, unless the workspace has agreed before.
+    """
+    set_audit_subject(body.skill)
+    run_id = _idempotent_run_id(caller, idempotency_key, body) if idempotency_key else new_run_id()
+    if idempotency_key and await _was_started(service, run_id):
+        response.headers["Idempotency-Replayed"] = "true"
+    else:
+        try:
+            await _start_run(service, caller, body, run_id)
+        except RecordExists:  # the same request came twice at one moment
+            response.headers["Idempotency-Replayed"] = "true"
+    if body.wait:
+        await service.runs.ended(run_id)
+    else:
+        response.status_code = 202
+    return Answer(data=detail(await run_in_threadpool(service.catalog.records().journal.get, run_id)))
+
+
+async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun, run_id: str) -> None:
+    """Begin the run; one that is waited for raises what kept it from starting."""
+    skill = await run_in_threadpool(service.catalog.get, body.skill)
+    service.catalog.gate().check(skill)
+    approver = rejecting_approver() if body.wait else service.questions.asker(caller.name, run_id)
+    consent = _consent(service, caller, skill, body, approver)
+    digest = body.digest
+    if body.wait and consent is not None:
+        digest, consent = await consent() or digest, None
+    runner = service.catalog.executor(timeout_ms=body.timeout_ms, prewarm=0)
+    engine = service.catalog.engine().through(runner)
+    begun: StartedRun = await service.runs.begin(
+        engine.begin(
+            skill, body.parameters, context={"userId": service.owner(caller)}, digest=digest, fresh=body.fresh, run_id=run_id,
+            consent=consent, priority=body.priority,
+        )
+    )  # fmt: skip
+    if body.wait:
+        await service.runs.ended(run_id)
+        begun.ended.result()
+
+
+def _consent(
+    service: OrganisationServices, caller: Caller, skill: Skill, body: NewRun, approver: Approver
+) -> Callable[[], Awaitable[str | None]] | None:
+    """What asks before the run; None where no rule wants it."""
+    if service.catalog.rules().decide(skill) != "ask":
+        return None
+    gate = service.catalog.gate(approver)
+
+    async def asked() -> str | None:
+        agreed = (await gate.consent(skill, session=service.owner(caller))).digest
+        if body.digest is not None and agreed is not None and body.digest != agreed:
+            raise PermissionDenied("the skill is not the content that the request names", hint="look at it, and ask again")
+        return agreed
+
+    return asked
+
+
+def _idempotent_run_id(caller: Caller, key: str, body: NewRun) -> str:
+    """The id of the run that this key and request mean: 16 digits of the key, 10 of the request."""
+    whose = _digest([caller.organisation, caller.name, key])
+    return f"run_{whose[:16]}{_digest(body.model_dump(mode='json', exclude={'priority', 'wait'}))[:10]}"
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+async def _was_started(service: OrganisationServices, run_id: str) -> bool:
+    """Whether the run is there already.
+
+    Raises:
+        RecordExists: the key was used for another request.
+    """
+    found = await run_in_threadpool(lambda: service.catalog.records().journal.beginning_with(run_id[:20]))
+    if found not in (None, run_id):
+        raise RecordExists("this Idempotency-Key was used for another request", hint="use a new key for each request")
+    return found is not None
+
+
+@routes.get("", responses=READ_PROBLEMS)
+def list_runs(
+    service: CurrentServices,
+    skill: Annotated[str | None, Query(max_length=300, description="an id or a name")] = None,
+    state: Annotated[list[RunState], Query(max_length=6)] = [],  # noqa: B006 # FastAPI makes a new one
+    status: Annotated[list[str], Query(max_length=10, description="how the process ended: ok, error, timeout, …")] = [],  # noqa: B006
+    schedule: Annotated[str | None, Query(max_length=63, description="asked for by the schedule of that name")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="asked for at that time or later")] = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> Listed[RunSummary]:
+    """The runs, the newest first."""
+    journal = service.catalog.records().journal
+    moment = _in_utc(since) if since else None
+    total = journal.count(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
+    found = journal.list(
+        skill=skill, states=state, statuses=status, schedule=schedule, since=moment, limit=limit, offset=(page - 1) * limit
+    )
+    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    return Listed(data=[summary(record) for record in found], meta=meta)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
+
+
+@routes.get("/{run_id}", responses=READ_PROBLEMS)
+def get_run(service: CurrentServices, run_id: str) -> Answer[RunDetail]:
+    """One run with its steps, logs and output; an id may be cut to 8 characters or more while it means one run."""
+    return Answer(data=detail(service.catalog.records().journal.get(run_id)))
+
+
+@routes.post("/{run_id}/cancel", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+async def cancel(service: CurrentServices, caller: CurrentCaller, run_id: str) -> Answer[RunDetail]:
+    """End a run that waits or works, one's own or as an admin; one that has ended stays as it is."""
+    journal = service.catalog.records().journal
+    record = await run_in_threadpool(journal.get, run_id)
+    require_own("run", record.context.get("userId") == service.owner(caller), caller)
+    if record.state not in FINAL_STATES:
+        if await service.catalog.engine().cancel(record.id):
+            await service.runs.ended(record.id)
+        error = RunError("CANCELLED", "the run was cancelled")
+        await run_in_threadpool(journal.stop, record.id, "cancelled", error)
+        record = await run_in_threadpool(journal.get, record.id)
+    return Answer(data=detail(record))
+
+
+@routes.get(
+    "/{run_id}/events",
+    response_class=EventStream,
+    responses=READ_PROBLEMS | stream_responses(RunEvent, "RunEvent", "state, asked, log, step, end"),
+)
+async def follow(
+    service: CurrentServices, run_id: str, last_event_id: Annotated[str | None, Header(max_length=100)] = None
+) -> EventStream:
+    """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
+
+    The data of each event is JSON: `state` says where the run is, `asked` that it waits for an answer, `log` what it printed,
+    `step` what it did, `end` the whole run.
+    """
+    journal = await run_in_threadpool(lambda: service.catalog.records().journal)
+    record = await run_in_threadpool(journal.get, run_id)
+    events = run_events(record.id, Position.read(last_event_id), journal, service.questions)
+    return EventStream(events)

@@ -1,0 +1,213 @@
+"""Schedules over HTTP: skills that run at a time, or again and again; a run of one says its name in `schedule`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.access import Keys, set_audit_subject
+from skillyard.engine import MissedRunPolicy, RunState, Schedule, ScheduleOwners, next_times
+from skillyard.permissions import PermissionGate
+from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
+from skillyard.server.background.approval_questions import rejecting_approver
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.times import utc_text
+
+routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
+
+_EXECUTE: Final = require_scope("runs:execute")
+_Name = Annotated[str, Path(max_length=63, description="the name of the schedule")]
+
+
+class ScheduleTimes(RequestBody):
+    """When: with `cron` (minute, hour, day, month, weekday) again and again, with `at` once.
+
+    What says no offset is a time of `time_zone`.
+    """
+
+    cron: str | None = Field(default=None, max_length=200)
+    at: datetime | None = None
+    time_zone: str = Field(default="UTC", max_length=60)
+
+
+class ScheduleBody(ScheduleTimes):
+    """A new schedule: with `cron` (minute, hour, day, month, weekday) a recurring run, with `at` a single one.
+
+    What says no offset is a time of `time_zone`. Of the times that were `missed`, because no server was there, none, the last
+    one or each of the last hundred is made up for.
+    """
+
+    name: str = Field(min_length=1, max_length=63)
+    skill: str = Field(min_length=1, max_length=300)
+    parameters: dict[str, Any] = Field(default={})
+    missed: Literal["skip", "once", "all"] = "once"
+    priority: int = Field(default=0, ge=-100, le=100)
+
+
+class ScheduleDetail(BaseModel):
+    """A schedule; `next_at` is null when it is over, `last_run` the id of its last run, `last_state` where that is.
+
+    `made_by` is who made it or has taken it over, null when that is not known. One that is `held` begins nothing, for the
+    reason that stands there: the key it was made with does not hold any more.
+    """
+
+    name: str
+    skill: str
+    parameters: dict[str, Any]
+    cron: str | None
+    time_zone: str
+    missed: MissedRunPolicy
+    priority: int
+    digest: str | None
+    paused: bool
+    created_at: str
+    next_at: str | None
+    last_at: str | None
+    last_run: str | None
+    last_state: RunState | None
+    made_by: str | None
+    held: str | None
+
+
+class _CallerSchedules:
+    """The schedules of the caller's organisation, and who of it may do what with them."""
+
+    def __init__(self, service: CurrentServices, caller: CurrentCaller, request: Request) -> None:
+        self._catalog, self._caller, self._app = service.catalog, caller, request.app
+        self._book = service.catalog.schedules()
+        self._owner = service.owner(caller)
+        self._makers = ScheduleOwners(Keys(request.app.state.homes.database), caller.organisation)
+
+    def shown(self, found: Sequence[Schedule]) -> list[ScheduleDetail]:
+        """The schedules as they stand now."""
+        last = [one.last_run for one in found if one.last_run is not None]
+        states = self._catalog.records().journal.states(last) if last else {}
+        return [
+            ScheduleDetail.model_validate(one.to_dict() | {"last_state": states.get(one.last_run or "")})
+            for one in self._makers.held(found)
+        ]
+
+    def all(self) -> list[ScheduleDetail]:
+        """Every one, by name."""
+        return self.shown(self._book.all())
+
+    def get(self, name: str) -> ScheduleDetail:
+        """One of them."""
+        return self.shown([self._book.get(name)])[0]
+
+    def add(self, schedule: Schedule, at: datetime | None) -> ScheduleDetail:
+        """Keep a new one, of the caller."""
+        made = replace(schedule, made_by=self._caller.name, key_id=self._caller.key, context={"userId": self._owner})
+        return self._changed(self._book.add(made, at=at))
+
+    def remove(self, name: str) -> ScheduleDetail:
+        """Forget one that the caller may change."""
+        self._mine(name)
+        return self._changed(self._book.remove(name))
+
+    def pause(self, name: str, *, paused: bool) -> ScheduleDetail:
+        """Let one that the caller may change rest, or go on."""
+        self._mine(name)
+        return self._changed(self._book.pause(name, paused=paused))
+
+    def take_over(self, name: str) -> ScheduleDetail:
+        """Let one that the caller may change go on for the caller."""
+        self._mine(name)
+        context = {"userId": self._owner}
+        return self._changed(self._book.take_over(name, made_by=self._caller.name, key_id=self._caller.key, context=context))
+
+    def _mine(self, name: str) -> None:
+        require_own("schedule", self._book.get(name).made_by == self._caller.name, self._caller)
+
+    def _changed(self, schedule: Schedule) -> ScheduleDetail:
+        self._app.state.clock.wake(self._caller.organisation)
+        return self.shown([schedule])[0]
+
+
+_Schedules = Annotated[_CallerSchedules, Depends()]
+
+
+@routes.get("", responses=READ_PROBLEMS)
+def list_schedules(book: _Schedules) -> Answer[list[ScheduleDetail]]:
+    """Every schedule, by name."""
+    return Answer(data=book.all())
+
+
+@routes.post("/preview", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
+    """The first five times at which a schedule would come due that is made now, in UTC; nothing is kept."""
+    return Answer(data=[utc_text(moment, to="seconds") for moment in next_times(body.cron, body.at, body.time_zone)])
+
+
+@routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+async def add_schedule(service: CurrentServices, book: _Schedules, body: ScheduleBody) -> Answer[ScheduleDetail]:
+    """Let a skill run at a time, or again and again, for the caller.
+
+    Where a rule wants a person to be asked, the workspace must have agreed before.
+    """
+    set_audit_subject(body.name)
+    skill = await run_in_threadpool(service.catalog.get, body.skill)
+    service.catalog.gate().check(skill)
+    digest = await run_in_threadpool(_agreed, service, service.catalog.gate(rejecting_approver()), body.skill)
+    wanted = Schedule(
+        name=body.name,
+        skill=skill.id,
+        parameters=body.parameters,
+        cron=body.cron,
+        time_zone=body.time_zone,
+        missed=body.missed,
+        priority=body.priority,
+        digest=digest,
+    )
+    return Answer(data=await run_in_threadpool(book.add, wanted, body.at))
+
+
+def _agreed(service: OrganisationServices, gate: PermissionGate, name: str) -> str | None:
+    """The content that was agreed to, where a rule wants it to be asked about."""
+    skill = service.catalog.get(name)
+    if service.catalog.rules().decide(skill) != "ask":
+        return None
+    return asyncio.run(gate.consent(skill, session="http")).digest
+
+
+@routes.get("/{name}", responses=READ_PROBLEMS)
+def get_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
+    """One schedule."""
+    return Answer(data=book.get(name))
+
+
+@routes.delete("/{name}", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def remove_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
+    """Forget a schedule, one's own or as an admin; its runs stay in the records."""
+    set_audit_subject(name)
+    return Answer(data=book.remove(name))
+
+
+@routes.post("/{name}/pause", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def pause_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
+    """Let a schedule rest, one's own or as an admin."""
+    set_audit_subject(name)
+    return Answer(data=book.pause(name, paused=True))
+
+
+@routes.post("/{name}/resume", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def resume_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
+    """Let it go on from now; what would have come meanwhile is not made up for."""
+    set_audit_subject(name)
+    return Answer(data=book.pause(name, paused=False))
+
+
+@routes.post("/{name}/take-over", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
+def take_over_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
+    """Let a schedule go on from now for the caller: one that is held, of one's own name or as an admin."""
+    set_audit_subject(name)
+    return Answer(data=book.take_over(name))

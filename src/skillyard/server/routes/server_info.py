@@ -1,0 +1,213 @@
+"""What the server says about itself: health, metrics, the protocols it speaks, its settings, and the doctor's checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from skillyard import __version__
+from skillyard.doctor import check_machine
+from skillyard.errors import ServerStopping
+from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
+from skillyard.server.middleware.observability import Metrics
+from skillyard.server.organisation_services import CurrentServices
+from skillyard.server.problems import READ_PROBLEMS
+from skillyard.server.shapes.envelope import Answer
+
+health_routes: Final = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """All is well; anything else is a problem."""
+
+    status: Literal["ok"] = "ok"
+
+
+@health_routes.get("/healthz", responses=READ_PROBLEMS, openapi_extra=OPEN)
+async def alive() -> Health:
+    """The process answers."""
+    return Health()
+
+
+@health_routes.get("/readyz", responses=READ_PROBLEMS, openapi_extra=OPEN)
+def ready(service: CurrentServices, request: Request) -> Health:
+    """The records can be read, and the server does not stop."""
+    if request.app.state.stopping.begun:
+        raise ServerStopping("the server is about to stop", hint="ask another one, or this one when it is back")
+    service.registry.history(limit=1)
+    return Health()
+
+
+about_routes: Final = APIRouter(tags=["clients"])
+
+_DOCUMENTATION: Final = "/openapi.json"
+
+
+def _about(protocol: str, resources: list[str], use: str) -> dict[str, Any]:
+    return {
+        "server": "Skillyard",
+        "version": __version__,
+        "protocol": protocol,
+        "resources": resources,
+        "use": use,
+        "documentation": _DOCUMENTATION,
+    }
+
+
+@about_routes.get("/anthropic", responses=READ_PROBLEMS, openapi_extra=OPEN)
+@about_routes.get("/anthropic/v1", responses=READ_PROBLEMS, openapi_extra=OPEN, include_in_schema=False)
+async def anthropic(request: Request) -> dict[str, Any]:
+    """What is spoken below /anthropic."""
+    use = f'Anthropic(base_url="{_base(request)}/anthropic").beta.skills'
+    return _about("Anthropic API, skills", ["/anthropic/v1/skills"], use)
+
+
+@about_routes.get("/openai", responses=READ_PROBLEMS, openapi_extra=OPEN)
+@about_routes.get("/openai/v1", responses=READ_PROBLEMS, openapi_extra=OPEN, include_in_schema=False)
+async def openai(request: Request) -> dict[str, Any]:
+    """What is spoken below /openai/v1."""
+    return _about("OpenAI API, skills", ["/openai/v1/skills"], f'OpenAI(base_url="{_base(request)}/openai/v1").skills')
+
+
+@about_routes.get("/api/v1", responses=READ_PROBLEMS, openapi_extra=OPEN)
+async def api(request: Request) -> dict[str, Any]:
+    """What is spoken below /api/v1: Skillyard's own routes, and ClawHub's."""
+    resources = ["/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami"]
+    return _about("ClawHub v1, beside Skillyard's own routes", resources, f"clawhub --registry {_base(request)}")
+
+
+@about_routes.get("/.well-known/clawhub.json", responses=READ_PROBLEMS, openapi_extra=OPEN)
+@about_routes.get("/.well-known/clawdhub.json", responses=READ_PROBLEMS, openapi_extra=OPEN, include_in_schema=False)
+async def clawhub(request: Request) -> dict[str, str]:
+    """Where ClawHub's client, given this site, finds its registry."""
+    return {"apiBase": _base(request), "authBase": _base(request), "minCliVersion": "0.18.0"}
+
+
+def _base(request: Request) -> str:
+    return str(request.base_url).rstrip("/")
+
+
+machine_routes: Final = APIRouter(prefix="/api/v1", tags=["this machine"], dependencies=[require_scope("admin"), SERVER_ADMIN])
+
+
+class RootDetail(BaseModel):
+    """A folder that is looked at for skills, and how many it has."""
+
+    path: str
+    source: str
+    status: str
+    reason: str | None
+    skills: int
+
+
+class RuleDetail(BaseModel):
+    """One permission rule; the first or the last that fits decides, as `permission_match` says."""
+
+    pattern: str
+    permission: str
+
+
+class SettingsDetail(BaseModel):
+    """What the settings files come to; `sandbox` is the user's table, with the names of what it grants and no value of them."""
+
+    version: str
+    project_root: str
+    data_directory: str
+    files: list[str]
+    database: str
+    package_store: str | None
+    private_hosts: bool
+    profile: str
+    allowed_tools: Literal["off", "advise", "enforce"]
+    allow_external_paths: bool
+    permission_match: Literal["first", "last"]
+    permissions: list[RuleDetail]
+    roots: list[RootDetail]
+    servers: list[str]
+    sandbox: dict[str, Any]
+
+
+class CheckDetail(BaseModel):
+    """One thing that was looked at: `error` is something needed that is broken, `warning` something optional."""
+
+    name: str
+    status: Literal["ok", "warning", "error"]
+    detail: str
+    fix: str | None
+
+
+class Examination(BaseModel):
+    """Whether nothing that is needed is broken, and every check."""
+
+    ok: bool
+    checks: list[CheckDetail]
+
+
+@machine_routes.get("/settings", responses=READ_PROBLEMS)
+def settings(service: CurrentServices) -> Answer[SettingsDetail]:
+    """What holds here; it is changed in the settings files, not over HTTP. No password and no key is in it."""
+    catalog = service.catalog
+    configuration = catalog.configuration
+    files = (configuration.file, configuration.user_file)
+    counts: dict[str, int] = {}
+    for skill in catalog.all():
+        counts[skill.root.path] = counts.get(skill.root.path, 0) + 1
+    return Answer(
+        data=SettingsDetail(
+            version=__version__,
+            project_root=catalog.project_root,
+            data_directory=catalog.data_directory,
+            files=[file for file in files if file and Path(file).is_file()],
+            database=catalog.records().database.name,
+            package_store=configuration.package_store,
+            private_hosts=configuration.private_hosts,
+            profile=configuration.profile,
+            allowed_tools=configuration.allowed_tools,
+            allow_external_paths=configuration.allow_external_paths,
+            permission_match=configuration.permission_match,
+            permissions=[RuleDetail(pattern=name, permission=word) for name, word in configuration.permissions.items()],
+            roots=[
+                RootDetail(
+                    path=root.path,
+                    source=root.source,
+                    status=root.status,
+                    reason=root.reason,
+                    skills=counts.get(root.path, 0),
+                )
+                for root in catalog.roots
+            ],
+            servers=sorted(configuration.servers),
+            sandbox=_without_values(configuration.sandbox),
+        )
+    )
+
+
+@machine_routes.get("/doctor", responses=READ_PROBLEMS)
+def doctor(service: CurrentServices) -> Answer[Examination]:
+    """Look at everything that is needed on this machine, and say how to fix what is missing; takes a second or two."""
+    checks = [CheckDetail.model_validate(check.to_dict()) for check in check_machine(lambda: service.catalog)]
+    return Answer(data=Examination(ok=all(check.status != "error" for check in checks), checks=checks))
+
+
+def _without_values(table: Mapping[str, object]) -> dict[str, Any]:
+    """The table; of variables that are granted only the names."""
+    return {name: sorted(map(str, value)) if isinstance(value, Mapping) else value for name, value in table.items()}
+
+
+_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+metrics_routes: Final = APIRouter(tags=["metrics"], dependencies=[require_scope("admin"), SERVER_ADMIN])
+
+
+@metrics_routes.get("/metrics", responses=READ_PROBLEMS, response_class=Response)
+async def metrics(request: Request) -> Response:
+    """The counters of this server, for Prometheus."""
+    counted = request.app.state.metrics
+    assert isinstance(counted, Metrics)  # noqa: S101 # the application puts it there
+    return Response(await run_in_threadpool(counted.text), media_type=_MEDIA_TYPE)

@@ -1,0 +1,310 @@
+"""Installed skills and their versions: listed, read, compared, edited, rolled back, withdrawn, downloaded and removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from skillyard.catalog import read_file
+from skillyard.errors import SkillNotFound, VersionUnusable
+from skillyard.packages import PackageLimits, compare_trees
+from skillyard.registry import EditValue, SkillVersion
+from skillyard.server.authorization import require_scope
+from skillyard.server.clients.published_skills import package_bytes
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.responses import FILE_RESPONSES, VersionFolder, bytes_response, file_response
+from skillyard.server.shapes.catalog import ScanOf
+from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody, listed
+from skillyard.server.shapes.installation import (
+    ClientLoading,
+    Definition,
+    FileInventory,
+    InstallLogDetail,
+    InstallResult,
+    TreeDifference,
+    VersionDetail,
+    definition_shape,
+    log_detail,
+    result_detail,
+)
+
+routes: Final = APIRouter(
+    prefix="/api/v1/skill-definitions", tags=["skill definitions"], dependencies=[require_scope("skills:read")]
+)
+
+_WRITE: Final = require_scope("skills:write")
+_Page = Annotated[int, Query(ge=1, le=1_000_000)]
+_Limit = Annotated[int, Query(ge=1, le=200)]
+
+
+_SHOWN: Final = {
+    "category": "category",
+    "tags": "tags",
+    "author": "author",
+    "homepageUrl": "homepage_url",
+    "documentationUrl": "documentation_url",
+    "iconUrl": "icon_url",
+}
+
+
+class DefinitionEdit(RequestBody):
+    """What of an installed skill can be changed: whether it serves, and what is shown of it. All else its SKILL.md says.
+
+    What is left out stays as it is; null lets the SKILL.md speak again. Nothing is written into the skill's folder.
+    """
+
+    isActive: bool | None = None  # noqa: N815 # document 003 spells it so
+    category: str | None = Field(default=None, max_length=1000)
+    tags: list[Annotated[str, Field(max_length=1000)]] | None = Field(default=None, max_length=50)
+    author: str | None = Field(default=None, max_length=1000)
+    homepageUrl: str | None = Field(default=None, max_length=2000)  # noqa: N815
+    documentationUrl: str | None = Field(default=None, max_length=2000)  # noqa: N815
+    iconUrl: str | None = Field(default=None, max_length=2000)  # noqa: N815
+
+    def edits(self) -> dict[str, EditValue]:
+        """What is said of the skill, in the words of the registry."""
+        said = self.model_dump(include=self.model_fields_set & _SHOWN.keys())
+        return {_SHOWN[name]: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+
+
+class Preview(BaseModel):
+    """The text of SKILL.md and what else the skill holds."""
+
+    skillId: str  # noqa: N815
+    skillMdContent: str  # noqa: N815
+    fileInventory: FileInventory  # noqa: N815
+
+
+@routes.get("", responses=READ_PROBLEMS)
+def list_definitions(
+    service: CurrentServices,
+    page: _Page = 1,
+    limit: _Limit = 20,
+    search: Annotated[str, Query(max_length=200)] = "",
+    isActive: bool | None = None,  # noqa: N803 # document 003 spells it so
+) -> Listed[Definition]:
+    """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
+    found, total = service.registry.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
+    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    return Listed(data=[definition_shape(skill) for skill in found], meta=meta)
+
+
+@routes.get("/{id}", responses=READ_PROBLEMS)
+def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # noqa: A002 # the path of document 003
+    """One skill, by its id or name."""
+    return Answer(data=definition_shape(service.registry.skill(id, installed=False)))
+
+
+@routes.put("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Definition]:  # noqa: A002
+    """Say something else of a skill than its SKILL.md, and let it serve or serve no more.
+
+    Its versions stay, and it comes back with the newest one that is usable.
+    """
+    skill = service.registry.skill(id, installed=False)
+    if edits := body.edits():
+        skill = service.registry.edit(skill.skill_id, **edits)
+    if body.isActive not in (None, skill.active):
+        change = service.registry.rollback if body.isActive else service.registry.uninstall
+        change(skill.skill_id)
+        service.look()
+    return Answer(data=definition_shape(service.registry.skill(skill.skill_id, installed=False)))
+
+
+@routes.delete("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # noqa: A002
+    """Let a skill serve no more; its versions stay, and a rollback brings it back."""
+    result = service.registry.uninstall(id)
+    service.look()
+    return Answer(data=result_detail(result))
+
+
+@routes.get("/{id}/preview", responses=READ_PROBLEMS)
+def preview(service: CurrentServices, id: str) -> Answer[Preview]:  # noqa: A002
+    """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
+    skill = service.registry.skill(id)
+    service.admit_installed(skill)
+    shape = {"skillId": skill.skill_id, "skillMdContent": skill.skill_md_content or "", "fileInventory": skill.file_inventory}
+    return Answer(data=Preview.model_validate(shape))
+
+
+@routes.get("/{id}/files/{path:path}", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
+def read_one_file(service: CurrentServices, request: Request, id: str, path: str) -> Response:  # noqa: A002
+    """One file of the version that serves. `ETag` is its digest; `Range` and `If-None-Match` are answered."""
+    return file_response(request, read_file(_current_folder(service, id), path, limit=PackageLimits().file))
+
+
+def _current_folder(service: OrganisationServices, name: str) -> VersionFolder:
+    skill = service.registry.skill(name)
+    service.admit_installed(skill)
+    if skill.current_version is None:
+        raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
+    return VersionFolder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
+
+
+@routes.get("/{id}/install-logs", responses=READ_PROBLEMS)
+def list_logs(
+    service: CurrentServices,
+    id: str,  # noqa: A002
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Answer[list[InstallLogDetail]]:
+    """What was done to a skill, the newest first, each with its steps."""
+    return Answer(data=[log_detail(log) for log in service.registry.history(id, limit=limit)])
+
+
+version_routes: Final = APIRouter(
+    prefix="/api/v1/skill-definitions", tags=["versions"], dependencies=[require_scope("skills:read")]
+)
+
+_Version = Annotated[str | None, Query(max_length=100, description="absent: the version that serves")]
+CURRENT: Final = "current"
+"""The name that stands for the version that serves, where a path names one."""
+
+
+class Rollback(RequestBody):
+    """Which version shall serve; without one the newest usable one before the current.
+
+    `accept_signer` and `accept_source` take one that another key signed than the version that serves, or from elsewhere.
+    """
+
+    version: str | None = None
+    force: bool = False
+    accept_signer: bool = False
+    accept_source: bool = False
+
+
+class Withdrawal(RequestBody):
+    """Why a version is withdrawn; `undo` takes that back."""
+
+    reason: str = Field(default="", max_length=500)
+    undo: bool = False
+
+
+@version_routes.get("/{id}/versions", responses=READ_PROBLEMS)
+def list_versions(
+    service: CurrentServices,
+    id: str,  # noqa: A002 # the path of document 003
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> Listed[VersionDetail]:
+    """Every version of a skill, the newest first."""
+    found = listed(service.registry.versions(id), page, limit)
+    return Listed(data=[_detail(version) for version in found.data], meta=found.meta)
+
+
+@version_routes.get("/{id}/versions/{version}", responses=READ_PROBLEMS)
+def get_version(service: CurrentServices, id: str, version: str) -> Answer[VersionDetail]:  # noqa: A002
+    """One version, by its own name or the one its SKILL.md declares; `current` is the one that serves."""
+    return Answer(data=_detail(_find_version(service, id, version)))
+
+
+@version_routes.get("/{id}/versions/{before}/diff/{after}", responses=READ_PROBLEMS | WRITE_PROBLEMS)
+def compare(service: CurrentServices, id: str, before: str, after: str) -> Answer[TreeDifference]:  # noqa: A002
+    """What became of the files of one version in another, with the lines of those that are text."""
+    old, new = (_readable(service, _find_version(service, id, name)) for name in (before, after))
+    return Answer(data=TreeDifference.model_validate(compare_trees(old, new).to_dict()))
+
+
+@version_routes.get(
+    "/{id}/versions/{version}/files/{path:path}",
+    responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES,
+    response_class=Response,
+)
+def read_version_file(service: CurrentServices, request: Request, id: str, version: str, path: str) -> Response:  # noqa: A002
+    """One file of a version; `ETag` is its digest, `Range` and `If-None-Match` are answered."""
+    folder = _readable(service, _find_version(service, id, version))
+    return file_response(request, read_file(VersionFolder(str(folder)), path, limit=PackageLimits().file))
+
+
+@version_routes.get("/{id}/archive", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
+def download(service: CurrentServices, request: Request, id: str, version: _Version = None) -> Response:  # noqa: A002
+    """A version as a .zip with its SKILL.md in the root: the same bytes for the same content."""
+    found = _find_version(service, id, version or CURRENT)
+    name = f"{found.skill_id}-{found.version}.zip"
+    _readable(service, found)
+    answer = bytes_response(request, package_bytes(service, found), "application/zip")
+    answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+@version_routes.get("/{id}/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
+def scan(service: CurrentServices, id: str, version: _Version = None) -> Answer[ScanOf]:  # noqa: A002
+    """What the scanner says of a version now; nothing of it is run. Only the operator's own file suppresses findings."""
+    from skillyard.scanner import scan_skill
+
+    folder = _readable(service, _find_version(service, id, version or CURRENT))
+    report = scan_skill(folder, suppressions=service.catalog.suppressions(user_only=True))
+    return Answer(data=ScanOf.model_validate(report.to_dict()))
+
+
+@version_routes.get("/{id}/compatibility", responses=READ_PROBLEMS | WRITE_PROBLEMS)
+def compatibility(service: CurrentServices, id: str, version: _Version = None) -> Answer[list[ClientLoading]]:  # noqa: A002
+    """Which clients load a version, under which name and description, and why one does not."""
+    from skillyard.interop import check_clients
+
+    found = _find_version(service, id, version or CURRENT)
+    folder = _readable(service, found)
+    return Answer(data=[ClientLoading.model_validate(one.to_dict()) for one in check_clients(folder, name=found.skill_id)])
+
+
+@version_routes.post("/{id}/rollback", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def rollback(service: CurrentServices, id: str, body: Rollback) -> Answer[InstallResult]:  # noqa: A002
+    """Let an earlier version serve; an uninstalled skill comes back this way too."""
+    return _rolled_back(service, id, body)
+
+
+@version_routes.post("/{id}/rollback-previous", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def rollback_previous(
+    service: CurrentServices,
+    id: str,  # noqa: A002
+    accept_signer: bool = False,
+    accept_source: bool = False,
+) -> Answer[InstallResult]:
+    """Let the newest usable version before the current one serve."""
+    return _rolled_back(service, id, Rollback(accept_signer=accept_signer, accept_source=accept_source))
+
+
+@version_routes.post("/{id}/versions/{version}/deprecate", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def deprecate(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
+    """Mark a version as one to move away from; it goes on serving."""
+    found = _find_version(service, id, version)
+    return Answer(data=_detail(service.registry.deprecate(found.skill_id, found.version, reason=body.reason, undo=body.undo)))
+
+
+@version_routes.post("/{id}/versions/{version}/yank", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def yank(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
+    """Mark a version as one that nobody may install or roll back to; the current one serves on until then."""
+    found = _find_version(service, id, version)
+    return Answer(data=_detail(service.registry.yank(found.skill_id, found.version, reason=body.reason, undo=body.undo)))
+
+
+def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> Answer[InstallResult]:
+    result = service.registry.rollback(
+        name, body.version, force=body.force, accept_signer=body.accept_signer, accept_source=body.accept_source
+    )
+    service.look()
+    return Answer(data=result_detail(result))
+
+
+def _find_version(service: OrganisationServices, name: str, version: str) -> SkillVersion:
+    if version == CURRENT:
+        return service.registry.current(name)
+    return service.registry.version(name, version)
+
+
+def _readable(service: OrganisationServices, version: SkillVersion) -> Path:
+    """The folder of a version that the rules let anybody read."""
+    service.admit_installed(service.registry.skill(version.skill_id, installed=False))
+    folder = service.registry.versions_folder.path(version.skill_id, version.version)
+    if not folder.is_dir():
+        hint = f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
+        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint=hint)
+    return folder
+
+
+def _detail(version: SkillVersion) -> VersionDetail:
+    return VersionDetail.model_validate(version.to_dict())

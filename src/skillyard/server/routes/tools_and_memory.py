@@ -1,0 +1,237 @@
+"""What a model is given over HTTP: the skill index for its system prompt, tools and their calls, and the caller's memories."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from skillyard.access import set_audit_subject
+from skillyard.errors import RecordNotFound
+from skillyard.memory import Memory
+from skillyard.prompt import Style
+from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.server.organisation_services import CurrentServices
+from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.tools import Dialect, Language
+
+tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
+READ_ONLY_TOOLS: Final = frozenset(
+    {"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"}
+)  # leave no trail
+
+_Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
+
+
+class OmittedSkill(BaseModel):
+    """A skill that the index does not mention, and why."""
+
+    id: str
+    reason: str
+
+
+class IndexDetail(BaseModel):
+    """The index for a system prompt: its text, what it costs, and what became of each skill.
+
+    `more` of the omitted ones could be used but had no room.
+    """
+
+    text: str
+    tokens: int
+    kept: list[str]
+    shortened: list[str]
+    omitted: list[OmittedSkill]
+    more: int
+    style: Style
+    budget: int | None
+
+
+class ToolDefinitions(BaseModel):
+    """The tools that something can be done with now, as the list that an API of that dialect takes."""
+
+    dialect: Dialect
+    tools: list[dict[str, Any]]
+
+
+class ToolCall(RequestBody):
+    """What a model asked for; `arguments` is the object it sent, or its JSON text. `session` names the conversation."""
+
+    name: str = Field(min_length=1, max_length=200)
+    arguments: dict[str, Any] | str = Field(default={})
+    session: str = Field(default="default", min_length=1, max_length=200)
+    message_id: str | None = Field(default=None, max_length=200)
+    call_id: str | None = Field(default=None, max_length=200)
+    language: Language = "en"
+
+
+class ToolAnswer(BaseModel):
+    """What goes back to the model is `text`; when the tool said no, `code` says why. `data` is the same for programs."""
+
+    ok: bool
+    text: str
+    code: str | None
+    title: str | None
+    data: dict[str, Any]
+
+
+class SessionEnded(BaseModel):
+    """The conversation that was forgotten."""
+
+    session: str
+
+
+@tool_routes.get("/prompt", responses=READ_PROBLEMS)
+def prompt(
+    service: CurrentServices,
+    style: Style = "compact",
+    budget: Annotated[int | None, Query(ge=0, le=1_000_000, description="tokens; 2000 when absent")] = 2000,
+    request: Annotated[str | None, Query(max_length=2000, description="the skills that fit it come first")] = None,
+    pin: Annotated[list[str], Query(max_length=500, description="skills that are listed first")] = [],  # noqa: B006
+    description_chars: Annotated[int, Query(ge=0, le=10_000)] = 200,
+) -> Answer[IndexDetail]:
+    """The index of the skills for a system prompt, inside a token budget."""
+    index = service.catalog.prompt(budget=budget, style=style, request=request, pinned=pin, description_chars=description_chars)
+    return Answer(data=IndexDetail.model_validate(index.to_dict()))
+
+
+@tool_routes.get("/tool-definitions", responses=READ_PROBLEMS)
+def tool_definitions(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    dialect: Dialect = "openai",
+    language: _Language = "en",
+    abp_tools: Annotated[bool, Query(description="also the tools that skills declare for the ABP protocol")] = False,
+) -> Answer[ToolDefinitions]:
+    """The tools for a model; ask again each turn, because the names in them follow the catalog."""
+    tools = service.tools.of(service.catalog, service.owner(caller), language)
+    return Answer(data=ToolDefinitions(dialect=dialect, tools=tools.definitions(dialect, abp_tools=abp_tools)))
+
+
+@tool_routes.post("/tools/call", responses=WRITE_PROBLEMS, dependencies=[require_scope("runs:execute")])
+async def call_tool(service: CurrentServices, caller: CurrentCaller, request: Request, body: ToolCall) -> Answer[ToolAnswer]:
+    """Do what a model asked for. A tool that says no is no error: `ok` is false, and `text` tells the model what to do.
+
+    A session remembers what it has loaded. Where a rule says `ask` the answer is no, unless the workspace has agreed before.
+    """
+    request.state.unrecorded = body.name in READ_ONLY_TOOLS
+    set_audit_subject(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
+    tools = await run_in_threadpool(service.tools.of, service.catalog, service.owner(caller), body.language)
+    owner = service.owner(caller)
+    before = await run_in_threadpool(service.tools.resume_session, tools, owner, body.session)
+    result = await tools.call(body.name, body.arguments, session=body.session, message_id=body.message_id, call_id=body.call_id)
+    await run_in_threadpool(service.tools.keep, tools, owner, body.session, before)
+    shape = {"ok": result.ok, "text": result.text, "code": result.code, "title": result.title, "data": dict(result.data)}
+    return Answer(data=ToolAnswer.model_validate(shape))
+
+
+@tool_routes.delete("/tools/sessions/{session}", responses=WRITE_PROBLEMS, dependencies=[require_scope("runs:execute")])
+def end_session(
+    service: CurrentServices, caller: CurrentCaller, session: str, language: _Language = "en"
+) -> Answer[SessionEnded]:
+    """Forget what a conversation loaded, and what was approved for it."""
+    owner = service.owner(caller)
+    service.tools.end(service.tools.of(service.catalog, owner, language), owner, session)
+    return Answer(data=SessionEnded(session=session))
+
+
+memory_routes: Final = APIRouter(prefix="/api/v1/memories", tags=["memories"], dependencies=[require_scope("runs:execute")])
+
+_Limit = Annotated[int, Query(ge=1, le=200)]
+_TAG: Final = 200
+
+
+class MemoryBody(RequestBody):
+    """Something to remember; `importance` from 0 to 1."""
+
+    content: str = Field(min_length=1, max_length=65_536)
+    type: Literal["preference", "fact", "event", "summary"] = "fact"
+    importance: float = Field(default=0.5, ge=0, le=1)
+    tags: list[Annotated[str, Field(min_length=1, max_length=_TAG)]] = Field(default=[], max_length=50)
+    knowledge_base: str | None = Field(default=None, min_length=1, max_length=_TAG)
+
+
+class MemoryDetail(BaseModel):
+    """One memory; `source` says who suggested it, `run_id` in which run."""
+
+    id: str
+    content: str
+    type: str
+    importance: float
+    tags: list[str]
+    knowledge_base: str | None
+    source: str | None
+    run_id: str | None
+    timestamp: str
+
+
+class RecalledMemory(MemoryDetail):
+    """A memory that fits, and how well: `score` from 0 to 1."""
+
+    score: float
+
+
+class Forgotten(BaseModel):
+    """What was forgotten."""
+
+    id: str
+
+
+@memory_routes.get("", responses=READ_PROBLEMS)
+async def list_memories(service: CurrentServices, caller: CurrentCaller, limit: _Limit = 50) -> Answer[list[MemoryDetail]]:
+    """The caller's memories, the newest first."""
+    found = await service.catalog.memory().list(user_id=service.owner(caller), limit=limit)
+    return Answer(data=[MemoryDetail.model_validate(_memory_shape(memory)) for memory in found])
+
+
+@memory_routes.get("/recall", responses=READ_PROBLEMS)
+async def recall(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    q: Annotated[str, Query(min_length=1, max_length=2000)],
+    limit: _Limit = 10,
+    threshold: Annotated[float, Query(ge=0, le=1)] = 0.5,
+    tag: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006 # FastAPI makes a new one
+    knowledge_base: Annotated[str | None, Query(max_length=_TAG)] = None,
+) -> Answer[list[RecalledMemory]]:
+    """The caller's memories that fit the words of `q`, the best first; only those with every `tag`."""
+    found = await service.catalog.memory().recall(
+        q, user_id=service.owner(caller), limit=limit, threshold=threshold, tags=tag, knowledge_base=knowledge_base
+    )
+    return Answer(data=[RecalledMemory.model_validate({**_memory_shape(one.memory), "score": one.score}) for one in found])
+
+
+@memory_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
+async def remember(service: CurrentServices, caller: CurrentCaller, body: MemoryBody) -> Answer[MemoryDetail]:
+    """Remember something for the caller."""
+    metadata: dict[str, Any] = {"type": body.type, "importance": body.importance, "tags": body.tags, "source": "user"}
+    if body.knowledge_base:
+        metadata["knowledgeBase"] = body.knowledge_base
+    saved = await service.catalog.memory().save(Memory(body.content, service.owner(caller), metadata=metadata))
+    set_audit_subject(saved.id or "")
+    return Answer(data=MemoryDetail.model_validate(_memory_shape(saved)))
+
+
+@memory_routes.delete("/{memory_id}", responses=WRITE_PROBLEMS)
+async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str) -> Answer[Forgotten]:
+    """Forget one of the caller's memories for good."""
+    if not await service.catalog.memory().forget(memory_id, user_id=service.owner(caller)):
+        raise RecordNotFound(f"there is no memory {memory_id[:100]!r}", hint="GET /api/v1/memories lists yours")
+    return Answer(data=Forgotten(id=memory_id))
+
+
+def _memory_shape(memory: Memory) -> dict[str, Any]:
+    told = memory.to_dict()
+    return {
+        "id": memory.id,
+        "content": memory.content,
+        "type": memory.type,
+        "importance": memory.importance,
+        "tags": list(memory.tags),
+        "knowledge_base": memory.knowledge_base,
+        "source": memory.metadata.get("source"),
+        "run_id": memory.metadata.get("runId"),
+        "timestamp": told["timestamp"],
+    }

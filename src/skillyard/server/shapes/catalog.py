@@ -1,0 +1,181 @@
+"""The skills of the catalog as answers: list entries, filters and their counts, search matches, and one skill in detail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from skillyard.catalog import Skill, Source, Status
+from skillyard.search import Match
+from skillyard.server.shapes.installation import Diagnosis, PowersShape, ScanFinding
+
+
+class Entry(BaseModel):
+    """One skill of the catalog: the shape of `skillyard list --json`, and what a list of skills shows beside it."""
+
+    id: str
+    name: str
+    description: str
+    source: Source
+    directory: str
+    status: Status
+    reason: str | None
+    diagnostics: list[Diagnosis]
+    display_name: str | None
+    version: str | None
+    kind: str
+    tags: list[str]
+    has_entry: bool
+    model_invocable: bool
+
+
+class Fit(BaseModel):
+    """A skill that fits a request: how sure that is (0 to 1), and the words of each field that it shares with the request."""
+
+    id: str
+    name: str
+    confidence: float
+    matched: list[str]
+    duplicates: list[str] = []
+    skill: Entry
+
+
+class Facets(BaseModel):
+    """How many skills there are of each source and status, and the hundred most frequent tags."""
+
+    source: dict[str, int]
+    status: dict[str, int]
+    tag: dict[str, int]
+
+
+def entry(skill: Skill) -> Entry:
+    """The skill as an answer."""
+    return Entry.model_validate(
+        {
+            **skill.to_dict(),
+            "display_name": skill.display_name,
+            "version": skill.version,
+            "kind": skill.kind,
+            "tags": list(skill.tags),
+            "has_entry": skill.has_entry,
+            "model_invocable": skill.model_invocable,
+        }
+    )
+
+
+def fit(match: Match) -> Fit:
+    """The match as an answer."""
+    return Fit.model_validate({**match.to_dict(), "skill": entry(match.skill)})
+
+
+def facets(skills: Iterable[Skill]) -> Facets:
+    """Count the skills."""
+    listed = list(skills)
+    tags = Counter(tag for skill in listed for tag in skill.tags)
+    return Facets(
+        source=dict(Counter(skill.source for skill in listed)),
+        status=dict(Counter(skill.status for skill in listed)),
+        tag=dict(tags.most_common(100)),
+    )
+
+
+class CatalogFilter(BaseModel):
+    """Which page of which skills a list shall hold; `text` is part of an id, a name or a description."""
+
+    source: Source | None = None
+    status: Status | None = None
+    tag: str | None = Field(default=None, max_length=200)
+    text: str = Field(default="", max_length=200)
+    page: int = Field(default=1, ge=1, le=1_000_000)
+    limit: int = Field(default=20, ge=1, le=200)
+
+    def of(self, skills: Sequence[Skill]) -> Sequence[Skill]:
+        """Those of the skills that are meant, in their order."""
+        if self.source is None and self.status is None and self.tag is None and not self.text:
+            return skills
+        return [skill for skill in skills if self._holds(skill)]
+
+    def _holds(self, skill: Skill) -> bool:
+        wanted = self.text.casefold().strip()
+        return (
+            self.source in (None, skill.source)
+            and self.status in (None, skill.status)
+            and (self.tag is None or self.tag in skill.tags)
+            and (not wanted or wanted in f"{skill.id}\n{skill.name}\n{skill.description}".casefold())
+        )
+
+
+class RootOf(BaseModel):
+    """The folder that a skill was found below."""
+
+    path: str
+    source: str
+    status: str
+    reason: str | None = None
+
+
+class FileOf(BaseModel):
+    """One file of a skill; `size` in bytes."""
+
+    name: str
+    type: Literal["markdown", "script", "template", "other"]
+    size: int
+
+
+class Namesake(BaseModel):
+    """Another skill of the same name."""
+
+    id: str
+    status: Status
+    directory: str
+
+
+class RulingOf(BaseModel):
+    """What the rules say about a skill, and the pattern of the one that decides."""
+
+    decision: Literal["allow", "ask", "deny"]
+    pattern: str | None
+
+
+class RunOf(BaseModel):
+    """Whether a skill can run, by which script, and one sentence about it."""
+
+    possible: bool
+    entry: str | None
+    story: str
+
+
+class PortraitOf(Entry):
+    """Everything about one skill."""
+
+    path: str
+    root: RootOf
+    allowed_tools: list[str]
+    front_matter: dict[str, Any]
+    input_schema: dict[str, Any] | None
+    files: list[FileOf]
+    inventory: dict[str, Any]
+    digest: str
+    namesakes: list[Namesake]
+    permission: RulingOf
+    run: RunOf
+    powers: PowersShape | None
+
+
+class NotScanned(BaseModel):
+    """A file that was not read, and why."""
+
+    file: str
+    reason: str
+
+
+class ScanOf(BaseModel):
+    """What the scanner found, the gravest first: advice, nothing is blocked or allowed by it."""
+
+    worst: Literal["high", "medium", "low", "info"] | None
+    findings: list[ScanFinding]
+    files: list[str]
+    skipped: list[NotScanned]

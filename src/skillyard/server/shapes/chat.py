@@ -1,0 +1,356 @@
+"""The shapes of conversations: turns, their events as they are streamed and kept, questions, files and skill usage."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from skillyard.server.shapes.envelope import RequestBody
+from skillyard.server.shapes.runs import RunStep
+
+if TYPE_CHECKING:
+    from skillyard.conversations import Attachment, Conversation, Turn
+
+
+TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
+
+
+class Began(BaseModel):
+    """A turn begins; whatever was shown of it before is shown again."""
+
+    event: Literal["begin"] = "begin"
+    turn: str
+    conversation: str
+    model: str | None = None
+
+
+class Wrote(BaseModel):
+    """The model writes."""
+
+    event: Literal["text"] = "text"
+    delta: str
+
+
+class Called(BaseModel):
+    """The model calls a tool."""
+
+    event: Literal["call"] = "call"
+    id: str
+    tool: str
+    arguments: Any = None
+
+
+class QuestionFile(BaseModel):
+    """One file of a skill that is asked about."""
+
+    name: str
+    size: int
+
+
+class SkillQuestion(BaseModel):
+    """The question whether a skill, with exactly this content, may be used: what it is for, its files, what it may do."""
+
+    title: str
+    skillId: str  # noqa: N815 # row 001-18 spells it so
+    skillName: str  # noqa: N815
+    description: str = ""
+    digest: str
+    files: list[QuestionFile] = []
+    may: list[str] = []
+    source: str | None = None
+
+
+class OpenQuestion(SkillQuestion):
+    """A question of a turn that waits; `call` names the call, `decision` is the answer, where there is one already."""
+
+    call: str
+    decision: str | None = None
+
+
+class Asked(BaseModel):
+    """A call waits until somebody has answered."""
+
+    event: Literal["ask"] = "ask"
+    id: str
+    question: SkillQuestion
+
+
+class Printed(BaseModel):
+    """The script of a call prints; not kept after the turn, the record of its run has it."""
+
+    event: Literal["log"] = "log"
+    id: str
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+class Stepped(BaseModel):
+    """A step of the script of a call has ended; not kept after the turn, the record of its run has it."""
+
+    event: Literal["step"] = "step"
+    id: str
+    step: RunStep
+
+
+class Gave(BaseModel):
+    """What a tool gave; `text` is cut, `skill` and `run` name what it was about; `tokens` is what the model was given."""
+
+    event: Literal["result"] = "result"
+    id: str
+    tool: str
+    ok: bool
+    title: str | None = None
+    code: str | None = None
+    text: str = ""
+    skill: str | None = None
+    run: str | None = None
+    tokens: int | None = None
+    duration_ms: int | None = None
+
+
+class Filed(BaseModel):
+    """A file was given with the message (`origin` is `user`), or a run wrote it (`origin` is its id)."""
+
+    event: Literal["file"] = "file"
+    name: str
+    size: int
+    media_type: str
+    origin: str
+
+
+class Noticed(BaseModel):
+    """Something worth knowing; `detail` is more of it, such as the summary that stands for the beginning from now on."""
+
+    event: Literal["notice"] = "notice"
+    text: str
+    detail: str | None = None
+
+
+class Used(BaseModel):
+    """What the turn has used so far."""
+
+    event: Literal["usage"] = "usage"
+    input_tokens: int
+    output_tokens: int
+    requests: int
+
+
+class Failed(BaseModel):
+    """The turn failed; `said` is what the service of the model said, in its own words and without any key."""
+
+    event: Literal["error"] = "error"
+    code: str
+    message: str
+    hint: str | None = None
+    said: str | None = None
+
+
+class Ended(BaseModel):
+    """Nothing comes after this; a turn that is `waiting` goes on when its questions are answered."""
+
+    event: Literal["end"] = "end"
+    state: TurnState
+    answer: str
+
+
+class TurnUsage(BaseModel):
+    """What a turn has used; a summary of the history counts too."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+
+
+ChatEvent = Annotated[
+    Began | Wrote | Called | Asked | Printed | Stepped | Gave | Filed | Noticed | Used | Failed | Ended,
+    Field(discriminator="event"),
+]
+"""The `data` of one server-sent event; its `event` field is the name of the event."""
+
+
+class ConversationSettings(RequestBody):
+    """What holds for one conversation; see docs/agents.md."""
+
+    system_prompt: str = Field(default="", max_length=100_000)
+    skills: list[str] = Field(default=[], max_length=1000)
+    permissions: dict[str, Literal["allow", "ask", "deny"]] = Field(default={})
+    pinned: list[str] = Field(default=[], max_length=100)
+    tools: bool = True
+    index_tokens: int = Field(default=2000, ge=0, le=100_000)
+    history_tokens: int = Field(default=60_000, ge=1_000, le=10_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+
+
+class NewConversation(RequestBody):
+    """A conversation to begin: with an agent, or with settings of its own; the model is the agent's when none is named."""
+
+    agent: str | None = Field(default=None, min_length=1, max_length=300)
+    model: str | None = Field(default=None, min_length=1, max_length=300)
+    settings: ConversationSettings | None = None
+    title: str = Field(default="", max_length=200)
+
+
+class ConversationChange(RequestBody):
+    """What shall be another: the title, or the model of the next turns."""
+
+    title: str | None = Field(default=None, min_length=1, max_length=200)
+    model: str | None = Field(default=None, min_length=1, max_length=300)
+
+
+class ModelProvider(BaseModel):
+    """A service with models: the `variable` it wants in the server's environment, and whether that is set (`ready`)."""
+
+    name: str
+    variable: str
+    ready: bool
+    models: list[str]
+
+
+class ModelChoices(BaseModel):
+    """The `usual` model, used where none is named, and the services of others."""
+
+    usual: str | None
+    providers: list[ModelProvider]
+
+
+class ChatCommand(BaseModel):
+    """A skill that a person starts with `/name`; `arguments` is what its author says may follow."""
+
+    id: str
+    name: str
+    description: str
+    arguments: str | None
+
+
+class NewMessage(RequestBody):
+    """What the person says; with `replaces`, the id of an earlier turn, in place of it and all after it.
+
+    `files` are those of the conversation that the message is about.
+    """
+
+    text: str = Field(min_length=1, max_length=400_000)
+    replaces: str | None = Field(default=None, max_length=100)
+    files: list[str] = Field(default=[], max_length=50)
+
+
+class Decision(RequestBody):
+    """The answer to a question: `call` is the `id` of its `ask` event; the reason of a `reject` is told to the model."""
+
+    call: str = Field(min_length=1, max_length=300)
+    decision: Literal["once", "session", "workspace", "reject"]
+    reason: str | None = Field(default=None, max_length=2_000)
+
+
+class ConversationShape(BaseModel):
+    """One conversation."""
+
+    id: str
+    title: str
+    agent: str | None
+    model: str | None
+    settings: ConversationSettings
+    created_at: datetime
+    updated_at: datetime
+
+
+class TurnError(BaseModel):
+    """Why a turn failed, and how to fix it; `said` is what the service of the model said."""
+
+    code: str
+    message: str | None
+    hint: str | None = None
+    said: str | None = None
+
+
+class ChatFile(BaseModel):
+    """One file of a conversation; `origin` is `user`, or the run that wrote it."""
+
+    name: str
+    origin: str
+    media_type: str
+    size: int
+    sha256: str
+    created_at: datetime
+
+
+class TrailStep(BaseModel):
+    """One thing that happened to a skill in a conversation; `detail` is a file, a run, or how the turn ended."""
+
+    at: datetime
+    conversation: str
+    turn: str
+    event: Literal["offered", "loaded", "read", "run", "outcome"]
+    skill: str | None
+    detail: str | None
+    ok: bool
+    tokens: int
+    duration_ms: int
+
+
+class SkillUseShape(BaseModel):
+    """What became of one skill in all conversations; see docs/agents.md."""
+
+    skill_id: str
+    offered: int
+    loaded: int
+    read: int
+    run: int
+    failed: int
+    unfollowed: int
+    tokens: int
+    duration_ms: int
+    never_used: bool
+    fails_often: bool
+
+
+class TrailReportShape(BaseModel):
+    """Every skill in numbers, and the ids of those that somebody should look at."""
+
+    skills: list[SkillUseShape]
+    never_used: list[str]
+    not_followed: list[str]
+    fails_often: list[str]
+
+
+class TurnShape(BaseModel):
+    """One turn: what was said, what came of it, what was shown meanwhile, the questions it waits for."""
+
+    id: str
+    conversation_id: str
+    number: int
+    state: TurnState
+    replaced: bool
+    request: str
+    answer: str
+    events: list[ChatEvent]
+    questions: list[OpenQuestion]
+    model: str | None
+    usage: TurnUsage | None
+    error: TurnError | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class ConversationDetail(ConversationShape):
+    """A conversation with its newest turns, how many are `earlier` than those, and its files."""
+
+    turns: list[TurnShape]
+    earlier: int
+    files: list[ChatFile]
+
+
+def conversation_shape(conversation: Conversation) -> ConversationShape:
+    """One conversation."""
+    return ConversationShape.model_validate(conversation.to_dict())
+
+
+def turn_shape(turn: Turn) -> TurnShape:
+    """One turn."""
+    return TurnShape.model_validate(turn.to_dict())
+
+
+def file_shape(file: Attachment) -> ChatFile:
+    """One file."""
+    return ChatFile.model_validate(file.to_dict())

@@ -1,0 +1,103 @@
+"""Everything there is to say about one skill, gathered once: what the CLI and the HTTP API show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skillyard.errors import SkillUnusable, SkillyardError
+from skillyard.execution import find_entry
+from skillyard.sandbox import can_start
+
+if TYPE_CHECKING:
+    from skillyard.catalog import Skill, SkillFile
+    from skillyard.document import Document
+    from skillyard.library import Catalog
+    from skillyard.permissions import PermissionRuling
+    from skillyard.registry import Powers
+
+
+@dataclass(frozen=True, slots=True)
+class SkillDetail:
+    """One skill with what is only known by reading it: its fields, files, namesakes, permission, and what of it can run."""
+
+    skill: Skill
+    document: Document | None
+    files: tuple[SkillFile, ...]
+    namesakes: tuple[Skill, ...]
+    ruling: PermissionRuling
+    runs: bool
+    entry: str | None
+
+    @property
+    def input_schema(self) -> Mapping[str, object] | None:
+        """The JSON Schema of what it takes, when it says."""
+        return self.document.metadata.input_schema if self.document else None
+
+    @property
+    def powers(self) -> Powers | None:
+        """What it may do; None when its SKILL.md cannot be read."""
+        from skillyard.registry import read_powers
+
+        return read_powers(self.skill.directory, self.document) if self.document else None
+
+    @property
+    def run_summary(self) -> str:
+        """One sentence on whether and how it can run."""
+        if self.runs:
+            return f"yes, in the sandbox: {self.entry}" if self.entry else "yes: its answer is in its front matter"
+        if self.skill.status != "ok":
+            return f"no: it is {self.skill.status}"
+        if script := next(filter(_may_be_entry, (file.name for file in self.files)), None):
+            return f"not by itself: name a script, as in `skillyard run {self.skill.name} --entry {script}`"
+        return "no: it holds instructions, nothing to run"
+
+    def to_dict(self) -> dict[str, object]:
+        """The portrait as `show --json` gives it: the shape of `list` and more."""
+        skill = self.skill
+        return {
+            **skill.to_dict(),
+            "path": skill.main_file,
+            "root": skill.root.to_dict(),
+            "display_name": skill.display_name,
+            "version": skill.version,
+            "kind": skill.kind,
+            "allowed_tools": list(skill.allowed_tools),
+            "front_matter": self.document.told if self.document else {},
+            "files": [{"name": file.name, "type": file.type, "size": file.size} for file in self.files],
+            "inventory": skill.inventory().to_dict(),
+            "digest": skill.digest(),
+            "namesakes": [{"id": other.id, "status": other.status, "directory": other.location} for other in self.namesakes],
+            "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
+            "run": {"possible": self.runs, "entry": self.entry, "story": self.run_summary},
+        }
+
+
+def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
+    """Look at the skill's folder now; a SKILL.md that cannot be read leaves its fields out."""
+    try:
+        document = skill.document()
+    except SkillUnusable:
+        document = None
+    return SkillDetail(
+        skill=skill,
+        document=document,
+        files=skill.files(),
+        namesakes=tuple(other for other in catalog.all() if other.slug == skill.slug and other.id != skill.id),
+        ruling=catalog.rules().rule(skill),
+        runs=skill.status == "ok" and catalog.executor().can_run(skill),
+        entry=_entry(skill, document),
+    )
+
+
+def _entry(skill: Skill, document: Document | None) -> str | None:
+    """The script that would run: the declared one, a conventional one, or the only one."""
+    try:
+        return find_entry(skill, document) if document else None
+    except (SkillyardError, OSError):
+        return None
+
+
+def _may_be_entry(file: str) -> bool:
+    return file.startswith("scripts/") and not file.endswith("/__init__.py") and can_start(file)

@@ -1,0 +1,221 @@
+"""A tool as it is advertised to a model: its definition in the format of each API, and the schema that a skill declares.
+
+Adapters of model services read schemas in their own ways. Some take an object that does not say whether it is open for a closed
+one; some refuse a whole request for one tool whose schema has an alternative at its root or refers to another place. So what is
+sent marks every open object as open, has a plain object at its root, and is small; anything else becomes an object that takes
+anything. A run checks its input against the schema as the skill declares it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from skillyard.tools.arguments import Parameter
+
+SIZE_LIMIT: Final = 32 * 1024  # characters of a schema as JSON
+EXPANDED_LIMIT: Final = 2_000  # schemas inside one another once every reference is replaced by what it refers to
+CHAIN_LIMIT: Final = 32  # references that lead from one to the next
+
+_ONE: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "additionalItems")
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_MAPPINGS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_NOT_AT_THE_ROOT: Final = frozenset(
+    {
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "enum",
+        "const",
+        "$ref",
+        "$schema",
+        "$id",
+        "$dynamicRef",
+        "$anchor",
+    }
+)
+_CLOSING: Final = ("additionalProperties", "unevaluatedProperties", "$ref")
+
+
+def service_schema(schema: object) -> dict[str, object]:
+    """`schema` as a service may be sent it: a plain object at the root, every open object marked with `additionalProperties`.
+
+    One that is too large, refers to what is not in it, or is not valid becomes an object that takes anything.
+    """
+    if not isinstance(schema, Mapping):
+        return _anything()
+    root: dict[str, object] = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_ROOT}
+    root |= {"type": "object", "properties": root.get("properties", {})}
+    try:
+        if len(json.dumps(root, default=str)) > SIZE_LIMIT or _Expansion(root).size > EXPANDED_LIMIT or not _is_valid(root):
+            return _anything()
+    except (RecursionError, ValueError):
+        return _anything()
+    marked = _marked(root)
+    assert isinstance(marked, dict)  # noqa: S101 # a mapping stays one
+    return marked
+
+
+def _anything() -> dict[str, object]:
+    return {"type": "object", "properties": {}, "additionalProperties": True}
+
+
+def _is_valid(schema: Mapping[str, object]) -> bool:
+    import jsonschema_rs  # a native module that only declared tools need
+
+    return bool(jsonschema_rs.meta.is_valid(dict(schema)))
+
+
+class _Expansion:
+    """How many schemas there are once references are replaced; each is counted once, so that doubling costs nothing.
+
+    Raises:
+        ValueError: a reference leads out of the schema, to nothing, or over too many others.
+    """
+
+    def __init__(self, root: Mapping[str, object]) -> None:
+        self._root = root
+        self._counted: dict[str, int] = {}
+        self._open: list[str] = []
+        self.size = self._count(root)
+
+    def _count(self, schema: object) -> int:
+        if not isinstance(schema, Mapping):
+            return 1
+        found = 1 + sum(self._count(child) for child in _children(schema))
+        reference = schema.get("$ref")
+        return found + self._target(reference) if reference is not None else found
+
+    def _target(self, reference: object) -> int:
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+            raise ValueError("a reference leads out of the schema")
+        if reference == "#" or reference in self._open:
+            return 1  # a schema that holds itself is not replaced
+        if reference not in self._counted:
+            if len(self._open) >= CHAIN_LIMIT:
+                raise ValueError("references lead from one to the next too often")
+            self._open.append(reference)
+            self._counted[reference] = min(self._count(_at(self._root, reference)), EXPANDED_LIMIT + 1)
+            self._open.pop()
+        return self._counted[reference]
+
+
+def _at(root: Mapping[str, object], reference: str) -> object:
+    """What a local reference leads to.
+
+    Raises:
+        ValueError: nothing is there.
+    """
+    place: object = root
+    for part in reference.removeprefix("#/").split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(place, Mapping) or name not in place:
+            raise ValueError("a reference leads to nothing")
+        place = place[name]
+    return place
+
+
+def _children(schema: Mapping[str, object]) -> Iterator[object]:
+    """The schemas directly inside one."""
+    for key in _ONE:
+        if key in schema:
+            yield schema[key]
+    for key in _LISTS:
+        value = schema.get(key)
+        yield from value if isinstance(value, list) else ()
+    for key in _MAPPINGS:
+        value = schema.get(key)
+        yield from value.values() if isinstance(value, Mapping) else ()
+
+
+def _marked(schema: object) -> object:
+    """A schema in which every object that takes further properties says so."""
+    if not isinstance(schema, Mapping):
+        return schema
+    found: dict[str, object] = dict(schema)
+    for key in _ONE:
+        if key in found:
+            found[key] = _marked(found[key])
+    for key in _LISTS:
+        value = found.get(key)
+        if isinstance(value, list):
+            found[key] = [_marked(item) for item in value]
+    for key in _MAPPINGS:
+        value = found.get(key)
+        if isinstance(value, Mapping):
+            found[key] = {name: _marked(item) for name, item in value.items()}
+    if _is_object(found) and not any(key in found for key in _CLOSING):
+        found["additionalProperties"] = True
+    return found
+
+
+def _is_object(schema: Mapping[str, object]) -> bool:
+    kind = schema.get("type")
+    return kind == "object" or (isinstance(kind, list) and "object" in kind) or (kind is None and "properties" in schema)
+
+
+Dialect = Literal["openai", "anthropic", "mcp"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """One tool: its name, what it is for, what it takes.
+
+    `read_only` tools change nothing and run no code, so a host may execute them without asking (`auto_execute`). `closed` adds
+    `additionalProperties: false` to the schema.
+    """
+
+    name: str
+    title: str
+    description: str
+    parameters: tuple[Parameter, ...] = ()
+    read_only: bool = True
+    closed: bool = True
+    category: str = "builtin"
+    input_schema: Mapping[str, object] | None = field(default=None, hash=False)
+    """The schema when it is not made of `parameters`: that of a tool a skill declares."""
+
+    @property
+    def auto_execute(self) -> bool:
+        """Whether a host may run this tool without asking a person (row 001-14)."""
+        return self.read_only
+
+    def schema(self) -> dict[str, object]:
+        """The JSON Schema of the arguments."""
+        if self.input_schema is not None:
+            return dict(self.input_schema)
+        shape: dict[str, object] = {
+            "type": "object",
+            "properties": {parameter.name: parameter.schema() for parameter in self.parameters},
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
+        }
+        if self.closed:
+            shape["additionalProperties"] = False
+        return shape
+
+    def to_dict(self, dialect: Dialect) -> dict[str, object]:
+        """The definition as the API of `dialect` wants it in its list of tools."""
+        match dialect:
+            case "openai":
+                function = {"name": self.name, "description": self.description, "parameters": self.schema()}
+                return {"type": "function", "function": function}
+            case "anthropic":
+                return {"name": self.name, "description": self.description, "input_schema": self.schema()}
+            case "mcp":
+                shape: dict[str, object] = {"name": self.name, "title": self.title, "description": self.description}
+                return shape | {"inputSchema": self.schema(), "annotations": self._annotations()}
+
+    def _annotations(self) -> dict[str, object]:
+        return {
+            "title": self.title,
+            "readOnlyHint": self.read_only,
+            "destructiveHint": False,
+            "idempotentHint": self.read_only,
+            "openWorldHint": False,
+        }

@@ -1,0 +1,279 @@
+"""The tools a model may call, over one catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from skillyard.errors import InvalidInput
+from skillyard.permissions import AllowedTools, Approvals, Rules, SqlApprovalStore, without_denied
+from skillyard.prompt import write_index
+from skillyard.tools.dispatch import TOOLS, ToolDispatcher, ToolOffer
+from skillyard.tools.results import TextAnswer, ToolResult, problem_block, text_tools_prompt
+from skillyard.tools.skill_access import SkillAccess
+from skillyard.tools.tool_context import Repeat, ToolCaller, ToolContext
+from skillyard.tools.wording import WORDINGS, Language
+
+if TYPE_CHECKING:
+    from skillyard.catalog import AllowedToolsMode, Permission, Skill, SkillCatalog
+    from skillyard.engine import Engine, Records
+    from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run
+    from skillyard.permissions import Approver
+    from skillyard.prompt import Index, Style
+    from skillyard.tools.definitions import Dialect, ToolDefinition
+
+
+class SkillTools:
+    """Tools over the skills of `catalog`, for any model.
+
+    `permissions` maps patterns of skill names to `allow`, `ask` or `deny`; left out, those of the catalog's configuration hold.
+    `approver` is asked where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
+    skill brings along is worth: `off`, `advise` (the model is told) or `enforce` (`permits` and `filter` say no); left out, the
+    configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. Runs are recorded, unless
+    `record` is False; an `engine` carries them in place of both. `context` is what runs are told about the user of these tools,
+    such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
+    takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
+    `text` again (for interfaces that cannot tell conversations apart). `preferences` are the user's: a tool that a skill declares
+    gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening them anew.
+
+    ::
+
+        tools = SkillTools(catalog, permissions={"internal-*": "deny", "deploy": "ask"})
+        functions = tools.definitions("openai")
+        result = await tools.call("skill", {"skill": "pdf"})
+
+    Raises:
+        InvalidInput: an unknown language or mode, or a permission that is none.
+        UnreachableRule: a permission rule can never apply.
+        InvalidPolicy: the configuration's `[sandbox]` says something that cannot be meant.
+    """
+
+    def __init__(
+        self,
+        catalog: SkillCatalog,
+        *,
+        permissions: Mapping[str, Permission] | Rules | None = None,
+        approver: Approver | None = None,
+        allowed_tools: AllowedToolsMode | None = None,
+        executor: Executor | None = None,
+        engine: Engine | None = None,
+        record: bool = True,
+        context: Mapping[str, object] | None = None,
+        run_skills: bool = True,
+        language: Language = "en",
+        session: str = "default",
+        repeat: Repeat = "note",
+        preferences: Mapping[str, object] | None = None,
+        opened: Records | None = None,
+    ) -> None:
+        if language not in WORDINGS:
+            raise InvalidInput(f"no language {language!r}", hint=f"choose one of: {', '.join(WORDINGS)}")
+        records = cache(lambda: opened or _records(catalog))
+        approvals = Approvals(approver, store=SqlApprovalStore(lambda: records().database, catalog.project_root))
+        access = SkillAccess(catalog, _rules(catalog, permissions), approvals)
+        mode = allowed_tools or catalog.configuration.allowed_tools
+        runner = (engine or _engine(catalog, executor, records() if record else None)) if run_skills else None
+        self._context = ToolContext(
+            access, WORDINGS[language], mode, runner, repeat, dict(context or {}), dict(preferences or {}), tuple(TOOLS)
+        )
+        self._language: Language = language
+        self._session = session
+        self._offer = ToolOffer(self._context)
+        self._calling = ToolDispatcher(self._context, self._offer)
+
+    @property
+    def access(self) -> SkillAccess:
+        """Which skills a model may see through these tools, and the gate before each use."""
+        return self._context.access
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools that something can use now; none when there is no skill."""
+        return self._offer.names()
+
+    def define(self, name: str) -> ToolDefinition:
+        """One tool as it stands now, offered or not.
+
+        Raises:
+            InvalidInput: no such tool.
+        """
+        return self._offer.define(name)
+
+    def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False) -> list[dict[str, object]]:
+        """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
+
+        With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Ask again
+        each turn: the tools and the names in them follow the catalog (row 001-14).
+        """
+        if dialect not in ("openai", "anthropic", "mcp"):
+            raise InvalidInput(f"no dialect {dialect!r}", hint="choose one of: openai, anthropic, mcp")
+        self._offer.with_declared |= abp_tools
+        return [definition.to_dict(dialect) for definition in self._offer.all(declared=abp_tools)]
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | str | None = None,
+        *,
+        session: str | None = None,
+        message_id: str | None = None,
+        call_id: str | None = None,
+        user: str | None = None,
+    ) -> ToolResult:
+        """Do what a model asked for and give the answer; never raises.
+
+        `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
+        go to the approver with a question, so that a dialog can stand beside the call it is about (row 001-18). `user` is whose
+        run it is, where these tools serve several: it stands in the place of the `userId` of `context`.
+        """
+        return await self._calling.call(name, arguments, self._caller(session, message_id, call_id, user))
+
+    def prompt(
+        self,
+        budget: int | None = 2000,
+        style: Style = "compact",
+        *,
+        request: str | None = None,
+        pinned: Collection[str] = (),
+        description_chars: int | None = 200,
+        session: str | None = None,
+    ) -> Index:
+        """The index for a system prompt, as `Catalog.prompt`, without the skills that the rules of these tools deny.
+
+        With a `session` it goes on from the index that this conversation was shown last: what was there stays where it is.
+
+        Raises:
+            InvalidInput: unknown style, or a negative limit.
+        """
+        offered = self.access.offered()
+        kept = self._context.sessions.get(session) if session else None
+        before, previous = kept.shown if kept and kept.shown else ((), None)
+        same = before is offered or previous is None
+        index = write_index(
+            without_denied(self.access.catalog, self.access.rules),
+            style=style,
+            budget=budget,
+            request=request,
+            pinned=pinned,
+            description_chars=description_chars,
+            search_index=self._context.index() if request else None,
+            previous=previous,
+            installed=() if same else {skill.id for skill in offered} - {skill.id for skill in before},
+        )
+        if kept:
+            kept.shown = (offered, replace(index, omitted=()))  # thousands of omissions are not worth keeping
+        return index
+
+    def text_prompt(self, *, abp_tools: bool = True) -> str:
+        """The paragraph for the system prompt of a model that cannot call functions: how to call tools in text, and which.
+
+        Empty when no tool is offered.
+        """
+        return text_tools_prompt(self._offer.all(declared=abp_tools), self._language)
+
+    def text_calls(self, text: str) -> AbpText:
+        """The tool calls in a model's text, the blocks that are none, and the text around them; calls nothing."""
+        from skillyard.execution import parse_abp_calls
+
+        return parse_abp_calls(text)
+
+    async def answer_text(self, text: str, *, session: str | None = None, message_id: str | None = None) -> TextAnswer:
+        """Do what a model asked for in its text, one call after the other, and give the blocks to send back; never raises.
+
+        A block names a tool of ours, a tool that a skill declares, or a skill by its name or display name, in this order.
+        """
+        found = self.text_calls(text)
+        results: list[ToolResult] = []
+        blocks: list[str] = []
+        for call in found.calls:
+            result, shown = await self.answer_call(call, session=session, message_id=message_id)
+            results.append(result)
+            blocks.append(shown)
+        blocks += [problem_block(problem) for problem in found.problems]
+        return TextAnswer("\n\n".join(blocks), found.text, found.calls, tuple(results), found.problems)
+
+    async def preprocess(
+        self, request: str, *, session: str | None = None, message_id: str | None = None
+    ) -> list[Preprocessed]:
+        """Run the skills of kind `preprocessor` that fit a request, before the model is called; give their runs, best first.
+
+        Skills that the rules deny do not run; where a rule says `ask`, the approver is asked. A failure of one is in its run.
+        """
+        from skillyard.execution.intent_runs import run_preprocessors
+
+        engine, caller = self._context.engine, self._caller(session, message_id)
+        if engine is None:
+            return []
+
+        async def run(skill: Skill, given: Mapping[str, object]) -> Run:
+            consent = await self._context.approve(skill, caller)
+            return await engine.run(skill, given, context=self._context.run_context(caller), digest=consent.digest)
+
+        return await run_preprocessors(without_denied(self.access.catalog, self.access.rules), request, run=run)
+
+    def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
+        """Whether the host may let the model call `tool`; with `enforce`, by the skills this session has loaded.
+
+        Several skills add up: what one of them asks for works. Skills that ask for nothing neither add nor take away.
+        """
+        return self._offer.is_ours(tool) or self._restrictions(session).permits(tool, argument)
+
+    def filter(self, names: Iterable[str], *, session: str | None = None) -> list[str]:
+        """Those of the host's tools `names` that the model may be offered; the skill tools always stay."""
+        wanted = list(names)
+        kept = set(self._restrictions(session).filter(wanted))
+        return [name for name in wanted if name in kept or self._offer.is_ours(name)]
+
+    def work_in(self, session: str, folder: str | None) -> None:
+        """Let the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
+        self._context.sessions.get(session).workspace = folder
+
+    def session_state(self, session: str) -> dict[str, object]:
+        """What that conversation was shown and has loaded, as plain data; `restore_session` takes it up in another process."""
+        return self._context.sessions.get(session).to_dict()
+
+    def restore_session(self, session: str, state: Mapping[str, Any]) -> None:
+        """Go on with a conversation as `session_state` described it: nothing it has is sent again."""
+        self._context.sessions.get(session).restore(state, self.access.offered())
+
+    async def answer_call(
+        self, call: AbpCall, *, session: str | None = None, message_id: str | None = None
+    ) -> tuple[ToolResult, str]:
+        """Do one call that a model wrote in text (see `text_calls`), and give its block to send back; never raises."""
+        return await self._calling.call_in_text(call, self._caller(session, message_id, call.id))
+
+    def end_session(self, session: str) -> None:
+        """Forget what that conversation loaded, and what was approved for it."""
+        self._context.sessions.end(session)
+        self._context.access.end_session(session)
+
+    def _caller(
+        self, session: str | None, message_id: str | None = None, call_id: str | None = None, user: str | None = None
+    ) -> ToolCaller:
+        return ToolCaller(self._context.sessions.get(session or self._session), message_id, call_id, user)
+
+    def _restrictions(self, session: str | None) -> AllowedTools:
+        loaded = self._context.sessions.get(session or self._session).loaded.values()
+        names = [name for skill in loaded for name in skill.allowed_tools]
+        return AllowedTools(names, mode=self._context.allowed_tools)
+
+
+def _rules(catalog: SkillCatalog, permissions: Mapping[str, Permission] | Rules | None) -> Rules:
+    if isinstance(permissions, Rules):
+        return permissions
+    return Rules.for_catalog(catalog, permissions)
+
+
+def _records(catalog: SkillCatalog) -> Records:
+    from skillyard.engine import Records  # loaded by who may run something, or must ask about something
+
+    return Records.of(catalog)
+
+
+def _engine(catalog: SkillCatalog, executor: Executor | None, records: Records | None) -> Engine:
+    from skillyard.engine import PoolEngine  # the sandbox is only loaded by who may run something
+    from skillyard.execution import Executor
+
+    runner = executor or Executor.from_configuration(catalog.configuration)
+    return PoolEngine.of(catalog.configuration, runner, records, organisation=catalog.data_directory)

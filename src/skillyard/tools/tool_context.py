@@ -1,0 +1,280 @@
+"""What a tool is, and what every tool works with: the context of one `SkillTools`, the caller, the session.
+
+Sessions never share anything: two agents over one `SkillTools`, or two `SkillTools` in one process, do not see each other's
+state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+
+from skillyard.document import DESCRIPTION_LIMIT
+from skillyard.errors import (
+    AmbiguousSkill,
+    ApprovalRejected,
+    InvalidInput,
+    PermissionDenied,
+    SkillNotFound,
+    SkillUnusable,
+    SkillyardError,
+)
+from skillyard.permissions import AllowedTools
+from skillyard.prompt.fence import fence
+from skillyard.search import SearchIndex
+from skillyard.text import LABEL_LIMIT, shorten, single_line
+from skillyard.tools.arguments import InvalidArguments
+from skillyard.tools.declared_tools import DeclaredTools, gather_declared
+from skillyard.tools.results import ToolResult, failure
+
+if TYPE_CHECKING:
+    from skillyard.catalog import AllowedToolsMode, Skill
+    from skillyard.engine import Engine
+    from skillyard.permissions import SkillConsent
+    from skillyard.prompt import Index
+    from skillyard.tools.arguments import Arguments
+    from skillyard.tools.definitions import ToolDefinition
+    from skillyard.tools.skill_access import SkillAccess
+    from skillyard.tools.wording import Wording
+
+
+_KEPT: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSkill:
+    """One skill that a session has read.
+
+    `fingerprint` is of the text it was given, empty when only files were read; `allowed_tools` is what the skill asks for.
+    """
+
+    fingerprint: str
+    allowed_tools: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ToolSession:
+    """One conversation, by the name its host gave it; `shown` is the index it was shown last, of the skills of that time.
+
+    `workspace` is the folder whose files its scripts work on.
+    """
+
+    name: str
+    loaded: dict[str, LoadedSkill] = field(default_factory=dict)
+    shown: tuple[tuple[Skill, ...], Index] | None = None
+    workspace: str | None = None
+
+    def remember(self, skill_id: str, allowed_tools: tuple[str, ...], fingerprint: str = "") -> None:
+        """Note that `skill_id` was read; a fingerprint once noted stays when only a file was read since."""
+        before = self.loaded.get(skill_id)
+        self.loaded[skill_id] = LoadedSkill(fingerprint or (before.fingerprint if before else ""), allowed_tools)
+
+    def to_dict(self) -> dict[str, object]:
+        """What has to be known again when the conversation goes on in another process, as plain data."""
+        loaded = {
+            skill: {"fingerprint": it.fingerprint, "allowed_tools": list(it.allowed_tools)} for skill, it in self.loaded.items()
+        }
+        return {"loaded": loaded, "index": self.shown[1].to_dict() if self.shown else None}
+
+    def restore(self, values: Mapping[str, Any], offered: tuple[Skill, ...]) -> None:
+        """Take up what `to_dict` gave; `offered` are the skills that there are now."""
+        from skillyard.prompt import Index
+
+        for skill, it in dict(values.get("loaded") or {}).items():
+            self.loaded[skill] = LoadedSkill(str(it["fingerprint"]), tuple(it["allowed_tools"]))
+        if values.get("index"):
+            self.shown = (offered, Index.from_dict(values["index"]))
+
+    def has(self, skill_id: str, fingerprint: str) -> bool:
+        """Whether the session was already given exactly this text of the skill."""
+        before = self.loaded.get(skill_id)
+        return before is not None and before.fingerprint == fingerprint
+
+
+class ToolSessions:
+    """The sessions of one `SkillTools`; beyond 1024 the one longest unused is forgotten."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, ToolSession] = OrderedDict()
+
+    def get(self, name: str) -> ToolSession:
+        """The session of that name, begun when it is new."""
+        session = self._sessions.setdefault(name, ToolSession(name))
+        self._sessions.move_to_end(name)
+        while len(self._sessions) > _KEPT:
+            self._sessions.popitem(last=False)
+        return session
+
+    def end(self, name: str) -> None:
+        """Forget what that session loaded."""
+        self._sessions.pop(name, None)
+
+
+Repeat = Literal["note", "text"]
+# Over this many names an enum costs more tokens than it saves, and some model APIs refuse it.
+ENUM_LIMIT: Final = 250
+_NAMED_ON_A_MISS: Final = 40
+_TOOLS: Final = 50  # of the tools a skill asks for
+_REASON: Final = 12_000  # characters of why something did not work
+_Value = TypeVar("_Value")
+
+
+@dataclass(slots=True)
+class _CachedPerCatalog(Generic[_Value]):
+    """Something that is worked out from the offered skills, and again only when they are others."""
+
+    value: _Value
+    source: tuple[Skill, ...] = ()
+
+    def of(self, source: tuple[Skill, ...], make: Callable[[tuple[Skill, ...]], _Value]) -> _Value:
+        """What `make` gives for `source`."""
+        if source is not self.source:
+            self.value = make(source)
+            self.source = source
+        return self.value
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """Everything the tools of one `SkillTools` share."""
+
+    access: SkillAccess
+    wording: Wording
+    allowed_tools: AllowedToolsMode
+    engine: Engine | None
+    repeat: Repeat
+    context: Mapping[str, object] = field(default_factory=dict)
+    preferences: Mapping[str, object] = field(default_factory=dict)
+    reserved: Collection[str] = ()
+    sessions: ToolSessions = field(default_factory=ToolSessions)
+    _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
+    _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(()))
+    _index: _CachedPerCatalog[SearchIndex] = field(default_factory=lambda: _CachedPerCatalog(SearchIndex(())))
+
+    async def approve(self, skill: Skill, caller: ToolCaller) -> SkillConsent:
+        """Ask for consent where a rule wants it.
+
+        Raises:
+            ApprovalRejected: the answer was no.
+        """
+        return await self.access.approve(
+            skill, session=caller.session.name, message_id=caller.message_id, call_id=caller.call_id
+        )
+
+    def run_options(self, arguments: tuple[str, ...], caller: ToolCaller) -> dict[str, Any]:
+        """What a run is given beside its parameters: a command line and the session's files; nothing where there is neither."""
+        given: dict[str, Any] = {"arguments": arguments} if arguments else {}
+        return given | ({"workspace": caller.session.workspace} if caller.session.workspace else {})
+
+    def run_context(self, caller: ToolCaller) -> dict[str, object]:
+        """What a run is told of whom it is for."""
+        user = {"userId": caller.user} if caller.user is not None else {}
+        return {**self.context, **user, "sessionId": caller.session.name}
+
+    def runnable(self) -> tuple[Skill, ...]:
+        """The offered skills that have something to run here."""
+        engine = self.engine
+        if engine is None:
+            return ()
+        return self._runnable.of(self.access.offered(), lambda skills: tuple(s for s in skills if engine.can_run(s)))
+
+    def declared(self) -> DeclaredTools:
+        """The tools that the skills which can run here declare for themselves; reads files when the skills are others."""
+        return self._declared.of(self.runnable(), lambda skills: gather_declared(skills, reserved=self.reserved))
+
+    def index(self) -> SearchIndex:
+        """The offered skills, ready to be searched."""
+        cache = self.access.catalog.search_directory
+        return self._index.of(self.access.offered(), lambda skills: SearchIndex(skills, cache=cache))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCaller:
+    """Who calls: the conversation, and where the host knows them the message and the call in it, and the `user`."""
+
+    session: ToolSession
+    message_id: str | None = None
+    call_id: str | None = None
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: when to offer it, how to advertise it, what it does, how it says no."""
+
+    name: str
+    offered: Callable[[ToolContext], bool]
+    define: Callable[[ToolContext], ToolDefinition]
+    call: Callable[[ToolContext, Arguments, ToolCaller], Awaitable[ToolResult]]
+    refuse: Callable[[ToolContext, SkillyardError, str], ToolResult]
+
+
+def any_skill(context: ToolContext) -> bool:
+    """Whether there is anything to load, list or read."""
+    return bool(context.access.offered())
+
+
+def schema_choices(skills: tuple[Skill, ...]) -> tuple[str, ...]:
+    """What a schema offers as choices: each name when it is unique, else the id (rule C-9); nothing when there are too many.
+
+    A name that is more than a plain one gives way to the id as well.
+    """
+    if len(skills) > ENUM_LIMIT:
+        return ()
+    count = Counter(skill.name for skill in skills)
+    return tuple(skill.label if count[skill.name] == 1 else skill.reference for skill in skills)
+
+
+def skill_summary(skill: Skill) -> dict[str, object]:
+    """What a list in JSON says of a skill (rows 004-10, 004-11): each text on one line and cut, tools as understood."""
+    return {
+        "id": skill.reference,
+        "name": shorten(single_line(skill.name), LABEL_LIMIT),
+        "description": shorten(single_line(skill.description), DESCRIPTION_LIMIT),
+        "allowedTools": [str(rule) for rule in AllowedTools(skill.allowed_tools).rules[:_TOOLS]],
+    }
+
+
+def refusal(context: ToolContext, error: SkillyardError, wanted: str, *, prefix: str = "") -> ToolResult:
+    """An error about the skill `wanted` as an answer with the title of row 001-16.
+
+    What may quote a skill, or names its files, stands in a fence.
+    """
+    name = shorten(single_line(wanted), LABEL_LIMIT)
+    said = [error.message, *([error.hint] if error.hint else [])]
+    match error:
+        case SkillNotFound():
+            title, lines = f"Skill not found: {name}", [*said, *_available(context)]
+        case AmbiguousSkill():
+            title, lines = f"Ambiguous skill: {name}", said
+        case ApprovalRejected():
+            title, lines = f"Skill rejected: {name}", said
+        case PermissionDenied():
+            title, lines = f"Skill denied: {name}", said
+        case InvalidArguments():
+            title, lines = error.message, said
+        case SkillUnusable():
+            title = f"Skill unavailable: {name}"
+            lines = ["That skill cannot be used. Why:", _fenced(said)]
+        case InvalidInput():
+            title = f"Invalid input: {name}"
+            lines = ["The input cannot be used. Why:", _fenced(said)]
+        case _:
+            title = f"Failed to read skill: {name}"
+            lines = ["That did not work. Why:", _fenced(said)]
+    return failure(error.code, title, prefix + "\n".join(lines), **error.details)
+
+
+def _fenced(lines: Sequence[str]) -> str:
+    return fence("skill_text", shorten("\n".join(lines), _REASON))
+
+
+def _available(context: ToolContext) -> list[str]:
+    skills = context.access.offered()
+    if not skills:
+        return ["No skill is available."]
+    names = ", ".join(schema_choices(skills[:_NAMED_ON_A_MISS]))
+    more = len(skills) - _NAMED_ON_A_MISS
+    return [f"Available skills: {names}" + (f", and {more} more" if more > 0 else "")]
