@@ -32,7 +32,7 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
     "catalog/catalog.py": 1, "cli/screen.py": 1, "execution/abp/declaration.py": 2, "permissions/patterns.py": 2,
-    "sandbox/orphan_cleanup.py": 1, "scanner/network.py": 1, "scanner/network.py": 1, "scanner/matching.py": 3,
+    "sandbox/orphan_cleanup.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
 }  # fmt: skip
 _OLD = (  # patterns that froze the process that serves, and others of their kind
     (r'"(?:[^"\\]|\\.)*"', re.DOTALL),

@@ -31,15 +31,14 @@ DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 COMPOSE = DEPLOY / "compose/compose.yaml"
 VERSIONS = ("1.29.0", "1.34.0")
-_COMMANDS = {"serve": serve, "worker": workers, "db": db}
+_COMMANDS = {"serve": serve.add_serve_arguments, "worker": workers.add_worker_arguments, "db": db.add_db_arguments}
 SECRETS = {"POSTGRES_PASSWORD": "a", "STORE_PASSWORD": "b"}
 
 
 def options(words: list[str]) -> dict[str, Any]:
     """What a command line of skillyard means."""
-    module = _COMMANDS[words[0]]
     parser = command_parser(words[0])
-    module.add_arguments(parser)
+    _COMMANDS[words[0]](parser)
     add_common_options(parser)
     return vars(parser.parse_args(words[1:]))
 

@@ -50,8 +50,9 @@ def test_in_no_minute_more_passes_than_a_full_bucket_and_what_flows_in(many: int
 
 def test_processes_that_share_a_bucket_take_from_the_same_one(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from skillyard.server.middleware.request_limits import Rate;"
-        " from skillyard.server.middleware.request_limits import SharedBucket; bucket = SharedBucket(Rate(100, 6000), Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from skillyard.server.settings import RateLimit;"
+        " from skillyard.server.middleware.request_limits import SharedTokenBucket;"
+        " bucket = SharedTokenBucket(RateLimit(100, 6000), Path(sys.argv[1]));"
         " print(sum(bucket.take('ada', 1000.0)[0] >= 0 for _ in range(80)))"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "read.limits")]

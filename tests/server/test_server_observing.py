@@ -206,7 +206,8 @@ def test_a_log_form_is_written_as_the_command_says(home: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "from skillyard.server.middleware.observability import configure_logs, event; configure_logs('json'); event('x')",
+        "from skillyard.server.middleware.observability import configure_logs, log_event;"
+        " configure_logs('json'); log_event('x')",
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=home, timeout=60, check=True)
     assert json.loads(done.stderr)["event"] == "x"

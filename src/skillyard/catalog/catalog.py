@@ -1,4 +1,4 @@
-"""The skill catalog: the skills that one agent can see, ranked and kept up to date; finding one by name, and the catalog as JSON."""
+"""The skill catalog: the skills that one agent can see, kept up to date; finding one by name, the catalog as JSON."""
 
 from __future__ import annotations
 

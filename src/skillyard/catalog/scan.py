@@ -1,7 +1,7 @@
 """Scan the root folders: walk each, take what the cache remembers, read the rest.
 
-The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when its
-mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. The content is
+The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when
+its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. The content is
 `marshal` data behind a checksum, which is the trust Python puts in its own `.pyc` files; a cache file that belongs to somebody
 else, that others may write, that another version wrote, or that does not match its checksum is ignored and written anew.
 """

@@ -8,11 +8,15 @@ from typing import Final, NamedTuple
 
 
 class CliCommand(NamedTuple):
-    """One command: the module in `skillyard.cli.commands` with `add_arguments` and `run`, its group, its one-line help."""
+    """One command: its module in `skillyard.cli.commands`, its group and its one-line help.
+
+    The module has `add_NAME_arguments` and `NAME_command`, where NAME is `function` or, without one, the command's own name.
+    """
 
     module: str
     group: str
     help: str
+    function: str = ""
 
 
 GROUPS: Final = ("find and read", "write and check", "run", "this machine", "install")
@@ -27,53 +31,55 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "install": CliCommand(
             "install", GROUPS[4], "install skills from a folder, an archive, git or the web, or from the lock"
         ),
-        "update": CliCommand("update", GROUPS[4], "fetch installed skills again; more power needs your consent"),
-        "uninstall": CliCommand("uninstall", GROUPS[4], "let an installed skill serve no more; `rollback` brings it back"),
+        "update": CliCommand("install", GROUPS[4], "fetch installed skills again; more power needs your consent"),
+        "uninstall": CliCommand("install", GROUPS[4], "let an installed skill serve no more; `rollback` brings it back"),
         "versions": CliCommand("versions", GROUPS[4], "what is installed, and every version of a skill"),
-        "rollback": CliCommand("rollback", GROUPS[4], "let an earlier version serve again"),
-        "sync": CliCommand("sync", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
+        "rollback": CliCommand("install", GROUPS[4], "let an earlier version serve again"),
+        "sync": CliCommand("install", GROUPS[4], "make what is installed what skillyard.lock says; --check only compares"),
         "mirror": CliCommand("mirror", GROUPS[4], "carry what is installed to another registry, with or without a network"),
         "history": CliCommand(
-            "history", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
+            "versions", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
         ),
-        "deprecate": CliCommand("mark", GROUPS[4], "mark a version as one to move away from"),
-        "yank": CliCommand("mark", GROUPS[4], "mark a version as one that nobody may install or go back to"),
-        "new": CliCommand("new", GROUPS[1], "make a skill that `check` finds fine"),
+        "deprecate": CliCommand("versions", GROUPS[4], "mark a version as one to move away from", function="mark"),
+        "yank": CliCommand(
+            "versions", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
+        ),
+        "new": CliCommand("user_skills", GROUPS[1], "make a skill that `check` finds fine"),
         "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
-        "migrate": CliCommand("migrate", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
+        "migrate": CliCommand("convert", GROUPS[1], "old skills, commands, rules and AGENTS.md files into skills of today"),
         "convert": CliCommand("convert", GROUPS[1], "skills in the format of another system, and back without loss"),
         "scan": CliCommand("scan", GROUPS[1], "look for harm in skills: findings with file, line, reason and fix; advice only"),
-        "pack": CliCommand("pack", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
-        "verify": CliCommand("verify", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),
-        "key": CliCommand("key", GROUPS[1], "the keys you sign with: make one, list them"),
-        "sign": CliCommand("sign", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
+        "pack": CliCommand("packages", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
+        "verify": CliCommand("packages", GROUPS[1], "whether an archive keeps every rule and is the one that was promised"),
+        "key": CliCommand("packages", GROUPS[1], "the keys you sign with: make one, list them"),
+        "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
         "eval": CliCommand(
-            "eval", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"
+            "search", GROUPS[1], "whether the right skill is found for a list of prompts, before and after an edit"
         ),
-        "enable": CliCommand("switch", GROUPS[1], "offer a disabled skill to models again"),
-        "disable": CliCommand("switch", GROUPS[1], "keep a skill but offer it to no model"),
-        "delete": CliCommand("delete", GROUPS[1], "delete a user skill from the disk"),
-        "run": CliCommand("run", GROUPS[2], "run a skill's script in the sandbox"),
-        "test": CliCommand("test", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
+        "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
+        "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but offer it to no model", function="switch"),
+        "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
+        "run": CliCommand("runs", GROUPS[2], "run a skill's script in the sandbox"),
+        "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
         "runs": CliCommand("runs", GROUPS[2], "the runs there were; `runs show RUN_ID` draws one with its steps"),
         "schedule": CliCommand("schedule", GROUPS[2], "skills that run at a time, or again and again"),
         "agents": CliCommand("agents", GROUPS[2], "agents: prompt, model and skills under a name, and what each is told"),
         "memories": CliCommand("memories", GROUPS[2], "what was remembered: list, search, forget"),
         "approvals": CliCommand("approvals", GROUPS[2], "what was agreed to for this workspace, and taking it back"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
-        "trail": CliCommand("trail", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
-        "mcp": CliCommand("mcp", GROUPS[2], "serve the skills to any MCP client over stdio"),
+        "trail": CliCommand("chat", GROUPS[2], "what became of skills in conversations: offered, loaded, read, run"),
+        "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
-        "worker": CliCommand("worker", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
+        "worker": CliCommand("workers", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
         "workers": CliCommand("workers", GROUPS[2], "who works for which pool, and what waits"),
-        "keys": CliCommand("keys", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
-        "organisations": CliCommand("organisations", GROUPS[3], "who shares the server, each with skills and runs of its own"),
-        "audit": CliCommand("audit", GROUPS[3], "who changed what, and who was refused"),
+        "keys": CliCommand("access", GROUPS[3], "API keys of the server: make one with scopes, list and revoke them"),
+        "organisations": CliCommand("access", GROUPS[3], "who shares the server, each with skills and runs of its own"),
+        "audit": CliCommand("access", GROUPS[3], "who changed what, and who was refused"),
         "db": CliCommand(
             "db", GROUPS[3], "where the records are, whether they are whole; repair them, bring them up to date, move them"
         ),
         "backup": CliCommand("backup", GROUPS[3], "everything that is kept here in one file, also while a server runs"),
-        "restore": CliCommand("restore", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
+        "restore": CliCommand("backup", GROUPS[3], "bring a backup back, into either kind of database, or only prove it"),
         "doctor": CliCommand("doctor", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
 )

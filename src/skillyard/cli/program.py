@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from skillyard.cli.command_table import COMMANDS
 from skillyard.cli.failures import (
@@ -26,16 +26,6 @@ from skillyard.cli.failures import (
 from skillyard.cli.parsers import add_common_options, command_parser, leading_parser, overview
 from skillyard.cli.screen import Screen
 from skillyard.text import nearest
-
-
-class CommandModule(Protocol):
-    """What a module of `skillyard.cli.commands` offers."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the command's own arguments."""
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Do it and return the exit code."""
 
 
 def console() -> NoReturn:
@@ -81,16 +71,24 @@ def _dispatch(argv: list[str]) -> int:
     name = argv[0]
     if name not in COMMANDS:
         raise UsageProblem(f"there is no command {name!r}", hint=_did_you_mean(name))
-    module: CommandModule = import_module(f"skillyard.cli.commands.{COMMANDS[name].module}")
+    add_arguments, run = _functions_of(name)
     parser = command_parser(name)
-    module.add_arguments(parser)
+    add_arguments(parser)
     add_common_options(parser)
     arguments = parser.parse_args(argv[1:], given)
     arguments.command = name
     arguments.screen = Screen(
         as_json=arguments.json, quiet=arguments.quiet, color=not arguments.no_color, roots=arguments.root or ()
     )
-    return module.run(arguments)
+    return run(arguments)
+
+
+def _functions_of(name: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]:
+    """What adds a command's arguments to its parser, and what runs it and returns the exit code."""
+    command = COMMANDS[name]
+    module = import_module(f"skillyard.cli.commands.{command.module}")
+    function = command.function or name
+    return getattr(module, f"add_{function}_arguments"), getattr(module, f"{function}_command")
 
 
 def _split_leading(argv: list[str]) -> tuple[argparse.Namespace | None, list[str]]:

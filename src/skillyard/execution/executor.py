@@ -1,4 +1,4 @@
-"""Runs skills: finds what to run, fixes what it may do, hands it to a sandbox or a remote service, and reads what comes back."""
+"""Runs skills: decides what runs and what it may do, hands it to a sandbox or a remote service, reads what comes back."""
 
 from __future__ import annotations
 

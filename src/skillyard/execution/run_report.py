@@ -1,4 +1,4 @@
-"""The run record made from what came back: the process's failure first, then what the skill says of itself; and its response envelope."""
+"""The run record made from what came back: the process's failure first, then what the skill says; its response envelope."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The ApexBridge format: legacy skills (SKILL.md with METADATA.yml) read, and the canonical front matter and headings written.
 
-SKILL.md counts before METADATA.yml, and that before METADATA.yaml, field by field; differences are reported, nothing is dropped.
+SKILL.md counts before METADATA.yml, and that before METADATA.yaml, field by field; differences are reported, nothing is
+dropped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conversions between Anthropic, Codex and Semibot manifests, and the inference of category, tags and entry.
 
-Plain data in, plain data out, exactly the fields each format has. The inferences are tables: the same words always give the same
-answer.
+Plain data in, plain data out, exactly the fields each format has. The inferences are tables: the same words always give the
+same answer.
 """
 
 from __future__ import annotations

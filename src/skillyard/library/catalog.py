@@ -134,7 +134,7 @@ class Catalog(SearchableCatalog):
         progress: Callable[[int, int], object] | None = None,
         installed: bool = False,
     ) -> Self:
-        """Find the skills for work in the folder `cwd`; `roots` means exactly those folders (see `skillyard.catalog.SkillCatalog`).
+        """Find the skills for work in the folder `cwd`; `roots` means exactly those folders (see `SkillCatalog`).
 
         Raises:
             InvalidConfiguration: a settings file cannot be understood.

@@ -1,4 +1,4 @@
-"""The MCP interface: the tools and the skills of a catalog for any client of the Model Context Protocol, over two transports."""
+"""MCP: the tools and the skills of a catalog for any client of the Model Context Protocol, over two transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Address rules, name resolution and connecting: a host is resolved once, every address is checked, only an allowed one is used.
+"""Address rules, name resolution and connecting: a host is resolved once, only an allowed address is used.
 
 The rules follow the IANA special-purpose registries. IPv6 forms that carry an IPv4 address inside are refused whole.
 """

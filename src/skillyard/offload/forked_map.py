@@ -1,8 +1,8 @@
 """Map a function over many items with the help of one forked process, when that is quicker and safe.
 
-The items are dealt out in portions: a pipe holds one byte for each portion, and whoever takes the byte does the portion; results
-of the fork come back through shared memory. A process with more than one thread is never forked, and whatever goes wrong, the
-work is done in this process.
+The items are dealt out in portions: a pipe holds one byte for each portion, and whoever takes the byte does the portion;
+results of the fork come back through shared memory. A process with more than one thread is never forked, and whatever goes
+wrong, the work is done in this process.
 """
 
 from __future__ import annotations

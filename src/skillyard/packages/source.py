@@ -1,4 +1,4 @@
-"""Where a package may come from, as a person writes it (`resolve` reads the text and fetches nothing), and addresses without secrets."""
+"""Where a package may come from, as a person writes it (`resolve` fetches nothing), and addresses without secrets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Differences between two folders of a skill: files added, removed and changed, and unified diffs of text files.
 
-Lines are matched by patience diff (Bram Cohen), and between those by Myers' greedy algorithm ("An O(ND) Difference Algorithm and
-Its Variations", 1986) with a bounded number of steps; after that the rest counts as replaced.
+Lines are matched by patience diff (Bram Cohen), and between those by Myers' greedy algorithm ("An O(ND) Difference Algorithm
+and Its Variations", 1986) with a bounded number of steps; after that the rest counts as replaced.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Zip archives, read strictly, so that there is only one way to read them.
 
 Central directory and local headers must agree; entries follow each other without gaps or overlaps from the first byte to the
-directory; nothing stands before or after. An extra field that repeats a name or a size (Unicode path, ZIP64) must agree with the
-header. A name is read as UTF-8 whether its flag is set or not, because Info-ZIP and macOS do not set it.
+directory; nothing stands before or after. An extra field that repeats a name or a size (Unicode path, ZIP64) must agree with
+the header. A name is read as UTF-8 whether its flag is set or not, because Info-ZIP and macOS do not set it.
 """
 
 from __future__ import annotations

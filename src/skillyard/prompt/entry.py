@@ -1,7 +1,7 @@
 """One skill's entry in an index: what is always said of it, what may be shortened, and how strangers' text is made safe.
 
-An entry is a row of pieces. Plain strings are always written; a `Field` may be written whole, cut to an allowance, or left away.
-All costs are in quarter tokens (see `tokens`). A name that is not unique or not plain gives way to the skill's id.
+An entry is a row of pieces. Plain strings are always written; a `Field` may be written whole, cut to an allowance, or left
+away. All costs are in quarter tokens (see `tokens`). A name that is not unique or not plain gives way to the skill's id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The index: the short text about all skills that goes into a system prompt, for a request when it is known, and what it costs."""
+"""The index: the short text about all skills in a system prompt, for a request when it is known, and what it costs."""
 
 from __future__ import annotations
 

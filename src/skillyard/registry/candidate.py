@@ -1,4 +1,4 @@
-"""What is to be installed: the request, and each skill of the source, staged, read, checked and measured before it is installed."""
+"""What is to be installed: the request, and each skill of the source, staged, read, checked and measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits of a run: those of its processes, the quota of what it writes, and the report of all limits and what enforces them."""
+"""The limits of a run: of its processes, of what it writes, and the report of all limits and what enforces them."""
 
 from __future__ import annotations
 

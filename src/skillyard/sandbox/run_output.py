@@ -1,4 +1,4 @@
-"""What a run writes while it goes on: buffered pipes, listeners for standard output and error, notes, and the record of its end.
+"""What a run writes while it goes on: buffered pipes, listeners for its streams, notes, and the record of its end.
 
 A note is a record of RFC 7464 (the byte 1E, JSON, a line feed) before the result in the same pipe. Listeners get whole lines,
 without secrets, of every run that begins inside their block.

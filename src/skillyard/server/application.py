@@ -35,12 +35,11 @@ from skillyard.server.clients import (
     openai_skills,
     plugin_marketplace,
 )
-from skillyard.server.middleware import observability
 from skillyard.server.middleware.audit_log import AuditRecorder
 from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore
 from skillyard.server.middleware.error_formats import ErrorFormats
 from skillyard.server.middleware.host_origin_check import HostOriginCheck
-from skillyard.server.middleware.observability import RequestObserver
+from skillyard.server.middleware.observability import Metrics, RequestObserver
 from skillyard.server.middleware.public_routes import PublicRoutes
 from skillyard.server.middleware.request_context import OrganisationScope, RequestIds
 from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
@@ -51,19 +50,18 @@ from skillyard.server.routes import (
     administration,
     agents,
     approvals,
-    catalog,
     chat,
     credentials,
     installation,
     mcp,
+    page,
     runs,
     schedules,
     server_info,
     skill_definitions,
     tools_and_memory,
 )
-from skillyard.server.routes.page import add_not_found_page
-from skillyard.server.routes.page import routes as page
+from skillyard.server.routes import catalog as catalog_routes
 from skillyard.server.settings import AccessPolicy, ServerSettings
 
 if TYPE_CHECKING:
@@ -83,43 +81,43 @@ class PrefixRouter(APIRouter):
 
 
 GRACE_S: Final = 30  # for what is under way when the server is asked to stop
-# One module each, with its `routes`; what is asked most often stands first:
-_PROTOCOLS: Final = (
-    catalog,
-    skill_definitions,
-    server_info,
-    observability,
-    credentials,
-    skill_definitions,
-    installation,
-    installation,
-    catalog,
-    runs,
-    schedules,
-    administration,
-    approvals,
-    agents,
-    tools_and_memory,
-    tools_and_memory,
-    mcp,
-    server_info,
-    credentials,
-    administration,
-    administration,
-    chat,
-    discovery,
-    discovery,
-    server_info,
-    discovery,
-    discovery,
-    plugin_marketplace,
-    anthropic_skills,
-    openai_skills,
-    clawhub,
-    clawhub_community,
-    clawhub_scanning,
-    clawhub_publishing,
-    clawhub_scanning,
+# The first match wins; what is asked most often stands first:
+ROUTERS: Final = (
+    catalog_routes.routes,
+    skill_definitions.routes,
+    server_info.health_routes,
+    server_info.metrics_routes,
+    credentials.session_routes,
+    skill_definitions.version_routes,
+    installation.operation_routes,
+    installation.routes,
+    runs.routes,
+    schedules.routes,
+    administration.worker_routes,
+    approvals.routes,
+    agents.routes,
+    tools_and_memory.memory_routes,
+    tools_and_memory.tool_routes,
+    mcp.routes,
+    server_info.machine_routes,
+    credentials.key_routes,
+    administration.organisation_routes,
+    administration.audit_routes,
+    chat.routes,
+    discovery.well_known_routes,
+    discovery.mirror_routes,
+    server_info.about_routes,
+    discovery.legacy_well_known_routes,
+    discovery.skills_sh_routes,
+    plugin_marketplace.routes,
+    anthropic_skills.routes,
+    openai_skills.routes,
+    clawhub.routes,
+    clawhub_community.routes,
+    clawhub_scanning.moderation_routes,
+    clawhub_publishing.routes,
+    clawhub_scanning.scan_routes,
+    page.routes,
 )
 
 
@@ -140,7 +138,7 @@ def create_app(
         InvalidConfiguration: the table `[server]` cannot be understood.
     """
     admission = admission or AccessPolicy()
-    counted, stopping = observability.Metrics(), Shutdown()
+    counted, stopping = Metrics(), Shutdown()
     settings = ServerSettings.of(catalog.configuration)
     one = alone and not catalog.records().may_have_workers  # else other servers may share the address
     endpoints = mcp.McpEndpoints(settings.mcp, sessions=one)
@@ -167,10 +165,10 @@ def create_app(
     stopping.then(endpoints.stop_telling)
     stopping.then(homes.close_questions, last=True)
     app.state.identities = CredentialStore(homes.database)
-    for routes in (*(protocol.routes for protocol in _PROTOCOLS), page):
+    for routes in ROUTERS:
         app.include_router(PrefixRouter(routes))
     add_error_handlers(app)
-    add_not_found_page(app)
+    page.add_not_found_page(app)
     _guard(app)
     app.add_middleware(ErrorFormats)
     if proxies := (*settings.trusted_proxies, *admission.trusted_proxies):
@@ -181,8 +179,8 @@ def create_app(
 
 def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
-    state, routers = app.state, [*(protocol.routes for protocol in _PROTOCOLS), page]
-    openness = PublicRoutes(route for router in routers for route in router.routes)
+    state = app.state
+    openness = PublicRoutes(route for router in ROUTERS for route in router.routes)
     app.add_middleware(BodyLimits, limits=state.settings.connections)
     app.add_middleware(OrganisationScope)
     app.add_middleware(AuditRecorder, homes=state.homes)
@@ -197,8 +195,8 @@ def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
     """How to show a key, and which scopes each route asks for; `security: []` of a route says that it asks for none."""
     found["components"]["securitySchemes"] = SCHEMES
     found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.admission.keys_required else [{}])]
-    for protocol in _PROTOCOLS:
-        for route in protocol.routes.routes:
+    for router in ROUTERS:
+        for route in router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema and (scopes := scopes_of(route.dependencies)):
                 for method in route.methods or ():
                     found["paths"][route.path_format][method.lower()]["x-scopes"] = scopes

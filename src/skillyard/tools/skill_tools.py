@@ -35,8 +35,9 @@ class SkillTools:
     `record` is False; an `engine` carries them in place of both. `context` is what runs are told about the user of these tools,
     such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`
     takes `run_skill` away. `repeat` says what a second load of an unchanged skill in one session gives: a short `note`, or the
-    `text` again (for interfaces that cannot tell conversations apart). `preferences` are the user's: a tool that a skill declares
-    gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening them anew.
+    `text` again (for interfaces that cannot tell conversations apart). `preferences` are the user's: a tool that a skill
+    declares gets them for parameters that are absent and have no default. `opened` are the records to use instead of opening
+    them anew.
 
     ::
 

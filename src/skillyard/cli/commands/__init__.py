@@ -1,1 +1,4 @@
-"""One module per command: `add_arguments(parser)` says what it takes, `run(arguments)` does it and returns the exit code."""
+"""One module for each command or group of commands.
+
+`add_NAME_arguments(parser)` says what a command takes, `NAME_command(arguments)` does it and returns the exit code.
+"""

@@ -1,4 +1,4 @@
-"""The tools a skill declares for the ABP protocol: defaults filled in, checked for errors, and the parameters of a call completed."""
+"""The tools a skill declares for the ABP protocol: their defaults, their errors, and the parameters of a call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Restoring a backup: everything is written to a staging folder and verified before it replaces what is there.
 
-The database changes in one transaction, the skills by two renames. If the process is killed in between, the restore is run again:
-what was there before is deleted only at the end.
+The database changes in one transaction, the skills by two renames. If the process is killed in between, the restore is run
+again: what was there before is deleted only at the end.
 """
 
 from __future__ import annotations

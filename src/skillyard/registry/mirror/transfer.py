@@ -1,7 +1,7 @@
 """Copies from mirror to mirror, and imports from a mirror into a registry; what is there already is not transferred again.
 
-Packages go first and the index last, so that an interrupted copy can be resumed. An import installs what is missing with consent,
-scanner, signatures and log; nothing is uninstalled.
+Packages go first and the index last, so that an interrupted copy can be resumed. An import installs what is missing with
+consent, scanner, signatures and log; nothing is uninstalled.
 """
 
 from __future__ import annotations

@@ -176,7 +176,8 @@ def _keep(database: Database, question: ApprovalQuestion) -> bool:
     row = {
         "id": question.id, "session": request.session_id, "workspace": question.workspace, "skill_id": request.skill_id,
         "skill_name": request.skill_name, "description": request.description, "digest": request.digest,
-        "asked_by": question.asked_by, "run_id": question.run_id, "owner": str(ProcessIdentity.current()), "asked_at": question.asked_at,
+        "asked_by": question.asked_by, "run_id": question.run_id, "owner": str(ProcessIdentity.current()),
+        "asked_at": question.asked_at,
         "seen_at": question.asked_at, "expires_at": question.expires_at,
     }  # fmt: skip
     with database.write() as connection:

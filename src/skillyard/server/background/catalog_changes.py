@@ -1,4 +1,4 @@
-"""Changes of a catalog: one at a time, announced to the other processes that serve the folder, and the pages cached between them.
+"""Changes of a catalog: one at a time, announced to the other processes of the folder, and the pages cached between them.
 
 An announcement is the size of a file that grows by a byte with each change: asking for it costs a microsecond, and none is
 missed. The settings file, which the command line writes too, is watched in the same way.

@@ -1,4 +1,4 @@
-"""Indexes that clients discover skills by: `.well-known` (0.2.0 and 0.1), the search of skills.sh, and the mirror of a registry.
+"""Indexes by which clients discover skills: `.well-known` (0.2.0 and 0.1), the search of skills.sh, a registry's mirror.
 
 In the index 0.2.0 each skill is one archive with its SKILL.md in the root, the same bytes for the same content, named by their
 digest. The index 0.1 lists single files without digests.
@@ -82,7 +82,7 @@ legacy_well_known_routes: Final = APIRouter(
 )
 
 
-@legacy_well_known_routes.get("/index.json", responses=READ_PROBLEMS)
+@legacy_well_known_routes.get("/index.json", name="index", responses=READ_PROBLEMS)
 def legacy_index(service: CurrentServices, response: Response) -> dict[str, Any]:
     """Every installed skill that the rules let anybody read, with its files; two dots in a name are an attack to clients."""
     response.headers["Access-Control-Allow-Origin"] = "*"
@@ -134,7 +134,7 @@ mirror_routes: Final = APIRouter(prefix="/mirror", tags=["mirror"], dependencies
 _REGISTRY_PLACES: Final[WeakKeyDictionary[Registry, RegistryMirror]] = WeakKeyDictionary()
 
 
-@mirror_routes.get(f"/{INDEX_FILE}", responses=READ_PROBLEMS, response_class=Response)
+@mirror_routes.get(f"/{INDEX_FILE}", name="index", responses=READ_PROBLEMS, response_class=Response)
 def mirror_index(service: CurrentServices) -> Response:
     """Every installed skill that the rules let anybody read, with its versions and their digests."""
     skills = [skill for skill in _registry_place(service).index().skills if _is_open(service, skill.skill_id)]

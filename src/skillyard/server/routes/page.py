@@ -29,7 +29,7 @@ from skillyard.server.middleware.public_routes import is_page_request
 
 routes: Final = APIRouter(include_in_schema=False)
 
-_STATIC: Final = Path(__file__).with_name("static")
+_STATIC: Final = Path(__file__).parents[1] / "static"
 _PLACES: Final = (
     "agents", "approvals", "audit", "chat", "doctor", "install", "keys", "memory", "runs", "schedules", "settings", "skills",
     "workers",
