@@ -161,7 +161,7 @@ def test_legacy_metadata_that_appears_or_changes_is_seen(skills_root: Path, make
 
 
 def test_many_processes_may_write_at_once(old: Path, home: Path) -> None:
-    script = f"from skillyard.catalog import Catalog; print(len(Catalog.discover(roots=[{str(old)!r}])))"
+    script = f"from skillyard.catalog import SkillCatalog; print(len(SkillCatalog.discover(roots=[{str(old)!r}])))"
     running = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(4)]
     assert [process.communicate()[0].strip() for process in running] == [b"5"] * 4
     assert len(files(home)) == 1

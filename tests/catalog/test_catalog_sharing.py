@@ -78,12 +78,13 @@ def test_a_process_with_two_threads_is_not_forked() -> None:
 
 ALONE = """
 import gc, os, sys
-from skillyard.catalog import Catalog, sharing
+from skillyard.catalog import SkillCatalog
+from skillyard.offload import forked_map
 
-sharing.WORTH_SHARING, sharing._may_fork = 50, lambda: True
+forked_map.WORTH_FORKING, forked_map._may_fork = 50, lambda: True
 
 def listing():
-    assert Catalog.discover(roots=[sys.argv[1]], cache=False).to_json().count('"id"') == 130
+    assert SkillCatalog.discover(roots=[sys.argv[1]], cache=False).to_json().count('"id"') == 130
 """
 
 

@@ -120,18 +120,18 @@ def test_an_engine_is_let_go_of_with_the_last_who_has_it(tmp_path: Path) -> None
 def test_a_database_collected_while_another_is_opened_locks_nobody_out(tmp_path: Path) -> None:
     """The collector may run anywhere, also where the engines are counted: in a process of its own, as it once hung."""
     script = (
-        "import gc, sys\nfrom pathlib import Path\nfrom skillyard.database import Database, engine_share\n"
+        "import gc, sys\nfrom pathlib import Path\nfrom skillyard.database import Database, shared_engines\n"
         "one, two = sys.argv[1:]\n"
         "gc.disable()\n"
         "forgotten = [Database.open(one), Database.open(two)]\n"
         "forgotten.append(forgotten)\n"
-        "make = engine_share.make_engine\n"
-        "engine_share.make_engine = lambda url: (gc.collect(), make(url))[1]\n"
+        "make = shared_engines.make_engine\n"
+        "shared_engines.make_engine = lambda url: (gc.collect(), make(url))[1]\n"
         "kept = Database.open(two + '/other')\n"
         "del forgotten\n"
         "again = Database.open(two + '/third')\n"
         "homes = (one, two, two + '/other', two + '/third')\n"
-        "print([engine_share.is_open_here(Path(home, 'skillyard.db')) for home in homes])\n"
+        "print([shared_engines.is_open_here(Path(home, 'skillyard.db')) for home in homes])\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "one"), str(tmp_path / "two")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)

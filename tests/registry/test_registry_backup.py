@@ -247,9 +247,9 @@ def test_rubbish_is_refused(tmp_path: Path, data: bytes) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from skillyard.registry.backup import Place, restore_backup, write_backup
+from skillyard.registry.backup import BackupHome, restore_backup, write_backup
 action, home, url, file = sys.argv[1:]
-place = Place("default", Path(home), url)
+place = BackupHome("default", Path(home), url)
 print("begun", flush=True)
 if action == "write":
     write_backup([place], Path(file), force=True)

@@ -21,7 +21,7 @@ USER = 61_234
 PROGRAM = r"""
 import asyncio, json, os, sys
 from pathlib import Path
-from skillyard.sandbox import Job, Policy, backends, running
+from skillyard.sandbox import Job, Policy, backends, preparation
 
 home = Path(os.environ["HOME"])
 secret = home / "secret.txt"

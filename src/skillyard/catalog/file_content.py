@@ -15,8 +15,7 @@ from skillyard.paths import is_inside, read_inside, real_path, safe_relative
 from skillyard.text import nearest
 
 if TYPE_CHECKING:
-    from skillyard.catalog.skill import Skill
-    from skillyard.document import Document
+    from skillyard.document import Document, Profile
 
 
 _SHOWN: Final = 20
@@ -45,6 +44,22 @@ class HasFolder(Protocol):
     @property
     def directory(self) -> str:
         """The folder."""
+
+
+class ReadableSkill(HasFolder, Protocol):
+    """A skill whose SKILL.md can be read: where it is, and by which profile it is checked."""
+
+    @property
+    def id(self) -> str:
+        """The id in the catalog."""
+
+    @property
+    def path(self) -> str:
+        """The path of SKILL.md."""
+
+    @property
+    def profile(self) -> Profile:
+        """How strictly it is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +104,7 @@ def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
     return FileContent(relative, data, text, _media_type(relative, data, text), "; ".join(notes) or None)
 
 
-def read_document(skill: Skill, directory: str | None = None) -> Document:
+def read_document(skill: ReadableSkill, directory: str | None = None) -> Document:
     """The parsed SKILL.md, with the metadata of METADATA.yml when it has no front matter itself (row 000-6).
 
     `directory` is a copy of the skill's folder to read instead.

@@ -56,7 +56,7 @@ class SourceFetcher:
         return _with_retries(lambda: self._indexed(source, into), self._sleep)
 
     def _mirrored(self, source: Source, into: Path) -> FetchedTree:
-        from skillyard.registry.mirror.locations import MirrorFetcher, open_mirror
+        from skillyard.registry.mirror_locations import MirrorFetcher, open_mirror
 
         fetcher = MirrorFetcher(lambda address: open_mirror(address, allow_private=self._allow_private), self._limits)
         return fetcher.fetch(source, into)

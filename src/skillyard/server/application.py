@@ -24,7 +24,6 @@ from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server.authorization import scopes_of
 from skillyard.server.background.running_work import Shutdown
-from skillyard.server.background.schedule_clock import ScheduleClock
 from skillyard.server.clients import (
     anthropic_skills,
     clawhub,
@@ -62,6 +61,7 @@ from skillyard.server.routes import (
     tools_and_memory,
 )
 from skillyard.server.routes import catalog as catalog_routes
+from skillyard.server.schedule_clock import ScheduleClock
 from skillyard.server.settings import AccessPolicy, ServerSettings
 
 if TYPE_CHECKING:

@@ -6,16 +6,6 @@ bucket, or what a web server gives out of either.
 
 from __future__ import annotations
 
-from skillyard.registry.mirror.index import INDEX_FILE, MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror.locations import (
-    MirrorFetcher,
-    MirrorSource,
-    MirrorTarget,
-    StoredMirror,
-    WebMirror,
-    open_mirror,
-    open_mirror_target,
-)
 from skillyard.registry.mirror.registry_mirror import RegistryMirror
 from skillyard.registry.mirror.transfer import (
     MirrorCopyReport,
@@ -25,6 +15,16 @@ from skillyard.registry.mirror.transfer import (
     copy_mirror,
     import_mirror,
     plan_import,
+)
+from skillyard.registry.mirror_index import INDEX_FILE, MirroredSkill, MirroredVersion, MirrorIndex
+from skillyard.registry.mirror_locations import (
+    MirrorFetcher,
+    MirrorSource,
+    MirrorTarget,
+    StoredMirror,
+    WebMirror,
+    open_mirror,
+    open_mirror_target,
 )
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import DigestMismatch, PackageMissing
 from skillyard.packages import LocalStore, pack, tree_digest
 from skillyard.packages.digest import digest_hex
-from skillyard.registry.mirror.index import MirroredSkill, MirroredVersion, MirrorIndex
+from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
 
 if TYPE_CHECKING:
     from skillyard.registry.model import InstalledSkill, SkillVersion

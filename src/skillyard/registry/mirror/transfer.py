@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from skillyard.errors import PackageProblem
 from skillyard.packages import Source
-from skillyard.registry.mirror.index import MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror.locations import MirrorSource, MirrorTarget
+from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
+from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
 
 if TYPE_CHECKING:
     from skillyard.registry.model import AgreeReplacement, Consent, OperationResult, Progress, SkillVersion

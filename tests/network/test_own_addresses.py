@@ -15,7 +15,7 @@ from skillyard.network.connections import allowed_addresses, system_lookup
 IN_A_NETWORK_OF_ITS_OWN = """
 import asyncio, ctypes, fcntl, socket, struct
 from skillyard.errors import NetworkRefused
-from skillyard.network.connections import dial, judged_addresses, system_lookup
+from skillyard.network.connections import allowed_addresses, connect, system_lookup
 
 NEW_USER, NEW_NETWORK, SET_ADDRESS, SET_MASK, SET_FLAGS = 0x10000000, 0x40000000, 0x8916, 0x891C, 0x8914
 assert ctypes.CDLL(None, use_errno=True).unshare(NEW_USER | NEW_NETWORK) == 0, ctypes.get_errno()
@@ -29,14 +29,14 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
 async def main():
     service = await asyncio.start_server(lambda reader, writer: writer.close(), "0.0.0.0", 8080)
     async with service:
-        _, writer = await dial("8.8.4.4", 8080, ["8.8.4.4"])  # it is reached, unless somebody judges first
+        _, writer = await connect("8.8.4.4", 8080, ["8.8.4.4"])  # it is reached, unless somebody judges first
         writer.close()
         try:
-            print(await judged_addresses("8.8.4.4", private=False, lookup=system_lookup))
+            print(await allowed_addresses("8.8.4.4", private=False, lookup=system_lookup))
         except NetworkRefused as error:
             print(error.message)
-        print(await judged_addresses("8.8.8.8", private=False, lookup=system_lookup))
-        print(await judged_addresses("8.8.4.4", private=True, lookup=system_lookup))
+        print(await allowed_addresses("8.8.8.8", private=False, lookup=system_lookup))
+        print(await allowed_addresses("8.8.4.4", private=True, lookup=system_lookup))
 
 asyncio.run(main())
 """

@@ -22,9 +22,9 @@ USER = 61_235
 PROGRAM = r"""
 import asyncio, json, os
 from pathlib import Path
-from skillyard.sandbox import Job, Policy, backends, running
+from skillyard.sandbox import Job, Policy, backends, preparation
 
-running.make_cgroup = lambda **_: None
+preparation.make_cgroup = lambda **_: None
 tree = Path(os.environ["HOME"]) / "skill"
 tree.mkdir()
 (tree / "fetch.py").write_text('''

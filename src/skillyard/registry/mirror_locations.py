@@ -23,7 +23,7 @@ from skillyard.errors import (
 from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
 from skillyard.packages.digest import check_content, digest_hex
 from skillyard.registry.fetcher import FetchedTree
-from skillyard.registry.mirror.index import INDEX_FILE, INDEX_LIMIT, MirroredSkill, MirrorIndex
+from skillyard.registry.mirror_index import INDEX_FILE, INDEX_LIMIT, MirroredSkill, MirrorIndex
 
 if TYPE_CHECKING:
     from skillyard.packages import S3Store

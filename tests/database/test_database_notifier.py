@@ -36,9 +36,9 @@ async def test_what_another_process_writes_rings_for_everyone_who_waits_for_it(
     database: Database, database_address: str, tmp_path: Path
 ) -> None:
     script = (
-        "from skillyard.database import Database, tell_happenings\n"
+        "from skillyard.database import Database, publish_live_events\n"
         f"with Database.open({str(tmp_path)!r}, {database_address!r}).write() as connection:\n"
-        "    tell_happenings(connection, 'run_1', ['it has begun'])\n"
+        "    publish_live_events(connection, 'run_1', ['it has begun'])\n"
     )
     async with database.notifier.subscribe("run_1") as one, database.notifier.subscribe("turn_1", "run_1") as other:
         await _listening(one)
