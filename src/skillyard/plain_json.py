@@ -56,16 +56,10 @@ def _refused(name: str) -> object:
 
 
 REDACTED: Final = "[redacted]"
-
-
 _MAX_DEPTH: Final = 64  # what the result pipe allows
-
-
 _SECRET: Final = re.compile(
     r"apikey|password|passwd|passphrase|secret|credential|privatekey|authorization|cookie|token(?!s|usage|count|limit)"
 )
-
-
 _NOT_LETTERS: Final = re.compile(r"[^a-z]")
 
 

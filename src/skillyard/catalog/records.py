@@ -9,20 +9,10 @@ if TYPE_CHECKING:
 
 
 Source = Literal["project", "user", "env", "config", "plugin", "installed", "builtin"]
-
-
 Status = Literal["ok", "disabled", "denied", "shadowed", "broken"]
-
-
 Verdict = tuple[Status, str | None]
-
-
 RootStatus = Literal["ok", "missing", "refused", "unreadable", "truncated"]
-
-
 FileStamp = tuple[str, str, int, int, int, int]
-
-
 SkillDetails = tuple[
     str,
     str | None,
@@ -36,11 +26,7 @@ SkillDetails = tuple[
     tuple[tuple[object, ...], ...],
     "Facets",
 ]
-
-
 SkillFacts = tuple[str, str | None, str, str, str, SkillDetails]
-
-
 SkillRow = tuple[str, Status, str | None, int, FileStamp, SkillFacts]
 
 

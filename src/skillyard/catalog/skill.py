@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 """What one SKILL.md says: slug, problem (None when usable), name, two pieces of its JSON, and the rest."""
 
 """One listed skill: id, status, reason, index of its root, where it was found, what it says."""
-
-
 _LONGEST_ID: Final = 100
 
 

@@ -181,8 +181,6 @@ audit_events: Final = Table(
     Index(None, "subject", "at"),
     Index(None, "actor", "at"),
 )
-
-
 skill_stars: Final = Table(
     "skill_stars",
     METADATA,

@@ -163,8 +163,6 @@ worker_pools: Final = Table(
     Column("worker_id", SafeText, ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
     Index(None, "worker_id"),
 )
-
-
 handovers: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
     "handovers",
     METADATA,
@@ -215,8 +213,6 @@ schedules: Final = Table(
     CheckConstraint("missed IN ('skip', 'once', 'all')", name="missed"),
     Index(None, "next_at"),
 )
-
-
 happenings: Final = Table(
     "happenings",
     METADATA,
@@ -266,8 +262,6 @@ tool_sessions: Final = Table(
     Column("state", JSON(none_as_null=True), nullable=False),
     Column("at", Instant, nullable=False),
 )
-
-
 _TURN_STATES: Final = "state IN ('running', 'waiting', 'done', 'failed', 'stopped', 'interrupted')"
 
 conversations: Final = Table(

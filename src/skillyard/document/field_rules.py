@@ -204,8 +204,6 @@ _OTHER_RULES: Final = (
 )
 
 FIELD_RULES: Final = _NAME_RULES + _DESCRIPTION_RULES + _OTHER_RULES
-
-
 _MANIFEST: Final = levels(None, None, None, "error", None)
 _FULL: Final = levels(None, None, None, None, "error")
 _FULL_WARNING: Final = levels(None, None, None, None, "warning")

@@ -39,8 +39,6 @@ _LOCK: Final = 0x534B594451  # any number that is always the same: who makes the
 _ADDRESS: Final = (
     "set SKILLYARD_DATABASE_URL=postgresql://user:password@host/skillyard, or url in [database] of your own skillyard.toml"
 )
-
-
 _DELETE_STALE_JOBS: Final = """
     DELETE FROM procrastinate_jobs AS job
     WHERE job.task_name = :task AND (job.status = 'todo' OR job.worker_id IS NULL OR EXISTS (

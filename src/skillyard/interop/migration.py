@@ -41,8 +41,6 @@ _STARTS: Final = re.compile(
 _EXPORTS: Final = re.compile(
     r"^[^\S\n]*+export\s++(?:(?:default|async|const|function)\s|\{[^{}]*\bexecute\b)|module\.exports|exports\.", re.M
 )
-
-
 _HOLDS_CODE: Final = re.compile(r"代码|脚本|实现|\bcode\b|\bscripts?\b|implementation", re.IGNORECASE)
 
 

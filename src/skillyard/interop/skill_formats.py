@@ -153,8 +153,6 @@ FORMAT_WRITERS: Final[Mapping[SkillFormat, Callable[[Path, list[str]], SkillFile
     "semibot": _to_semibot,
     "apexbridge": _to_apexbridge,
 }
-
-
 _Fields = Mapping[str, object]
 
 

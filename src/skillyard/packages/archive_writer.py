@@ -235,8 +235,6 @@ def _full_mode(item: _Item) -> int:
 
 
 _WRITERS: Final[dict[PackageFormat, Callable[[list[_Item], str], bytes]]] = {"zip": _zip, "skill": _zip, "tar.gz": _tar_gz}
-
-
 _COPY_LIMITS = PackageLimits()
 
 

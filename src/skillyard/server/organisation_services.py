@@ -147,8 +147,6 @@ async def _current_services(request: Request) -> OrganisationServices:
 
 CurrentServices = Annotated[OrganisationServices, Depends(_current_services)]
 """The rooms below, as the caller's organisation sees them."""
-
-
 _KEPT: Final = 16
 
 

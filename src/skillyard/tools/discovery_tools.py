@@ -108,8 +108,6 @@ def _nothing(query: str, count: int) -> str:
 
 SKILLS_LIST = Tool("skills_list", any_skill, _define_list, _list, _refuse_list)
 SEARCH_SKILLS = Tool("search_skills", _many_skills, _define_search, _search, refusal)
-
-
 _LIMIT: Final = 1024 * 1024
 _NAMED: Final = 40
 _NAME: Final = 200  # characters of a file's name

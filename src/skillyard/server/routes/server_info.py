@@ -200,8 +200,6 @@ def _without_values(table: Mapping[str, object]) -> dict[str, Any]:
 
 
 _MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-
 metrics_routes: Final = APIRouter(tags=["metrics"], dependencies=[require_scope("admin"), SERVER_ADMIN])
 
 

@@ -39,8 +39,6 @@ routes: Final = APIRouter(
 _WRITE: Final = require_scope("skills:write")
 _Page = Annotated[int, Query(ge=1, le=1_000_000)]
 _Limit = Annotated[int, Query(ge=1, le=200)]
-
-
 _SHOWN: Final = {
     "category": "category",
     "tags": "tags",

@@ -1,0 +1,54 @@
+"""The one encoder of plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillyard.wire import WireForm, to_wire, wire
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class Part(WireForm):
+    part_name: str
+    note: str | None = field(default=None, metadata=wire(omit_empty=True))
+    count: int = field(default=0, metadata=wire(omit_empty=True))
+    secret: str = field(default="x", metadata=wire(hidden=True))
+
+
+@dataclass(frozen=True)
+class Whole(WireForm, camel_case=True):
+    whole_name: str
+    session: str = field(metadata=wire(name="sessionID"))
+    parts: tuple[Part, ...] = ()
+
+
+def test_fields_go_by_their_names_on_the_wire_in_their_order() -> None:
+    form = Whole("a", "s", (Part("b"), Part("c", "n", 2))).to_dict()
+    assert form == {
+        "wholeName": "a",
+        "sessionID": "s",
+        "parts": [{"part_name": "b", "count": 0}, {"part_name": "c", "note": "n", "count": 2}],
+    }
+    assert list(form) == ["wholeName", "sessionID", "parts"]
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (None, None), (True, True), (1.5, 1.5), ("x", "x"), (Colour.RED, "red"), (Path("/a/b"), "/a/b"),
+        ({"b", "a"}, ["a", "b"]), ({1: (2,)}, {"1": [2]}),
+        (datetime.fromisoformat("2026-01-31T09:00:00+01:00"), "2026-01-31T08:00:00.000Z"),
+    ],
+)  # fmt: skip
+def test_every_value_becomes_plain_data(value: Any, form: Any) -> None:
+    assert to_wire(value) == form
