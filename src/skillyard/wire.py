@@ -46,7 +46,7 @@ class WireForm:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; moments are text in UTC, to the millisecond."""
         form = {}
-        for attribute, name, omit_empty in _wire_fields(type(self)):
+        for attribute, name, omit_empty in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
             value = getattr(self, attribute)
             if not (omit_empty and _is_empty(value)):
                 form[name] = to_wire(value)
