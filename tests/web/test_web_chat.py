@@ -103,7 +103,7 @@ def test_a_form_is_filled_in_after_an_approval(talk: Site, models: ScriptedModel
     for name in ("Load pdf-forms", "Read FORMS.md of pdf-forms", "Run pdf-forms · form.pdf"):
         expect(call(page, name)).to_contain_text("tokens")
     expect(turn(page).get_by_text("Wrote fields.txt")).to_be_visible()
-    trail = page.get_by_role("tabpanel", name="Trail")
+    trail = page.get_by_role("tabpanel", name="Usage")
     for step in ("Offered 10 skills", "Loaded pdf-forms", "Read pdf-forms", "Run pdf-forms", "Outcome pdf-forms"):
         expect(trail).to_contain_text(step)
     page.get_by_role("tab", name="Files (3)").click()
@@ -150,8 +150,8 @@ def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Op
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     write(page, "Hello!")
     expect(turn(page).get_by_text("Hello Ada, how are you?")).to_be_visible()
-    expect(page.get_by_role("tabpanel", name="Trail")).to_contain_text("Offered 10 skills")
-    expect(page.get_by_role("tabpanel", name="Trail")).not_to_contain_text("Loaded")
+    expect(page.get_by_role("tabpanel", name="Usage")).to_contain_text("Offered 10 skills")
+    expect(page.get_by_role("tabpanel", name="Usage")).not_to_contain_text("Loaded")
     assert models.seen[0].calls == ()
     page.get_by_role("link", name="How skills are used").click()
     row = page.get_by_role("row", name=re.compile("pdf-forms"))
@@ -294,7 +294,7 @@ def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, mod
     page.get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-5")
     page.get_by_label("Say something").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("the service of the model 'gpt-5' refuses the key (401)")
-    expect(page.get_by_role("alert")).to_contain_text("The service said: no such key")
+    expect(page.get_by_role("alert")).to_contain_text("The provider answered: no such key")
     page.get_by_role("button", name="Choose another model").click()
     page.get_by_role("tabpanel", name="Settings").get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-6")
     page.get_by_role("button", name="Use this model").click()

@@ -18,7 +18,7 @@ import { Page } from "@/parts/Page";
 import { agents as table } from "../agents/words";
 import classes from "./AgentPage.module.css";
 import { Draft } from "./Draft";
-import { Told } from "./Told";
+import { ExactPrompt } from "./ExactPrompt";
 
 const route = getRouteApi("/agents/$id");
 const EMPTY: AgentBody = { name: "", description: "", system_prompt: "", model: null, settings: {}, skills: [] };
@@ -107,7 +107,7 @@ function Editor({ kept }: { kept: Agent | undefined }) {
         {saving.error && <ErrorState error={saving.error} />}
         <div className={classes.halves}>
           <Draft draft={draft} change={(part) => setDraft((before) => ({ ...before, ...part }))} />
-          <Told draft={draft} />
+          <ExactPrompt draft={draft} />
         </div>
       </Stack>
       {kept && (

@@ -9,7 +9,7 @@ import { Section } from "@/parts/Section";
 import { SkillPicker } from "@/parts/SkillPicker";
 
 import { agents as table } from "../agents/words";
-import { Chosen } from "./Chosen";
+import { SkillSelection } from "./SkillSelection";
 
 interface Props {
   draft: AgentBody;
@@ -43,7 +43,7 @@ export function Draft({ draft, change }: Props) {
       />
       <Section title={t.skills} lead={t.skillsWhy}>
         <Stack gap="sm">
-          <Chosen skills={draft.skills} shares={shares} change={(skills) => change({ skills })} />
+          <SkillSelection skills={draft.skills} shares={shares} change={(skills) => change({ skills })} />
           <Add draft={draft} change={change} />
         </Stack>
       </Section>

@@ -3,7 +3,7 @@ import { words } from "@/i18n";
 export const approvals = words(
   {
     title: "Approvals",
-    lead: "Skills that a rule wants to be asked about. An approval holds for exactly the content that was looked at.",
+    lead: "Skills for which a rule requires approval. An approval holds for exactly the content that was reviewed.",
     open: "Waiting for an answer",
     none: "Nothing waits",
     noneHint: "When a rule says “ask” and a run wants such a skill, the question appears here and the run waits for five minutes.",
@@ -15,7 +15,7 @@ export const approvals = words(
     session: "Allow for this session",
     sessionWhy: "For twelve hours, for the one who asks, until the content of the skill changes.",
     workspaceWhy: "Kept for this workspace until the content of the skill changes.",
-    reason: "Why not? The one who asked reads it.",
+    reason: "Why not? It is shown to who asked.",
     answered: "Answered",
     kept: "Agreed to",
     keptNone: "Nothing was agreed to for this workspace.",
@@ -23,7 +23,7 @@ export const approvals = words(
     when: "When",
     revoke: "Take back",
     revokeTitle: "Take this approval back?",
-    revokeWhy: (skill: string) => `${skill} will be asked about again before its next use.`,
+    revokeWhy: (skill: string) => `${skill} needs approval again before its next use.`,
   },
   {
     title: "审批",

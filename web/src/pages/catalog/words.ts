@@ -47,7 +47,7 @@ export const catalog = words(
     empty: "There are no skills yet",
     emptyHint: "Install one from an archive, a folder or an address. Skills in .agents/skills and .claude/skills of the project and of your home appear by themselves.",
     noMatch: "No skill fits",
-    noMatchHint: "Say it with other words, or take a filter away. Skills are found by their name, description, keywords, phrases and text.",
+    noMatchHint: "Use other words, or remove a filter. Skills are found by their name, description, keywords, phrases and text.",
     list: "Skills",
   },
   {

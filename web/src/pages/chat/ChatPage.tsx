@@ -37,7 +37,7 @@ export function ChatPage() {
   const [listed, setListed] = useState(false);
   const [looked, setLooked] = useState(false);
   const [kept, keep] = useLocalStorage({ key: "skillyard-chat-panel", defaultValue: true, getInitialValueInEffect: false });
-  const [tab, setTab] = useState<PanelTab>("trail");
+  const [tab, setTab] = useState<PanelTab>("usage");
   const [last, setLast] = useState(TURNS);
   const [at, setAt] = useState(id);
   if (at !== id) {

@@ -1,4 +1,4 @@
-/** What stands beside a conversation: the trail of its skills, its files, and what holds for it. */
+/** What stands beside a conversation: how its skills were used, its files, and what holds for it. */
 import { Box, Skeleton, Tabs } from "@mantine/core";
 import { lazy, Suspense } from "react";
 
@@ -11,9 +11,9 @@ import { Files } from "./Files";
 import classes from "./Panel.module.css";
 import { chat } from "./words";
 
-const Trail = lazy(() => fetched(import("./Trail")).then(({ Trail }) => ({ default: Trail })));
+const SkillUsage = lazy(() => fetched(import("./SkillUsage")).then(({ SkillUsage }) => ({ default: SkillUsage })));
 
-export type PanelTab = "trail" | "files" | "about";
+export type PanelTab = "usage" | "files" | "about";
 
 interface Props {
   conversation: ConversationDetail;
@@ -24,9 +24,9 @@ interface Props {
 export function Panel({ conversation, tab, setTab }: Props) {
   const t = useText(chat);
   return (
-    <Tabs value={tab} onChange={(value) => setTab((value ?? "trail") as PanelTab)} className={classes.panel ?? ""}>
+    <Tabs value={tab} onChange={(value) => setTab((value ?? "usage") as PanelTab)} className={classes.panel ?? ""}>
       <Tabs.List grow mb="sm">
-        <Tabs.Tab value="trail">{t.tabs.trail}</Tabs.Tab>
+        <Tabs.Tab value="usage">{t.tabs.usage}</Tabs.Tab>
         <Tabs.Tab value="files">
           {t.tabs.files}
           {conversation.files.length > 0 && ` (${conversation.files.length})`}
@@ -34,9 +34,9 @@ export function Panel({ conversation, tab, setTab }: Props) {
         <Tabs.Tab value="about">{t.tabs.about}</Tabs.Tab>
       </Tabs.List>
       <Box className={classes.scroll} tabIndex={0} role="region" aria-label={t.tabs[tab]}>
-        <Tabs.Panel value="trail">
+        <Tabs.Panel value="usage">
           <Suspense fallback={<Skeleton h={120} />}>
-            <Trail conversation={conversation} />
+            <SkillUsage conversation={conversation} />
           </Suspense>
         </Tabs.Panel>
         <Tabs.Panel value="files">

@@ -14,7 +14,7 @@ export const keys = words(
       "skills:read": "Look at skills and runs",
       "skills:write": "Install, change and remove skills and agents",
       "runs:execute": "Start runs and keep memories",
-      admin: "All of that, and keys, approvals and the trail",
+      admin: "All of that, and keys, approvals and the audit log",
     },
     organisation: "Organisation",
     organisationHint: "Whose skills, runs and memories the key reaches",

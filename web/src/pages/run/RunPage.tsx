@@ -39,7 +39,7 @@ export function RunPage() {
       actions={run && <Actions run={run} />}
     >
       <Loaded query={query} skeleton={<RunSkeleton />}>
-        {(run) => <Told run={run} heard={heard} />}
+        {(run) => <RunView run={run} heard={heard} />}
       </Loaded>
     </Page>
   );
@@ -76,7 +76,7 @@ function Actions({ run }: { run: RunDetail }) {
   );
 }
 
-function Told({ run, heard }: { run: RunDetail; heard: Heard }) {
+function RunView({ run, heard }: { run: RunDetail; heard: Heard }) {
   const t = useText(runs);
   const format = useFormat();
   const live = !isOver(run.state);

@@ -40,7 +40,7 @@ export function SchedulePage() {
       actions={schedule && <Actions schedule={schedule} />}
     >
       <Loaded query={query} skeleton={<Skeleton h={360} aria-hidden />}>
-        {(found) => <Told schedule={found} />}
+        {(found) => <ScheduleView schedule={found} />}
       </Loaded>
     </Page>
   );
@@ -68,7 +68,7 @@ function Actions({ schedule }: { schedule: Schedule }) {
   );
 }
 
-function Told({ schedule }: { schedule: Schedule }) {
+function ScheduleView({ schedule }: { schedule: Schedule }) {
   const t = useText(schedules);
   const stands = standing(schedule);
   const runs = useInfiniteQuery(runsQuery({ schedule: schedule.name }, 10));

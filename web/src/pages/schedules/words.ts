@@ -81,7 +81,7 @@ export const schedules = words(
       content: "Content",
     },
     contentWhy: "It was agreed to exactly this content. When the skill changes, its runs fail until somebody agrees again and makes a new schedule.",
-    nobody: "not said",
+    nobody: "unknown",
     parameters: "Parameters",
     noParameters: "It is given nothing.",
     runs: "Last runs",

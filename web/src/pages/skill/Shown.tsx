@@ -43,12 +43,12 @@ export function Shown({ id }: { id: string }) {
         stacked
         facts={FIELDS.map((field) => {
           const edited = data.edited.includes(field);
-          const told = textOf(data[field]);
-          if (!told && !edited) return [t.fields[field], null];
+          const text = textOf(data[field]);
+          if (!text && !edited) return [t.fields[field], null];
           return [
             t.fields[field],
             <Group gap={6} key={field}>
-              <Told text={told || t.nothing} link={told !== ""} />
+              <ShownText text={text || t.nothing} link={text !== ""} />
               {edited && (
                 <Badge size="xs" variant="light">
                   {t.edited}
@@ -63,7 +63,7 @@ export function Shown({ id }: { id: string }) {
   );
 }
 
-function Told({ text, link }: { text: string; link: boolean }) {
+function ShownText({ text, link }: { text: string; link: boolean }) {
   if (link && ADDRESS.test(text)) {
     return (
       <Anchor href={text} target="_blank" rel="noopener noreferrer nofollow ugc" size="sm" style={{ overflowWrap: "anywhere" }}>

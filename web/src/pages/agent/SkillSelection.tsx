@@ -19,7 +19,7 @@ interface Props {
   change: (skills: Choice[]) => void;
 }
 
-export function Chosen({ skills, shares, change }: Props) {
+export function SkillSelection({ skills, shares, change }: Props) {
   const t = useText(table);
   if (!skills.length) return <Empty>{t.all}</Empty>;
   const move = (from: number, by: number) => {

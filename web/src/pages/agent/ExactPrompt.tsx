@@ -1,4 +1,4 @@
-/** What a model is told of the agent before the first word, exactly, and what each skill costs. */
+/** The exact system prompt of the agent, and what each skill costs. */
 import { Badge, Group, ScrollArea, Skeleton, Stack, Table, Tabs, Text, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
@@ -17,15 +17,15 @@ import classes from "./AgentPage.module.css";
 
 const COLOURS: Record<AgentShare["shown"], string> = { whole: "pine", shortened: "yellow", omitted: "gray", missing: "red" };
 
-export function Told({ draft }: { draft: AgentBody }) {
+export function ExactPrompt({ draft }: { draft: AgentBody }) {
   const t = useText(table);
   const [asked, setAsked] = useState("");
   // A name is asked of every agent that is kept, not of one that is being written.
   const [written] = useDebouncedValue({ draft: { ...draft, name: draft.name.trim() || "draft" }, asked: asked.trim() }, 250);
   const query = useQuery(promptQuery(written.draft, written.asked));
   return (
-    <div className={classes.told}>
-      <Section title={t.told} actions={query.data && <CopyIcon value={query.data.text} />}>
+    <div className={classes.prompt}>
+      <Section title={t.exactPrompt} actions={query.data && <CopyIcon value={query.data.text} />}>
         <Stack gap="sm">
           <TextInput
             size="xs"

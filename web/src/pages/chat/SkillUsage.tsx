@@ -17,7 +17,7 @@ import { chat } from "./words";
 
 const ICONS: Record<TrailStep["event"], Icon> = { offered: IconTags, loaded: IconBook2, read: IconFileText, run: IconPlayerPlay, outcome: IconCircleCheck };
 
-export function Trail({ conversation }: { conversation: ConversationDetail }) {
+export function SkillUsage({ conversation }: { conversation: ConversationDetail }) {
   const t = useText(chat);
   const query = useQuery(trailQuery(conversation.id));
   return (
@@ -86,7 +86,7 @@ function Step({ step }: { step: TrailStep }) {
   const t = useText(chat);
   const format = useFormat();
   const { event, skill, detail, ok, tokens, duration_ms } = step;
-  const told = event === "outcome" ? (t.outcomes[detail ?? ""] ?? detail) : event === "run" ? null : detail;
+  const shown = event === "outcome" ? (t.outcomes[detail ?? ""] ?? detail) : event === "run" ? null : detail;
   return (
     <li className={classes.step}>
       <Mark event={event} ok={ok} />
@@ -105,9 +105,9 @@ function Step({ step }: { step: TrailStep }) {
             </AnchorLink>
           </>
         )}
-        {told && (
+        {shown && (
           <Text size="xs" c="dimmed" component="div">
-            <bdi>{visible(told)}</bdi>
+            <bdi>{visible(shown)}</bdi>
           </Text>
         )}
       </div>
