@@ -17,8 +17,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import delete, insert, inspect, select, text
 
 from skillyard.database import HEAD, METADATA, Database, approvals, install_logs, runs, steps
+from skillyard.database.connection import database_url, redacted_url
 from skillyard.database.schema_upgrade import configuration
-from skillyard.database.urls import database_url, redacted_url
 from skillyard.errors import DatabaseUnavailable, RecordExists, ValueRefused
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sqlalchemy import func, insert, select
 
-from skillyard.database import trail
+from skillyard.database import skill_usage
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -124,17 +124,19 @@ class SkillUsageLog:
         """Write down what happened."""
         if not steps:
             return
-        rows = [{column.name: getattr(step, column.name) for column in trail.c if column.name != "number"} for step in steps]
+        rows = [
+            {column.name: getattr(step, column.name) for column in skill_usage.c if column.name != "number"} for step in steps
+        ]
         with self._database().write() as connection:
-            connection.execute(insert(trail), rows)
+            connection.execute(insert(skill_usage), rows)
 
     def of(self, *, conversation: str | None = None, skill: str | None = None, limit: int = 200) -> tuple[SkillUsageEvent, ...]:
         """The newest steps, in the order they happened; of one conversation, of one skill."""
-        query = select(trail).order_by(trail.c.number.desc()).limit(limit)
+        query = select(skill_usage).order_by(skill_usage.c.number.desc()).limit(limit)
         if conversation is not None:
-            query = query.where(trail.c.conversation_id == conversation)
+            query = query.where(skill_usage.c.conversation_id == conversation)
         if skill is not None:
-            query = query.where(trail.c.skill_id == skill)
+            query = query.where(skill_usage.c.skill_id == skill)
         with self._database().read() as connection:
             rows = connection.execute(query).all()
         return tuple(_step(row._mapping) for row in reversed(rows))
@@ -142,15 +144,15 @@ class SkillUsageLog:
     def report(self) -> SkillUsageReport:
         """The use of every skill, by its id."""
         counted = select(
-            trail.c.skill_id,
-            trail.c.event,
-            trail.c.conversation_id,
-            trail.c.ok,
+            skill_usage.c.skill_id,
+            skill_usage.c.event,
+            skill_usage.c.conversation_id,
+            skill_usage.c.ok,
             func.count().label("times"),
-            func.sum(trail.c.tokens).label("tokens"),
-            func.sum(trail.c.duration_ms).label("duration_ms"),
-        ).where(trail.c.skill_id.is_not(None), trail.c.event != "outcome")
-        counted = counted.group_by(trail.c.skill_id, trail.c.event, trail.c.conversation_id, trail.c.ok)
+            func.sum(skill_usage.c.tokens).label("tokens"),
+            func.sum(skill_usage.c.duration_ms).label("duration_ms"),
+        ).where(skill_usage.c.skill_id.is_not(None), skill_usage.c.event != "outcome")
+        counted = counted.group_by(skill_usage.c.skill_id, skill_usage.c.event, skill_usage.c.conversation_id, skill_usage.c.ok)
         with self._database().read() as connection:
             rows = connection.execute(counted).all()
         by_skill: dict[str, list[Any]] = {}

@@ -1,16 +1,34 @@
-"""The few things SQLite and PostgreSQL do differently; no other module holds SQL of one of them only."""
+"""The few things SQLite and PostgreSQL do differently, and types of columns that mean the same in both.
+
+No other module holds SQL of one of them only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, create_engine, event, func, select, text, type_coerce
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    DateTime,
+    Dialect,
+    Engine,
+    Select,
+    Table,
+    Text,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+    type_coerce,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import TypeDecorator
 
-from skillyard.database.column_types import Instant
 from skillyard.database.driver_errors import translate_refusal
 from skillyard.database.sqlite_file import sqlite_engine
 from skillyard.errors import DatabaseUnavailable
@@ -24,6 +42,37 @@ _CONNECTIONS: Final = 8
 _SCHEMA: Final = "-csearch_path="
 _LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
 _LOCK_CONFLICT_CODES: Final = ("55P03", "40P01")  # lock_not_available, deadlock_detected
+_REPLACEMENT: Final = "\ufffd"
+
+
+class Instant(TypeDecorator[datetime]):
+    """A moment in UTC, aware of it also where the database is not."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """Store the moment in UTC."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Give it back in UTC."""
+        if not isinstance(value, datetime):
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class SafeText(TypeDecorator[str]):
+    """Text from anywhere; NUL and lone surrogates, which some databases refuse, become U+FFFD."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Store what every database takes."""
+        if value is None:
+            return None
+        return value.replace("\0", _REPLACEMENT).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def make_engine(url: URL) -> Engine:

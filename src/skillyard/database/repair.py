@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillyard.database.connection import Database
-from skillyard.database.schema_upgrade import HEAD, make_tables, too_new_error
+from skillyard.database.schema_upgrade import make_tables, readable_revision
 from skillyard.database.shared_engines import is_open_here
 from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
@@ -32,7 +32,6 @@ _LOCKS: Final = 0x40000000
 """Where SQLite locks a file: https://www.sqlite.org/fileformat2.html#the_lock_byte_page, 512 bytes."""
 _GRANTING: Final = frozenset({"api_keys", "api_sessions", "approvals", "session_approvals"})
 """What lets somebody do something: a row of these that no tree leads to may be one that was taken back."""
-_REVISION: Final = re.compile(r"r\d{4}")
 _Found = Mapping[str, tuple[int, str]]
 """Tables and indexes of the old file, as `PageFile.tables` gives them."""
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -184,18 +183,9 @@ def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...],
 
 
 def _revision(pages: PageFile, found: _Found) -> str:
-    """The revision of the tables; the newest where nothing says it.
-
-    Raises:
-        DatabaseUnavailable: a newer Skillyard has made them.
-    """
+    """The revision of the tables; the newest where nothing says it. Raises what `readable_revision` raises."""
     rows = pages.tree(found["alembic_version"][0]).rows if "alembic_version" in found else []
-    told = str(rows[0].values[0]) if rows and rows[0].values else HEAD
-    if not _REVISION.fullmatch(told):
-        return HEAD
-    if told > HEAD:
-        raise too_new_error(told)
-    return told
+    return readable_revision(str(rows[0].values[0]) if rows and rows[0].values else None)
 
 
 def _new_tables(connection: sqlite3.Connection) -> list[_Table]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, or_, text
 from sqlalchemy.exc import DBAPIError
 
-from skillyard.database.column_types import SafeText
+from skillyard.database.dialects import SafeText
 from skillyard.database.registry_tables import skill_definitions
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def check_or_repair(arguments: argparse.Namespace) -> int:
 def _opened(arguments: argparse.Namespace) -> Database:
     """The database that is meant; none is made for the question."""
     from skillyard.access import DEFAULT_ORGANISATION, Organisation
-    from skillyard.database import Database, isolated_url
+    from skillyard.database import Database
     from skillyard.document import is_name  # lower-case letters, digits and single dashes
 
     data, configured = configured_database(arguments)
@@ -56,8 +56,7 @@ def _opened(arguments: argparse.Namespace) -> Database:
         if not is_name(name):
             raise RecordNotFound(f"there is no organisation {name[:60]!r}", hint="`skillyard organisations` lists them")
         organisation = Organisation(name)
-        data = organisation.home(data)
-        configured = isolated_url(data, organisation.schema or "", configured)
+        data, configured = organisation.home(data), organisation.database_url(data, configured)
     database = Database.at(data, configured)
     if database.file is not None and not Path(database.file).exists():
         raise RecordNotFound(f"there is no database at {database.file}", hint="the first run makes one")
