@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sqlalchemy import Connection, Select, delete, func, insert, or_, select
 
-from skillyard.access.organisation_names import DEFAULT_ORGANISATION
 from skillyard.database import audit_events
 from skillyard.errors import InvalidInput
 from skillyard.text import shorten, single_line
 from skillyard.times import utc_text
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -34,6 +34,8 @@ def optional_utc_text(at: datetime | None) -> str | None:
 
 
 AuditOutcome = Literal["success", "failed", "refused"]
+DEFAULT_ORGANISATION: Final = "default"
+"""The organisation that is always there: the server's own home."""
 _LONGEST: Final = 500  # characters of what came from outside
 
 
@@ -50,8 +52,8 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One record of the trail."""
+class AuditRecord(WireForm):
+    """One record of the audit log."""
 
     id: str
     at: datetime
@@ -66,7 +68,7 @@ class AuditRecord:
 
     def to_dict(self) -> dict[str, object]:
         """The record as plain data, its time in UTC."""
-        return {name: getattr(self, name) for name in _COLUMNS} | {"at": optional_utc_text(self.at)}
+        return WireForm.to_dict(self) | {"at": optional_utc_text(self.at)}
 
 
 _COLUMNS: Final = tuple(AuditRecord.__dataclass_fields__)
@@ -104,7 +106,7 @@ def record_audit(
     *,
     fallback: str | None = None,
 ) -> None:
-    """Write down what was done, in the transaction of `connection`; `fallback` did it where nobody is said to act."""
+    """Record what was done, in the transaction of `connection`; `fallback` did it where nobody is said to act."""
     actor = _ACTING.get() or Actor(fallback or _user())
     values = {
         "id": f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}",
@@ -124,7 +126,7 @@ def record_audit(
 
 @dataclass(frozen=True, slots=True)
 class AuditLog:
-    """The trail of one organisation; `database` gives its database, opened. Its methods block.
+    """The audit log of one organisation; `database` gives its database, opened. Its methods block.
 
     Raises, from every method:
         DatabaseUnavailable: the database cannot be used.
@@ -135,7 +137,7 @@ class AuditLog:
     def record(
         self, action: str, subject: str, outcome: AuditOutcome = "success", details: Mapping[str, object] | None = None
     ) -> None:
-        """Write down what was done, where the change itself is in no transaction."""
+        """Record what was done, where the change itself is in no transaction."""
         with self.database().write() as connection:
             record_audit(connection, action, subject, outcome, details)
 
@@ -156,7 +158,7 @@ class AuditLog:
         with self.database().write() as connection:
             pruned = connection.execute(delete(audit_events).where(or_(*which))).rowcount
             if pruned:
-                record_audit(connection, "audit.prune", "the trail", details={"records": pruned})
+                record_audit(connection, "audit.prune", "audit log", details={"records": pruned})
         return pruned
 
     def events(
@@ -202,7 +204,7 @@ def _narrowed(
 ) -> Select[Any]:
     columns = audit_events.c
     if outcome is not None and outcome not in get_args(AuditOutcome):
-        raise InvalidInput(f"{outcome!r} is no outcome", hint=f"one of {', '.join(get_args(AuditOutcome))}")
+        raise InvalidInput(f"{outcome!r} is not an outcome", hint=f"one of {', '.join(get_args(AuditOutcome))}")
     for column, value in ((columns.actor, actor), (columns.action, action), (columns.outcome, outcome)):
         if value is not None:
             query = query.where(column == value)

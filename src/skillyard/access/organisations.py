@@ -7,17 +7,17 @@ the records of all of them into another database.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import Connection, insert, select
 
-from skillyard.access.audit_log import optional_utc_text, record_audit
-from skillyard.access.organisation_names import DEFAULT_ORGANISATION, check_organisation_name
+from skillyard.access.audit_log import DEFAULT_ORGANISATION, optional_utc_text, record_audit
 from skillyard.database import isolated_url, make_schema, organisations, take_global_lock
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import nearest, single_line
@@ -28,7 +28,22 @@ if TYPE_CHECKING:
     from skillyard.database import CopiedTable, Database
 
 
+_LONGEST_NAME: Final = 40
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)  # it becomes a name of a folder and of a schema
 _Catalog = TypeVar("_Catalog", bound="SkillCatalog")
+
+
+def check_organisation_name(name: str) -> None:
+    """Return when an organisation may be called so.
+
+    Raises:
+        InvalidInput: it is not made of lower-case letters, digits and single dashes between them, at most 40.
+    """
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{single_line(name)[:60]!r} is not a valid name for an organisation",
+            hint=f"lower-case letters, digits and single dashes between them, at most {_LONGEST_NAME}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,28 @@
 """The tools of one conversation: which skills its agent or settings let it use, in which versions, under which rules.
 
 `ConversationTools` holds the versions that the conversation began with, and says what changed meanwhile. `StricterRules`
-are two sets of permission rules at once, of which the stricter one holds.
+are two sets of permission rules at once, of which the stricter one holds. `DeferredApprover` is for approvals that are given
+later: a tool call that needs one is deferred until somebody has decided.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.agent_definitions import AgentDraft, AgentSkill, catalog_for_agent
 from skillyard.catalog import Skill
 from skillyard.conversations.conversation import ChatSettings
-from skillyard.conversations.deferred_approvals import DeferredApprover
-from skillyard.errors import SkillyardError, VersionNotFound
-from skillyard.permissions import Rules, SqlSessionApprovals
+from skillyard.errors import ApprovalRejected, SkillyardError, VersionNotFound
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Rules, SqlSessionApprovals
 from skillyard.permissions.rules import PermissionRuling
-from skillyard.registry import locked_versions
+from skillyard.registry import locked_versions, read_powers
 from skillyard.text import shorten, single_line
 from skillyard.tools import SkillTools
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from skillyard.conversations.conversation import Conversation
     from skillyard.library import Catalog
     from skillyard.registry import Registry
+    from skillyard.tools import ToolResult
 
 
 _STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
@@ -85,6 +90,88 @@ class StricterRules(Rules):
         """The stricter of the two."""
         rulings = (super().rule_installed(names, directory), self._base.rule_installed(names, directory))
         return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])
+
+
+_PENDING: Final = "pending"
+_FILES: Final = 100
+_NAME: Final = 200  # characters of a file's name
+_DESCRIPTION: Final = 1024
+_SENTENCE: Final = 500
+_SENTENCES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision:
+    """What somebody decided about one call: the answer, and the content (`sha256:…`) that was looked at."""
+
+    answer: ApprovalAnswer
+    digest: str
+
+
+_decided: Final[ContextVar[ApprovalDecision | None]] = ContextVar("decided", default=None)
+
+
+class DeferredApprover:
+    """An approver that asks nobody now: it gives the decision that the current call carries, else puts the call aside.
+
+    A decision about other content than the skill has now does not count: the question is put again. With `find`, which gives a
+    skill for its id, the question tells what files it has and what it may do.
+    """
+
+    def __init__(self, find: Callable[[str], Skill | None] | None = None) -> None:
+        self._find = find
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """The decision that was made, when it is about exactly this content.
+
+        Raises:
+            ApprovalRejected: nobody has decided yet; `pending` finds the question in the tool's answer.
+        """
+        decided = _decided.get()
+        if decided is not None and (decided.digest == request.digest or decided.answer.decision == "reject"):
+            return decided.answer
+        raise ApprovalRejected(
+            f"the skill {request.skill_name!r} waits for somebody's approval",
+            hint="it was asked for; go on when there is an answer",
+            **{_PENDING: await asyncio.to_thread(self._question, request)},
+        )
+
+    def _question(self, request: ApprovalRequest) -> dict[str, object]:
+        skill = self._find(request.skill_id) if self._find else None
+        return question_data(request) | (_skill_summary(skill) if skill is not None else {})
+
+
+@contextmanager
+def decision_in_context(decided: ApprovalDecision | None) -> Iterator[None]:
+    """Let the calls inside carry this decision."""
+    token = _decided.set(decided)
+    try:
+        yield
+    finally:
+        _decided.reset(token)
+
+
+def question_data(request: ApprovalRequest) -> dict[str, object]:
+    """A question as plain data: the request (row 001-18), and what the skill says it is for."""
+    described = shorten(single_line(request.description), _DESCRIPTION)
+    return {**request.to_dict(), "skillName": request.skill_name, "description": described}
+
+
+def _skill_summary(skill: Skill) -> dict[str, object]:
+    """What a person should see before they agree: the skill's files, and what it may do."""
+    try:
+        files = [{"name": shorten(single_line(file.name), _NAME), "size": file.size} for file in skill.files()[:_FILES]]
+        powers = read_powers(skill.directory, skill.document()).sentences()
+        may = [shorten(single_line(sentence), _SENTENCE) for sentence in powers[:_SENTENCES]]
+        return {"files": files, "may": may, "source": skill.source}
+    except (SkillyardError, OSError):
+        return {"files": [], "may": []}
+
+
+def pending_question(result: ToolResult) -> dict[str, object] | None:
+    """The question that a call waits for, when it was put aside."""
+    found = result.data.get(_PENDING) if result.code == ApprovalRejected.code else None
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else None
 
 
 _CURRENT: Final = "/current"

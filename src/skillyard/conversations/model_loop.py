@@ -20,8 +20,8 @@ from pydantic_ai.messages import ModelResponse, PartDeltaEvent, PartStartEvent, 
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
-from skillyard.conversations.deferred_approvals import ApprovalDecision, decision_in_context, pending_question
-from skillyard.conversations.provider_errors import provider_error
+from skillyard.conversations.conversation_tools import ApprovalDecision, decision_in_context, pending_question
+from skillyard.conversations.models import provider_error
 from skillyard.conversations.tool_calling import RequestedCall, response_text
 from skillyard.conversations.turn_events import TurnEvent
 from skillyard.conversations.turn_reporter import call_span, is_traced, report_output

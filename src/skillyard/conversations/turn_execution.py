@@ -15,7 +15,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
 from skillyard.concurrency import completed
-from skillyard.conversations.deferred_approvals import ApprovalDecision
+from skillyard.conversations.conversation_tools import ApprovalDecision
 from skillyard.conversations.model_context import (
     KEPT_TURNS,
     build_history,
@@ -83,10 +83,10 @@ class TurnExecution:
     loop: ModelLoop | None = None
     files: Sequence[Attachment] = ()
     _spent: RunUsage = field(default_factory=RunUsage)
-    _telling: TurnReporter = field(init=False)
+    _reporter: TurnReporter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._telling = TurnReporter(self.conversation.id, self.turn.id, self.desk, self.live, self.trail, self.folder)
+        self._reporter = TurnReporter(self.conversation.id, self.turn.id, self.desk, self.live, self.trail, self.folder)
 
     async def begin(self) -> None:
         """Work on a new turn to its end; never raises but when it is cancelled at the end of the program."""
@@ -101,14 +101,14 @@ class TurnExecution:
             TurnEvent("begin", {"turn": self.turn.id, "conversation": self.conversation.id, "model": self.turn.model})
         )
         for file in self.files:
-            await self._telling.file(file)
+            await self._reporter.file(file)
         self.memory = dict(self.conversation.memory)
         await self._make_room()
         loop = await self._loop()
         request = self.command.text if self.command else self.turn.request
         prepared = await self.desk.tools.preprocess(self.turn.request, session=self.conversation.id, message_id=self.turn.id)
         for item in prepared:
-            await self._telling.record_usage(
+            await self._reporter.record_usage(
                 "run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms
             )
         given = user_message(request, prepared, files=[file.name for file in self.files])
@@ -156,7 +156,7 @@ class TurnExecution:
             turn_id=self.turn.id,
             show=self.live.show,
             note=self._note,
-            done=self._telling.result,
+            done=self._reporter.result,
             settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
             limits=self.limits,
             usage=self._spent,
@@ -178,8 +178,8 @@ class TurnExecution:
         text, whole = compacted_summary(summary, texts, history_tokens=self.conversation.settings.history_tokens)
         self.memory["compacted"] = {"until": old[-1].number, "text": text}
         self.desk.forget_loaded_texts((*whole, *still))
-        back = f"; skills that came back: {', '.join(name for name, _ in texts)}" if texts else ""
-        told = f"the beginning of the conversation was put in short{back}"
+        back = f"; skills restored: {', '.join(name for name, _ in texts)}" if texts else ""
+        told = f"the beginning of the conversation was summarised{back}"
         await self.live.show(TurnEvent("notice", {"text": told, "detail": sanitize(summary)}))
 
     def _text_of(self, skill_id: str) -> str:
@@ -196,7 +196,7 @@ class TurnExecution:
         loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
         self.desk.tools.restore_session(self.conversation.id, {"loaded": loaded})
         await asyncio.to_thread(self.desk.used, skill)
-        await self._telling.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
+        await self._reporter.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
 
     async def _note(self) -> None:
         """Write down how far the turn has come.
@@ -221,7 +221,7 @@ class TurnExecution:
             ending = self._failed(error)
         except Exception as problem:
             _log.exception("a turn failed")
-            fault = SkillyardError("something went wrong in the program", hint="its log says what")
+            fault = SkillyardError("internal error", hint="see the log")
             ending = self._failed(fault, type(problem).__name__)
         else:
             ending = self._waiting(outcome) if outcome.questions else self._ended("done", outcome.answer)
@@ -263,7 +263,7 @@ class TurnExecution:
                 self.conversation.id, self.turn.id, "outcome", skill, detail or state, ok=state == "done", tokens=spent,
                 duration_ms=round(ended.total_seconds() * 1000),
             )
-            for skill in sorted(self._telling.used)
+            for skill in sorted(self._reporter.used)
         ]  # fmt: skip
         try:
             await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))

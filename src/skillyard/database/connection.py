@@ -65,9 +65,11 @@ def database_url(data: str, configured: str | None = None) -> URL:
         raise DatabaseUnavailable("the database URL cannot be understood", hint=_EXAMPLES) from None
     driver = _DRIVERS.get(url.drivername)
     if driver is None:
-        raise DatabaseUnavailable(f"no database of kind {url.drivername!r}", hint=f"use SQLite or PostgreSQL, {_EXAMPLES}")
+        raise DatabaseUnavailable(
+            f"unsupported kind of database: {url.drivername!r}", hint=f"use SQLite or PostgreSQL, {_EXAMPLES}"
+        )
     if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
-        raise DatabaseUnavailable("a database in memory forgets every run", hint=f"name a file, {_EXAMPLES}")
+        raise DatabaseUnavailable("a database in memory is lost when the process ends", hint=f"name a file, {_EXAMPLES}")
     url = url.set(drivername=driver)
     if driver.startswith("postgresql"):
         return url.update_query_dict({name: value for name, value in _TIMEOUT_OPTIONS.items() if name not in url.query})
@@ -108,7 +110,7 @@ class Database:
             DatabaseUnavailable: it cannot be reached, written or upgraded.
         """
         database = cls.at(data, configured)
-        with database._explained():
+        with database._translated_errors():
             database._lease.engine()
             if migrate:
                 with database.read() as connection:
@@ -146,7 +148,7 @@ class Database:
 
     @functools.cached_property
     def notifier(self) -> ChangeNotifier:
-        """What rings when another process has written something that is waited for."""
+        """Notifies who waits for something when another process has written it."""
         return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None)
 
     @contextmanager
@@ -181,7 +183,7 @@ class Database:
             return status_of(connection, self.name)
 
     def check(self, *, quick: bool = False) -> DatabaseCheck:
-        """Whether everything that is stored holds together; it is all read once. With `quick` indexes are not compared.
+        """Whether everything that is stored is consistent; it is all read once. With `quick` indexes are not compared.
 
         Raises:
             DatabaseUnavailable: the database cannot be read, for another reason than its damage.
@@ -234,11 +236,15 @@ class Database:
 
     @contextmanager
     def _transaction(self, options: Mapping[str, object]) -> Iterator[Connection]:
-        with self._explained(), self._lease.engine().connect().execution_options(**options) as connection, connection.begin():
+        with (
+            self._translated_errors(),
+            self._lease.engine().connect().execution_options(**options) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Errors of the driver and of the file system as one of ours."""
         try:
             yield

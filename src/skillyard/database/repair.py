@@ -27,6 +27,7 @@ from skillyard.database.shared_engines import is_open_here
 from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
+from skillyard.wire import WireForm
 
 _LOCKS: Final = 0x40000000
 """Where SQLite locks a file: https://www.sqlite.org/fileformat2.html#the_lock_byte_page, 512 bytes."""
@@ -38,20 +39,16 @@ _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
-class RepairedTable:
+class RepairedTable(WireForm):
     """How many rows of a table came back, and how many did not: None when pages were lost and nothing says what was on them."""
 
     table: str
     rows: int
     lost: int | None
 
-    def to_dict(self) -> dict[str, object]:
-        """As plain data."""
-        return {"table": self.table, "rows": self.rows, "lost": self.lost}
-
 
 @dataclass(frozen=True, slots=True)
-class RepairReport:
+class RepairReport(WireForm):
     """The new file, where the old one is kept, and its tables; `unplaced` counts rows that could be of several tables."""
 
     file: str
@@ -66,10 +63,7 @@ class RepairReport:
 
     def to_dict(self) -> dict[str, object]:
         """As plain data."""
-        tables = [table.to_dict() for table in self.tables]
-        return {
-            "file": self.file, "kept": self.kept, "complete": self.complete, "unplaced": self.unplaced, "tables": tables,
-        }  # fmt: skip
+        return WireForm.to_dict(self) | {"complete": self.complete}
 
 
 def repair_file(file: Path) -> RepairReport:
@@ -154,7 +148,7 @@ def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...],
     if not any(table.name in found for table in METADATA.sorted_tables):
         raise DatabaseDamaged(
             "nothing can be read in it: the list of its tables is lost",
-            hint="move it away and bring a backup back; `skillyard db backfill` writes down again what is installed",
+            hint="move it away and restore a backup; `skillyard db backfill` records again what is installed",
         )
     revision = _revision(pages, found)
     database = Database.open(str(scratch), migrate=False)
@@ -176,7 +170,7 @@ def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...],
         database.upgrade()
         wrong = database.check()
         if not wrong.whole:
-            raise DatabaseDamaged(f"what was read does not hold together: {wrong.problems[0]}", hint="bring a backup back")
+            raise DatabaseDamaged(f"the recovered data is inconsistent: {wrong.problems[0]}", hint="restore a backup")
     finally:
         database.close()
     return tuple(table.result() for table in tables), unplaced

@@ -20,6 +20,7 @@ from skillyard.database.dialects import limit_lock_wait, take_global_lock
 from skillyard.database.sqlite_file import BUSY_TIMEOUT_S, make_file
 from skillyard.database.substring_index import has_substring_index, make_substring_index
 from skillyard.errors import DatabaseUnavailable
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -37,7 +38,7 @@ _KEPT_COPIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseStatus:
+class DatabaseStatus(WireForm):
     """Where the records are and which revision their tables have (`None`: no tables yet).
 
     `newest` is the one this program knows; `newer` says that a newer program has made them and lets this one go on using
@@ -69,14 +70,7 @@ class DatabaseStatus:
 
     def to_dict(self) -> dict[str, object]:
         """The status as plain data."""
-        return {
-            "url": self.url,
-            "revision": self.revision,
-            "newest": self.newest,
-            "current": self.current,
-            "newer": self.newer,
-            "indexed_search": self.indexed_search,
-        }
+        return WireForm.to_dict(self) | {"current": self.current}
 
 
 def revision_of(connection: Connection) -> str | None:

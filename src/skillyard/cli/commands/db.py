@@ -37,7 +37,7 @@ def check_or_repair(arguments: argparse.Namespace) -> int:
     if database.file is None:
         raise InvalidInput(
             f"{check.url} is not a file that can be repaired from here: {check.problems[0]}",
-            hint="look into the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery",
+            hint="check the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery",
         )
     from skillyard.database import repair_file
 
@@ -72,7 +72,7 @@ def _show_check(screen: Screen, check: DatabaseCheck) -> int:
         screen.line(f"{check.url}: {counted(len(check.problems), 'problem')}", style="error")
         for problem in check.problems:
             screen.line(f"  {problem}")
-        screen.hint("stop what uses it, then `skillyard db repair` brings back what can be read")
+        screen.hint("stop what uses it, then `skillyard db repair` recovers what can be read")
     return OK if check.whole else FAILURE
 
 
