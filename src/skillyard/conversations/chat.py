@@ -113,9 +113,9 @@ class Chat:
         """
         memory: dict[str, Any] = {}
         if agent is not None:
-            found = await asyncio.to_thread(self._catalog.agents().get, agent)
-            agent, model, settings = found.name, model or found.model, settings or settings_from_agent(found)
-            memory = {"versions": await asyncio.to_thread(lambda: versions_of_locks(found, self._catalog.registry()))}
+            chosen = await asyncio.to_thread(self._catalog.agents().get, agent)
+            agent, model, settings = chosen.name, model or chosen.model, settings or settings_from_agent(chosen)
+            memory = {"versions": await asyncio.to_thread(lambda: versions_of_locks(chosen, self._catalog.registry()))}
         await self._runner.model(model)
         shown = shorten(single_line(title), _TITLE)
         conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)
@@ -211,8 +211,8 @@ class Chat:
         if replacing is not None:
             self._runner.clear(conversation)
             conversation = await self._rewound(conversation, replacing)
-        desk = await self._runner.desk(conversation)
-        command = await asyncio.to_thread(parse_command, text, desk.tools)
+        tools = await self._runner.tools_for(conversation)
+        command = await asyncio.to_thread(parse_command, text, tools.skill_tools)
         named = conversation.model or _name(model)
         turn = Turn(new_id("turn"), conversation.id, 0, "running", text, model=named)
         turn = await asyncio.to_thread(lambda: self.records.start(turn, replacing=replacing))
@@ -220,9 +220,9 @@ class Chat:
             title = shorten(single_line(text), _TITLE)
             await asyncio.to_thread(lambda: self.records.change(conversation.id, title=title))
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
-        work = self._runner.work(conversation, turn, earlier, model, desk)
-        work.command, work.files = command, given
-        self._runner.start(work, work.begin())
+        execution = self._runner.execution(conversation, turn, earlier, model, tools)
+        execution.command, execution.files = command, given
+        self._runner.start(execution, execution.begin())
         return turn
 
     async def retry(self, conversation: Conversation) -> Turn:
@@ -264,10 +264,10 @@ class Chat:
                 raise ConversationBusy("somebody else has answered", hint="look at the turn again")
         conversation = await asyncio.to_thread(self.records.of_turn, turn)
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
-        desk = await self._runner.desk(conversation)
+        tools = await self._runner.tools_for(conversation)
         model = await self._runner.model(conversation.model)
-        work = self._runner.work(conversation, turn, earlier, model, desk, before=replay_events(turn)[:-1])
-        self._runner.start(work, work.go_on(pending))
+        execution = self._runner.execution(conversation, turn, earlier, model, tools, before=replay_events(turn)[:-1])
+        self._runner.start(execution, execution.go_on(pending))
         return replace(turn, state="running", pending=None)
 
     async def stop(self, turn: Turn) -> bool:

@@ -115,7 +115,7 @@ class DeferredApprover:
     """An approver that asks nobody now: it gives the decision that the current call carries, else puts the call aside.
 
     A decision about other content than the skill has now does not count: the question is put again. With `find`, which gives a
-    skill for its id, the question tells what files it has and what it may do.
+    skill for its id, the question says what files it has and what it may do.
     """
 
     def __init__(self, find: Callable[[str], Skill | None] | None = None) -> None:
@@ -152,7 +152,7 @@ def decision_in_context(decided: ApprovalDecision | None) -> Iterator[None]:
 
 
 def question_data(request: ApprovalRequest) -> dict[str, object]:
-    """A question as plain data: the request (row 001-18), and what the skill says it is for."""
+    """A question as plain data: the request, and what the skill says it is for."""
     described = shorten(single_line(request.description), _DESCRIPTION)
     return {**request.to_dict(), "skillName": request.skill_name, "description": described}
 
@@ -175,7 +175,7 @@ def pending_question(result: ToolResult) -> dict[str, object] | None:
 
 
 _CURRENT: Final = "/current"
-_LONGEST_ID: Final = 100  # characters of an id that is said
+_LONGEST_ID: Final = 100  # characters of an id that is shown
 
 
 class ConversationTools:
@@ -185,7 +185,7 @@ class ConversationTools:
         settings = conversation.settings
         seen = self._catalog = visible_catalog(catalog, settings)
         records = catalog.records()
-        self.tools: Final = SkillTools(
+        self.skill_tools: Final = SkillTools(
             seen,
             permissions=StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match),
             approver=DeferredApprover(self.find),
@@ -199,14 +199,14 @@ class ConversationTools:
         self._known: dict[str, str] = dict(memory.get("known") or {})
         self._announced: list[str] = list(memory.get("announced") or [])
         for skill_id, version in self._versions.items():
-            self.tools.access.hold(skill_id, version)
-        self.tools.work_in(self._session, folder)
-        self.tools.restore_session(self._session, memory.get("session") or {})
-        self.tools.access.share(SqlSessionApprovals(lambda: records.database))
+            self.skill_tools.access.hold(skill_id, version)
+        self.skill_tools.work_in(self._session, folder)
+        self.skill_tools.restore_session(self._session, memory.get("session") or {})
+        self.skill_tools.access.share(SqlSessionApprovals(lambda: records.database))
 
     def memory(self) -> dict[str, Any]:
         """What has to be known again, as plain data."""
-        state = self.tools.session_state(self._session)
+        state = self.skill_tools.session_state(self._session)
         known = {"versions": self._versions, "known": self._known, "announced": self._announced}
         return {"session": state, **known}
 
@@ -220,13 +220,13 @@ class ConversationTools:
         self._catalog.refresh()
         return tuple(filter(None, [self._change(skill_id) for skill_id in tuple(self._known)]))
 
-    def used(self, skill: Skill) -> None:
+    def note_used(self, skill: Skill) -> None:
         """Note that the conversation uses a skill, in the version it has now. Blocks."""
         if skill.id in self._known:
             return
         if skill.source == "installed" and skill.directory.endswith(_CURRENT):
             self._versions[skill.id] = _version(skill)
-            self.tools.access.hold(skill.id, self._versions[skill.id])
+            self.skill_tools.access.hold(skill.id, self._versions[skill.id])
         self._known[skill.id] = skill.digest()
 
     def find(self, name: str) -> Skill | None:
@@ -238,23 +238,23 @@ class ConversationTools:
 
     def forget_loaded_texts(self, but: tuple[str, ...]) -> None:
         """Note that the texts of skills are no longer in the history, except those."""
-        state = self.tools.session_state(self._session)
+        state = self.skill_tools.session_state(self._session)
         loaded = state["loaded"]
         assert isinstance(loaded, dict)  # noqa: S101 # it says so itself
         for skill_id, it in loaded.items():
             if skill_id not in but:
                 it["fingerprint"] = ""
-        self.tools.restore_session(self._session, {"loaded": loaded})
+        self.skill_tools.restore_session(self._session, {"loaded": loaded})
 
     def loaded(self) -> tuple[str, ...]:
         """The ids of the skills that the conversation has loaded, the newest first."""
-        loaded = self.tools.session_state(self._session)["loaded"]
+        loaded = self.skill_tools.session_state(self._session)["loaded"]
         return tuple(reversed(loaded)) if isinstance(loaded, dict) else ()
 
     def _change(self, skill_id: str) -> str | None:
         skill = self.find(skill_id)
         name = skill.label if skill else shorten(single_line(skill_id), _LONGEST_ID)
-        if skill is None or self.tools.access.rules.decide(skill) == "deny" or not skill.offered:
+        if skill is None or self.skill_tools.access.rules.decide(skill) == "deny" or not skill.offered:
             reason = skill.status if skill else "it was removed"
             return self._once(
                 f"gone:{skill_id}", f"the skill {name!r} is no longer available ({reason}): do not use it any more"
@@ -264,8 +264,8 @@ class ConversationTools:
             if not skill.directory.endswith(_CURRENT) or _version(skill) == held:
                 return None
             version = shorten(single_line(held), _LONGEST_ID)
-            told = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
-            return self._once(f"newer:{skill_id}:{_version(skill)}", told)
+            notice = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
+            return self._once(f"newer:{skill_id}:{_version(skill)}", notice)
         digest = skill.digest()
         if digest == self._known[skill_id]:
             return None

@@ -115,7 +115,7 @@ class SkillUsageReport:
 
 
 class SkillUsageLog:
-    """The trail in one database. Its methods block."""
+    """The usage of skills in one database. Its methods block."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database

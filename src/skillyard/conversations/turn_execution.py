@@ -70,7 +70,7 @@ class TurnExecution:
     turn: Turn
     earlier: Sequence[Turn]
     model: Model
-    desk: ConversationTools
+    tools: ConversationTools
     live: LiveTurn
     records: ConversationStore
     trail: SkillUsageLog
@@ -86,7 +86,7 @@ class TurnExecution:
     _reporter: TurnReporter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._reporter = TurnReporter(self.conversation.id, self.turn.id, self.desk, self.live, self.trail, self.folder)
+        self._reporter = TurnReporter(self.conversation.id, self.turn.id, self.tools, self.live, self.trail, self.folder)
 
     async def begin(self) -> None:
         """Work on a new turn to its end; never raises but when it is cancelled at the end of the program."""
@@ -106,7 +106,9 @@ class TurnExecution:
         await self._make_room()
         loop = await self._loop()
         request = self.command.text if self.command else self.turn.request
-        prepared = await self.desk.tools.preprocess(self.turn.request, session=self.conversation.id, message_id=self.turn.id)
+        prepared = await self.tools.skill_tools.preprocess(
+            self.turn.request, session=self.conversation.id, message_id=self.turn.id
+        )
         for item in prepared:
             await self._reporter.record_usage(
                 "run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms
@@ -127,29 +129,35 @@ class TurnExecution:
             call: ApprovalDecision(ApprovalAnswer(it["decision"], it.get("reason")), it["digest"])
             for call, it in pending["decided"].items()
         }
-        wanted = [RequestedCall.read(call) for call in pending["wanted"]]
-        waiting = await loop.answer(wanted, decided, pending["answers"])
+        calls = [RequestedCall.read(call) for call in pending["wanted"]]
+        waiting = await loop.answer(calls, decided, pending["answers"])
         return waiting if waiting is not None else await loop.run()
 
     async def _loop(self) -> ModelLoop:
         conversation, settings = self.conversation, self.conversation.settings
-        changes = await asyncio.to_thread(self.desk.refresh)
+        changes = await asyncio.to_thread(self.tools.refresh)
         for change in changes:
             await self.live.show(TurnEvent("notice", {"text": change}))
         memories = await recall_memories(self.catalog.memory(), self.turn.request, conversation.owner)
         files = await asyncio.to_thread(self.folder.list)
-        told = await build_turn_prompt(
-            self.desk.tools, settings, self.turn.request, conversation.id, files=files, memories=memories, changes=changes
+        prompt = await build_turn_prompt(
+            self.tools.skill_tools,
+            settings,
+            self.turn.request,
+            conversation.id,
+            files=files,
+            memories=memories,
+            changes=changes,
         )
-        offered = told.index.added if told.index.turn > 1 else (*told.index.kept, *told.index.shortened)
-        share = told.index.tokens // max(1, len(told.index.lines))
+        offered = prompt.index.added if prompt.index.turn > 1 else (*prompt.index.kept, *prompt.index.shortened)
+        share = prompt.index.tokens // max(1, len(prompt.index.lines))
         steps = [SkillUsageEvent(conversation.id, self.turn.id, "offered", skill, tokens=share) for skill in offered]
         await asyncio.to_thread(self.trail.add, steps)
         self.loop = ModelLoop(
             model=self.model,
-            form=call_format_for(self.desk.tools, functions=settings.tools),
-            fixed=told.fixed,
-            moving=told.moving,
+            form=call_format_for(self.tools.skill_tools, functions=settings.tools),
+            fixed=prompt.fixed,
+            moving=prompt.moving,
             history=build_history(self.earlier, self.memory),
             messages=self.messages,
             session=conversation.id,
@@ -172,19 +180,19 @@ class TurnExecution:
             return
         summary, self._spent = await summarise(self.model, build_history(old, self.memory))
         kept = transcript(build_history(self.earlier[-KEPT_TURNS:], {}))
-        used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.desk.loaded()])
+        used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.tools.loaded()])
         still = tuple(name for name, text in used if text.partition("\n")[0] in kept)
         texts = [(name, text) for name, text in used if text and name not in still]
         text, whole = compacted_summary(summary, texts, history_tokens=self.conversation.settings.history_tokens)
         self.memory["compacted"] = {"until": old[-1].number, "text": text}
-        self.desk.forget_loaded_texts((*whole, *still))
+        self.tools.forget_loaded_texts((*whole, *still))
         back = f"; skills restored: {', '.join(name for name, _ in texts)}" if texts else ""
-        told = f"the beginning of the conversation was summarised{back}"
-        await self.live.show(TurnEvent("notice", {"text": told, "detail": sanitize(summary)}))
+        notice = f"the beginning of the conversation was summarised{back}"
+        await self.live.show(TurnEvent("notice", {"text": notice, "detail": sanitize(summary)}))
 
     def _text_of(self, skill_id: str) -> str:
         try:
-            skill = self.desk.tools.access.find(skill_id)
+            skill = self.tools.skill_tools.access.find(skill_id)
             files = tuple(file.name for file in skill.files())
             return render_skill(skill, skill.document().body, files)
         except (SkillyardError, OSError):
@@ -194,27 +202,27 @@ class TurnExecution:
         """Note that a person started a skill: its text is in the conversation now."""
         skill = command.skill
         loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
-        self.desk.tools.restore_session(self.conversation.id, {"loaded": loaded})
-        await asyncio.to_thread(self.desk.used, skill)
+        self.tools.skill_tools.restore_session(self.conversation.id, {"loaded": loaded})
+        await asyncio.to_thread(self.tools.note_used, skill)
         await self._reporter.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
 
     async def _note(self) -> None:
         """Write down how far the turn has come.
 
         Raises:
-            Stopped: somebody asked for it.
+            TurnStopped: somebody asked for it.
         """
         usage = usage_of(self._spent)
         values = {"messages": dump_messages(self.messages), "events": condense_events(self.live.events), "usage": usage}
         if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
             raise TurnStopped
 
-    async def _guarded(self, working: Any) -> None:
+    async def _guarded(self, work: Any) -> None:
         """Note how the turn ends, whatever happens; whoever stops it from then on is too late and changes nothing of it."""
         ending: Coroutine[Any, Any, None]
         try:
             with turn_span(self.conversation.id, self.turn.model or "", self.conversation.agent):
-                outcome: TurnOutcome = await working
+                outcome: TurnOutcome = await work
         except (asyncio.CancelledError, TurnStopped):
             ending = self._ended("stopped")
         except SkillyardError as error:
@@ -274,7 +282,7 @@ class TurnExecution:
         await self.live.show(TurnEvent("end", {"state": state, "answer": values["answer"]}))
 
     async def _keep_memory(self) -> None:
-        memory = self.memory | self.desk.memory()
+        memory = self.memory | self.tools.memory()
         await asyncio.to_thread(lambda: self.records.change(self.conversation.id, memory=memory))
 
 

@@ -110,7 +110,7 @@ class Database:
             DatabaseUnavailable: it cannot be reached, written or upgraded.
         """
         database = cls.at(data, configured)
-        with database._translated_errors():
+        with database._explained():
             database._lease.engine()
             if migrate:
                 with database.read() as connection:
@@ -148,7 +148,7 @@ class Database:
 
     @functools.cached_property
     def notifier(self) -> ChangeNotifier:
-        """Notifies who waits for something when another process has written it."""
+        """What rings when another process has written something that is waited for."""
         return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None)
 
     @contextmanager
@@ -237,14 +237,14 @@ class Database:
     @contextmanager
     def _transaction(self, options: Mapping[str, object]) -> Iterator[Connection]:
         with (
-            self._translated_errors(),
+            self._explained(),
             self._lease.engine().connect().execution_options(**options) as connection,
             connection.begin(),
         ):
             yield connection
 
     @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         """Errors of the driver and of the file system as one of ours."""
         try:
             yield
