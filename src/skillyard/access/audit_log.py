@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, get_args
 
 from sqlalchemy import Connection, Select, delete, func, insert, or_, select
 
@@ -92,7 +92,7 @@ def set_audit_subject(subject: str) -> None:
 
 
 def actor_name(fallback: str | None = None) -> str:
-    """Who acts now: who `acting` says, else `fallback`, else the user of this process."""
+    """Who acts now: who `acting_as` says, else `fallback`, else the user of this process."""
     actor = _ACTING.get()
     return actor.name if actor else fallback or _user()
 
@@ -122,6 +122,16 @@ def record_audit(
     }
     connection.execute(insert(audit_events).values(values))
     actor.written += 1
+
+
+class AuditFilter(TypedDict, total=False):
+    """Which records are asked for; a `subject` is one exactly, or a skill for all its versions."""
+
+    actor: str | None
+    action: str | None
+    subject: str | None
+    outcome: str | None
+    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,51 +171,35 @@ class AuditLog:
                 record_audit(connection, "audit.prune", "audit log", details={"records": pruned})
         return pruned
 
-    def events(
-        self,
-        *,
-        actor: str | None = None,
-        action: str | None = None,
-        subject: str | None = None,
-        outcome: str | None = None,
-        since: datetime | None = None,
-        limit: int = 50,
-        offset: int = 0,
-    ) -> tuple[AuditRecord, ...]:
-        """The records that fit, the newest first; a `subject` is one exactly, or a skill for all its versions.
+    def events(self, *, limit: int = 50, offset: int = 0, **which: Unpack[AuditFilter]) -> tuple[AuditRecord, ...]:
+        """The records that fit, the newest first.
 
         Raises:
             InvalidInput: an outcome that is none.
         """
-        query = _narrowed(select(audit_events), actor, action, subject, outcome, since)
+        query = _narrow(select(audit_events), which)
         query = query.order_by(audit_events.c.at.desc(), audit_events.c.id.desc()).limit(limit).offset(offset)
         with self.database().read() as connection:
             return tuple(
                 AuditRecord(**{name: row[name] for name in _COLUMNS}) for row in connection.execute(query).mappings().all()
             )
 
-    def count(
-        self,
-        *,
-        actor: str | None = None,
-        action: str | None = None,
-        subject: str | None = None,
-        outcome: str | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        """How many records fit."""
-        query = _narrowed(select(func.count()).select_from(audit_events), actor, action, subject, outcome, since)
+    def count(self, **which: Unpack[AuditFilter]) -> int:
+        """How many records fit. Raises as `events`."""
+        query = _narrow(select(func.count()).select_from(audit_events), which)
         with self.database().read() as connection:
             return int(connection.execute(query).scalar_one())
 
 
-def _narrowed(
-    query: Select[Any], actor: str | None, action: str | None, subject: str | None, outcome: str | None, since: datetime | None
-) -> Select[Any]:
-    columns = audit_events.c
+def _narrow(query: Select[Any], which: AuditFilter) -> Select[Any]:
+    columns, outcome, subject, since = audit_events.c, which.get("outcome"), which.get("subject"), which.get("since")
     if outcome is not None and outcome not in get_args(AuditOutcome):
         raise InvalidInput(f"{outcome!r} is not an outcome", hint=f"one of {', '.join(get_args(AuditOutcome))}")
-    for column, value in ((columns.actor, actor), (columns.action, action), (columns.outcome, outcome)):
+    for column, value in (
+        (columns.actor, which.get("actor")),
+        (columns.action, which.get("action")),
+        (columns.outcome, outcome),
+    ):
         if value is not None:
             query = query.where(column == value)
     if subject is not None:

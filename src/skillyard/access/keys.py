@@ -68,7 +68,7 @@ _NOTED_EVERY: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class ApiKey(WireForm):
-    """What is known of a key: never the key itself."""
+    """A key as it is stored: never the key itself."""
 
     id: str
     name: str
@@ -116,21 +116,20 @@ class Keys:
             RecordExists: a usable key of the organisation has that name.
         """
         secret, now = new_secret(KEY_PREFIX), datetime.now(UTC)
-        made = ApiKey(
+        key = ApiKey(
             f"key_{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}", _checked_name(name), organisation,
             _checked_scopes(scopes), secret[:_SHOWN], now, _end(now, lifetime),
         )  # fmt: skip
         with self.database().write() as connection:
             take_global_lock(connection)
             require_organisation(connection, organisation)
-            if any(key.name == made.name and key.state == "usable" for key in _find(connection, organisation=organisation)):
-                raise RecordExists(
-                    f"there is a key {made.name!r} already", hint="choose another name, or revoke that one first"
-                )
-            row = {column: getattr(made, column) for column in _COLUMNS}
-            connection.execute(insert(api_keys).values(row | {"scopes": list(made.scopes), "hash": hash_secret(secret)}))
-            record_audit(connection, "keys.create", made.id, details={"name": made.name, "organisation": organisation})
-        return made, secret
+            others = _find(connection, organisation=organisation)
+            if any(other.name == key.name and other.state == "usable" for other in others):
+                raise RecordExists(f"there is a key {key.name!r} already", hint="choose another name, or revoke that one first")
+            row = {column: getattr(key, column) for column in _COLUMNS}
+            connection.execute(insert(api_keys).values(row | {"scopes": list(key.scopes), "hash": hash_secret(secret)}))
+            record_audit(connection, "keys.create", key.id, details={"name": key.name, "organisation": organisation})
+        return key, secret
 
     def all(self, organisation: str | None = None) -> tuple[ApiKey, ...]:
         """Every key, of one organisation or of all, also those that do not hold any more, the newest first."""

@@ -97,8 +97,8 @@ class Organisations:
         made = Organisation(name, datetime.now(UTC))
         with self.database().write() as connection:
             take_global_lock(connection)
-            known = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
-            if known or name == DEFAULT_ORGANISATION:
+            there = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
+            if there or name == DEFAULT_ORGANISATION:
                 raise RecordExists(f"there is an organisation {name!r} already", hint="choose another name")
             connection.execute(insert(organisations).values(name=name, created_at=made.created_at))
             made.make_schema(connection)
@@ -144,13 +144,13 @@ def require_organisation(connection: Connection, name: str) -> None:
     Raises:
         RecordNotFound: there is none.
     """
-    known = [DEFAULT_ORGANISATION, *connection.execute(select(organisations.c.name)).scalars()]
-    if name not in known:
-        raise _missing(name, known)
+    names = [DEFAULT_ORGANISATION, *connection.execute(select(organisations.c.name)).scalars()]
+    if name not in names:
+        raise _missing(name, names)
 
 
-def _missing(name: str, known: list[str]) -> RecordNotFound:
-    near = nearest(name, known, limit=1)
+def _missing(name: str, names: list[str]) -> RecordNotFound:
+    near = nearest(name, names, limit=1)
     hint = f"did you mean {near[0]}?" if near else "`skillyard organisations create NAME` makes one"
     return RecordNotFound(f"there is no organisation {single_line(name)[:60]!r}", hint=hint)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from sqlalchemy import func, insert, select
 
 from skillyard.database import skill_usage
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -22,13 +23,13 @@ _ENOUGH: Final = 10  # conversations; most of them are about something else
 
 
 @dataclass(frozen=True, slots=True)
-class SkillUsageEvent:
+class SkillUsageEvent(WireForm):
     """One thing that happened to a skill: `detail` is a file, a run, or how the turn ended; its cost in tokens and time."""
 
-    conversation_id: str
-    turn_id: str
+    conversation_id: str = field(metadata=wire(name="conversation"))
+    turn_id: str = field(metadata=wire(name="turn"))
     event: SkillUsageKind
-    skill_id: str | None
+    skill_id: str | None = field(metadata=wire(name="skill"))
     detail: str | None = None
     ok: bool = True
     tokens: int = 0
@@ -37,21 +38,11 @@ class SkillUsageEvent:
 
     def to_dict(self) -> dict[str, Any]:
         """The step as plain data."""
-        return {
-            "at": self.at.isoformat(timespec="milliseconds"),
-            "conversation": self.conversation_id,
-            "turn": self.turn_id,
-            "event": self.event,
-            "skill": self.skill_id,
-            "detail": self.detail,
-            "ok": self.ok,
-            "tokens": self.tokens,
-            "duration_ms": self.duration_ms,
-        }
+        return WireForm.to_dict(self) | {"at": self.at.isoformat(timespec="milliseconds")}
 
 
 @dataclass(frozen=True, slots=True)
-class SkillUsage:
+class SkillUsage(WireForm):
     """What became of one skill in all conversations.
 
     `offered` and `loaded` count conversations, the others calls; `unfollowed` counts conversations that loaded it and then
@@ -83,10 +74,7 @@ class SkillUsage:
 
     def to_dict(self) -> dict[str, Any]:
         """The use as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__} | {
-            "never_used": self.never_used,
-            "fails_often": self.fails_often,
-        }
+        return WireForm.to_dict(self) | {"never_used": self.never_used, "fails_often": self.fails_often}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from skillyard.conversations.conversation_store import new_id
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.execution import AbpCall
@@ -35,22 +36,13 @@ _MARKER: Final = "[[ABP_"
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedCall:
+class RequestedCall(WireForm):
     """One call that a model asks for; `block` is the call where it was written in text."""
 
     id: str
     tool: str
     arguments: Mapping[str, Any] | str | None
     block: AbpCall | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """The call as plain data; `read` takes it back."""
-        return {
-            "id": self.id,
-            "tool": self.tool,
-            "arguments": self.arguments,
-            "block": self.block.to_dict() if self.block else None,
-        }
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> RequestedCall:

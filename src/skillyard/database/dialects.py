@@ -130,7 +130,7 @@ def limit_lock_wait(connection: Connection) -> None:
 
 
 def is_lock_conflict(error: BaseException) -> bool:
-    """Whether a transaction ended with `error` because others held what it wanted: it may be tried again as it was."""
+    """Whether a transaction ended with `error` because others held what it needed: it may be tried again as it was."""
     cause = error.__cause__
     return isinstance(cause, DBAPIError) and getattr(cause.orig, "sqlstate", None) in _LOCK_CONFLICT_CODES
 
@@ -177,13 +177,13 @@ def advance_sequence(connection: Connection, table: Table) -> None:
 
 
 def use_snapshot(connection: Connection) -> None:
-    """Let everything this transaction reads be as it is now; to be said before it reads. SQLite does that by itself."""
+    """Let everything this transaction reads be as it is now; to be called before it reads. SQLite does that by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
 
 
 def notify(connection: Connection, channel: str, message: str) -> None:
-    """Tell who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
+    """Notify who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_notify(:channel, :message)"), {"channel": channel, "message": message})
 
@@ -202,8 +202,8 @@ def matching_any_word(connection: Connection, query: Select[Any], words: Sequenc
     if connection.dialect.name == "postgresql":
         found = text("string_to_array(memories.words, ' ') && CAST(:any_word AS text[])").bindparams(any_word=list(words))
         return query.where(found).order_by(text("memories.number DESC"))
-    wanted = " OR ".join(f'"{word}"' for word in words)
-    found = text("memories_words MATCH :any_word").bindparams(any_word=wanted)
+    phrases = " OR ".join(f'"{word}"' for word in words)
+    found = text("memories_words MATCH :any_word").bindparams(any_word=phrases)
     joined = query.join(text("memories_words"), text("memories_words.rowid = memories.number"))
     return joined.where(found).order_by(text("memories_words.rank"))
 

@@ -121,7 +121,7 @@ class _Table:
 
     name: str
     columns: dict[str, _Column]
-    known: bool = False
+    has_tree: bool = False
     rows: int = 0
     lost_rows: int = 0
     lost_pages: int = 0
@@ -132,7 +132,7 @@ class _Table:
         """What came of it."""
         if self.counted is not None:
             return RepairedTable(self.name, self.rows, max(0, self.counted - self.rows))
-        return RepairedTable(self.name, self.rows, None if self.lost_pages or not self.known else self.lost_rows)
+        return RepairedTable(self.name, self.rows, None if self.lost_pages or not self.has_tree else self.lost_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def _fill(connection: sqlite3.Connection, pages: PageFile, table: _Table, found:
     if table.name not in found:
         return
     root, statement = found[table.name]
-    table.known = True
+    table.has_tree = True
     table.old_names = _column_names(statement, table.name) or table.old_names
     tree = pages.tree(root)
     table.lost_rows, table.lost_pages = tree.broken_rows, tree.broken_pages
@@ -244,7 +244,7 @@ def _insert(connection: sqlite3.Connection, table: _Table, rows: Sequence[Row]) 
 
 def _place_strays(connection: sqlite3.Connection, pages: PageFile, tables: Sequence[_Table]) -> int:
     """Put rows that no tree leads to into the one damaged table that they fit; how many fit none, or several."""
-    damaged = [table for table in tables if (table.lost_pages or not table.known) and table.name not in _GRANTING]
+    damaged = [table for table in tables if (table.lost_pages or not table.has_tree) and table.name not in _GRANTING]
     unplaced = 0
     for rows in pages.stray_leaves():
         fitting = [table for table in damaged if all(_fits(table, row) for row in rows)]

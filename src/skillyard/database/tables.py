@@ -66,7 +66,7 @@ runs: Final = Table(
     Column("stdout", SafeText),
     Column("stderr", SafeText),
     Column("duration_ms", Integer),
-    Column("printed", JSON(none_as_null=True)),  # how far it was told while it went on, where the record is not all of that
+    Column("printed", JSON(none_as_null=True)),  # how much it printed, where the record does not hold all of it
     Column("cache_key", SafeText),
     Column("cache_hit", Boolean, nullable=False),
     Column("cached_from", SafeText),
@@ -76,7 +76,7 @@ runs: Final = Table(
     Column("started_at", Instant),
     Column("finished_at", Instant),
     Column("priority", Integer, nullable=False, server_default="0"),
-    Column("attempt", Integer, nullable=False, server_default="1"),  # the number of this one: who carries it shows it
+    Column("attempt", Integer, nullable=False, server_default="1"),  # the number of this one: who executes it shows it
     Column("schedule", SafeText),
     CheckConstraint(_STATES, name="state"),
     Index(None, "schedule", "created_at"),
@@ -173,7 +173,7 @@ queued_runs: Final = Table(  # a run on its way to a worker: gone when the worke
     Column("attempts", Integer, nullable=False, server_default="1"),  # so many at most, all in all
     Column("waiting", Boolean, nullable=False, server_default=true()),  # for a worker
     Column("ready_at", Instant),  # not before this; null is at once
-    Column("queued_at", Instant),  # when it was told so: a clock that shows less has been set back
+    Column("queued_at", Instant),  # a clock that shows less has been set back
     Index(None, "pool"),
     Index(None, "pool", "waiting", "priority"),
 )
