@@ -69,7 +69,7 @@ def _count_doubles(connection: Any, found: Findings) -> None:
 
 
 def _count_left(connection: Any, found: Findings) -> None:
-    for table in ("handovers", f"procrastinate_jobs WHERE {_NOBODYS}"):
+    for table in ("queued_runs", f"procrastinate_jobs WHERE {_NOBODYS}"):
         number = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
         found.left += [f"{number} rows in {table}"] if number else []
     versions = connection.execute("SELECT count(*) FROM skill_versions WHERE status = 'installing'").fetchone()[0]
@@ -123,7 +123,7 @@ def _open(site: Site) -> int:
 
     try:
         with _connected(site) as connection:
-            query = "SELECT (SELECT count(*) FROM runs WHERE NOT state = ANY(%s)) + (SELECT count(*) FROM handovers)"
+            query = "SELECT (SELECT count(*) FROM runs WHERE NOT state = ANY(%s)) + (SELECT count(*) FROM queued_runs)"
             number: int = connection.execute(query, [list(FINAL)]).fetchone()[0]
             return number
     except psycopg.Error:

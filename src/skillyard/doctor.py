@@ -143,7 +143,7 @@ def _records(catalog: Catalog) -> MachineCheck:
     except SkillyardError as error:
         return MachineCheck("records", "error", error.message, error.hint)
     if wrong:
-        fix = "`skillyard db check` says all; stop what uses it, then `skillyard db repair` brings back what can be read"
+        fix = "`skillyard db check` says all; stop what uses it, then `skillyard db repair` recovers what can be read"
         return MachineCheck("records", "error", f"{status.url} is damaged: {wrong[0]}", fix)
     if status.too_new:
         return MachineCheck(

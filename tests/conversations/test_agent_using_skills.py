@@ -74,7 +74,7 @@ async def test_a_skill_that_may_not_be_started_says_why_and_no_turn_begins(
     make_skill(skills_root, "inner", front_matter="name: inner\ndescription: For models.\nuser-invocable: false")
     make_skill(skills_root, "secret", description="Secret.")
     desk = await open_chat(settings=ChatSettings(permissions={"secret": "deny"}))
-    with pytest.raises(SkillUnusable, match="not for people"):
+    with pytest.raises(SkillUnusable, match="cannot be started by a person"):
         await desk.chat.send(desk.conversation, "/inner")
     with pytest.raises(PermissionDenied):
         await desk.chat.send(desk.conversation, "/secret")
@@ -169,7 +169,7 @@ async def test_after_the_history_was_compacted_used_skills_are_back_within_their
         turn, events = await desk.say(text)
         told += [event.data["text"] for event in events if event.kind == "notice"]
         assert turn.state == "done"
-    short = "the beginning of the conversation was put in short; skills that came back"
+    short = "the beginning of the conversation was summarised; skills restored"
     assert told == [f"{short}: config:pdf", f"{short}: config:long, config:pdf"]
     seen = desk.models.seen[-1]
     beginning = seen.user[0]

@@ -17,8 +17,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import delete, insert, inspect, select, text
 
 from skillyard.database import HEAD, METADATA, Database, approvals, install_logs, runs, steps
+from skillyard.database.connection import database_url, redacted_url
 from skillyard.database.schema_upgrade import configuration
-from skillyard.database.urls import database_url, redacted_url
 from skillyard.errors import DatabaseUnavailable, RecordExists, ValueRefused
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
@@ -118,7 +118,7 @@ def test_constraints_hold_in_every_database(database: Database) -> None:
 def test_a_number_that_no_column_has_room_for_is_refused_as_a_value(database: Database) -> None:
     """Written, or asked for: nobody need try again."""
     for number in (2**63, 10**40, -(10**40)):
-        with pytest.raises(ValueRefused, match="do not take") as refused, database.write() as connection:
+        with pytest.raises(ValueRefused, match="does not accept") as refused, database.write() as connection:
             connection.execute(insert(install_logs).values(LOG | {"progress": number}))
         assert (refused.value.code, refused.value.status) == ("value_refused", 422)
         assert refused.value.hint

@@ -12,7 +12,6 @@ from sqlalchemy import func, insert, select, update
 
 from skillyard.database import (
     Database,
-    compare_records,
     copy_records,
     memories,
     memory_tags,
@@ -78,12 +77,12 @@ def _count(database: Database, table: object) -> int:
 
 def test_every_record_is_there_afterwards_and_nothing_of_living_processes(pair: tuple[Database, Database]) -> None:
     source, target = pair
-    assert sum(table.new for table in compare_records(source, target)) == 1208
+    assert sum(table.new for table in copy_records(source, target, check=True)) == 1208
     told = {table.table: table for table in copy_records(source, target)}
     assert (told["runs"].rows, told["runs"].new, told["runs"].extra) == (1203, 1203, 0)
     assert _count(target, runs) == 1203
     assert _count(target, workers) == 0
-    assert all(table.new == 0 for table in compare_records(source, target))
+    assert all(table.new == 0 for table in copy_records(source, target, check=True))
     assert all(table.new == 0 for table in copy_records(source, target))
     with source.read() as one, target.read() as two:
         query = select(runs).where(runs.c.id == "run_1202")
@@ -110,7 +109,7 @@ def test_another_row_under_the_same_key_stops_the_copy_and_stays(pair: tuple[Dat
     with target.write() as connection:
         connection.execute(update(runs).where(runs.c.id == "run_7").values(message="mine"))
     with pytest.raises(InvalidInput, match="run_7"):
-        compare_records(source, target)
+        copy_records(source, target, check=True)
     with pytest.raises(InvalidInput, match="run_7"):
         copy_records(source, target)
     with target.read() as connection:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
 from hypothesis import given
 from hypothesis import strategies as some
+from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import func, insert, select, text
 
 from skillyard.database import (
-    HEAD,
     METADATA,
     Database,
     api_keys,
@@ -33,7 +32,6 @@ from skillyard.database import (
     skill_definitions,
     steps,
 )
-from skillyard.database.schema_upgrade import configuration
 from skillyard.database.sqlite_pages import PageFile
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 
@@ -318,28 +316,22 @@ def test_where_nothing_can_be_read_nothing_is_changed(tmp_path: Path, content: b
     assert file.read_bytes() == content
 
 
-def test_records_of_an_older_release_are_repaired_and_upgraded(tmp_path: Path) -> None:
+def test_records_of_an_older_release_are_repaired_and_upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home"
-    old = Database.open(str(home), migrate=False)
+    old = Database.open(str(home))
     with old.write() as connection:
-        command.upgrade(configuration(connection), "r0006")
-        for number in range(400):
-            connection.execute(
-                text(
-                    "INSERT INTO runs"
-                    " (id, skill_id, skill_name, kind, state, parameters, context, cache_hit, owner, created_at)"
-                    " VALUES (:id, 'user:x', 'x', 'direct', 'queued', '{}', '{}', 0, '', '2026-01-02 03:04:05.000000')"
-                ),
-                {"id": f"run_{number}"},
-            )
+        row = {"skill_id": "user:x", "skill_name": "x", "kind": "direct", "state": "queued", "created_at": datetime.now(UTC)}
+        row |= {"parameters": {}, "context": {}, "cache_hit": False, "owner": ""}
+        connection.execute(insert(runs), [{"id": f"run_{number}", **row} for number in range(400)])
     old.close()
     file = home / "skillyard.db"
     _overwrite(file, _leaves_of(file, "runs")[:1])
+    become_next_release(tmp_path / "next", monkeypatch)
     report = repair_file(file)
     rows = next(table.rows for table in report.tables if table.table == "runs")
     assert 300 < rows < 400
     with closing(Database.open(str(home), migrate=False)) as database:
-        assert database.status().revision == HEAD
+        assert database.status().revision == NEXT_REVISION
         assert database.check().whole
     assert _count(file, runs) == rows
 

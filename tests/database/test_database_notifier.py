@@ -17,7 +17,7 @@ from skillyard.database import (
     Database,
     delete_live_events,
     delete_old_live_events,
-    happenings,
+    live_events,
     live_events_of,
     notify,
     publish_live_events,
@@ -93,8 +93,8 @@ def test_happenings_are_numbered_kept_in_bounds_and_forgotten(database: Database
         assert live_events_of(connection, "a") == ()
         delete_old_live_events(connection)
         assert len(live_events_of(connection, "b")) == 1
-        row = connection.execute(happenings.select()).one()
-        connection.execute(update(happenings).values(at=row.at - timedelta(days=2)))
+        row = connection.execute(live_events.select()).one()
+        connection.execute(update(live_events).values(at=row.at - timedelta(days=2)))
         delete_old_live_events(connection)
         assert live_events_of(connection, "b") == ()
 

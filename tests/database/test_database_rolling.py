@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from alembic import command
-from alembic.script import ScriptDirectory
+from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import MetaData, Table, delete, insert, inspect, select, text, update
 from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, TypeEngine
 
@@ -24,16 +24,22 @@ from skillyard.database.schema_upgrade import OLDEST, configuration
 from skillyard.errors import DatabaseUnavailable
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-OPEN = "from skillyard.database import Database; print(Database.open({data!r}, {url!r}).status().revision)"
+OPEN = """
+import sys
+from pathlib import Path
+
+import pytest
+
+folder, tests, data, url = sys.argv[1:]
+sys.path.insert(0, tests)
+
+from next_release import become_next_release
+from skillyard.database import Database
+
+become_next_release(Path(folder), pytest.MonkeyPatch())
+print(Database.open(data, url).status().revision)
+"""
 _MADE_BY_THE_DATABASE = ("memories_words", "skill_parts", "alembic")
-
-
-def _before(revision: str) -> str:
-    """The revision that came before."""
-    scripts = ScriptDirectory(str(Path(sys.modules["skillyard.database"].__file__ or "").parent / "migrations"))
-    found = scripts.get_revision(revision).down_revision
-    assert isinstance(found, str)
-    return found
 
 
 class OlderRelease(threading.Thread):
@@ -93,13 +99,12 @@ class OlderRelease(threading.Thread):
         return [column == self._value(table, column.name, column.type, number) for column in table.primary_key]
 
 
-@pytest.fixture(params=["the oldest that is let go on", "the one before"])
+@pytest.fixture(params=sorted({OLDEST, HEAD}))
 def older(request: pytest.FixtureRequest, tmp_path: Path, database_address: str) -> Iterator[OlderRelease]:
     """A server of a release before, at work on tables as it made them."""
     database = Database.open(str(tmp_path), database_address, migrate=False)
     with database.write() as connection:
-        revision = _before(HEAD) if request.param == "the one before" else OLDEST
-        command.upgrade(configuration(connection), revision)
+        command.upgrade(configuration(connection), request.param)
     server = OlderRelease(database)
     server.start()
     yield server
@@ -116,12 +121,13 @@ def _until(server: OlderRelease, rounds: int) -> None:
 
 
 def test_an_older_server_works_on_while_three_upgrade_the_tables_at_once(
-    older: OlderRelease, tmp_path: Path, database_address: str
+    older: OlderRelease, tmp_path: Path, database_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _until(older, 3)
-    script = OPEN.format(data=str(tmp_path), url=database_address)
-    newer = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate(timeout=120)[0].strip() for process in newer] == [HEAD] * 3
+    become_next_release(tmp_path / "next", monkeypatch)
+    words = [str(tmp_path / "next"), str(Path(__file__).parents[1]), str(tmp_path), database_address]
+    newer = [subprocess.Popen([sys.executable, "-c", OPEN, *words], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate(timeout=120)[0].strip() for process in newer] == [NEXT_REVISION] * 3
     _until(older, 3)
     older.stop.set()
     older.join(60)
@@ -135,11 +141,14 @@ def test_an_older_server_works_on_while_three_upgrade_the_tables_at_once(
     database.close()
 
 
-def test_an_upgrade_lets_those_go_on_who_use_a_table(tmp_path: Path, database_address: str) -> None:
+def test_an_upgrade_lets_those_go_on_who_use_a_table(
+    tmp_path: Path, database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who waits for a table to change its shape would let everybody else wait behind it."""
     database = Database.open(str(tmp_path), database_address, migrate=False)
     with database.write() as connection:
         command.upgrade(configuration(connection), OLDEST)
+    become_next_release(tmp_path / "next", monkeypatch)
     upgraded = threading.Event()
 
     def upgrade() -> None:

@@ -6,33 +6,31 @@ import shutil
 import sqlite3
 import stat
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import Connection, select, text
+from next_release import NEXT_REVISION, become_next_release
+from sqlalchemy import Connection, insert, select, text
 
 from skillyard.database import HEAD, Database, connection, runs, schema_upgrade
-from skillyard.database.schema_upgrade import configuration
 from skillyard.errors import DatabaseUnavailable
 
-OLD = "r0011"
-COPY = f"skillyard.before-{HEAD}.db"
+COPY = f"skillyard.before-{NEXT_REVISION}.db"
+RUN = {
+    "id": "run_1", "skill_id": "user:x", "skill_name": "x", "kind": "direct", "state": "queued", "parameters": {},
+    "context": {}, "cache_hit": False, "owner": "", "created_at": datetime(2026, 1, 2, tzinfo=UTC),
+}  # fmt: skip
 
 
 @pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """A home with the records of an older release, one of them only in the write-ahead log of a process that still runs."""
-    database = Database.open(str(tmp_path), migrate=False)
+def old(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with the records of the release before, one of them only in the write-ahead log of a process that still runs."""
+    database = Database.open(str(tmp_path))
     with database.write() as transaction:
-        command.upgrade(configuration(transaction), OLD)
-        transaction.execute(
-            text(
-                "INSERT INTO runs (id, skill_id, skill_name, kind, state, parameters, context, cache_hit, owner, created_at)"
-                " VALUES ('run_1', 'user:x', 'x', 'direct', 'queued', '{}', '{}', 0, '', '2026-01-02 03:04:05.000000')"
-            )
-        )
+        transaction.execute(insert(runs).values(RUN))
+    become_next_release(tmp_path_factory.mktemp("next"), monkeypatch)
     return tmp_path
 
 
@@ -44,13 +42,13 @@ def _revision_and_runs(file: Path) -> tuple[str, list[str]]:
 
 def test_the_records_are_copied_before_they_are_upgraded(old: Path, caplog: pytest.LogCaptureFixture) -> None:
     database = Database.open(str(old))
-    assert database.status().revision == HEAD
+    assert database.status().revision == NEXT_REVISION
     assert database.upgrade_copy == old / COPY
     assert str(old / COPY) in caplog.text
     database.close()
     assert stat.S_IMODE((old / COPY).stat().st_mode) == 0o600
-    assert _revision_and_runs(old / COPY) == (OLD, ["run_1"])
-    assert _revision_and_runs(old / "skillyard.db") == (HEAD, ["run_1"])
+    assert _revision_and_runs(old / COPY) == (HEAD, ["run_1"])
+    assert _revision_and_runs(old / "skillyard.db") == (NEXT_REVISION, ["run_1"])
 
 
 def test_a_copy_is_brought_back_by_putting_it_in_place(old: Path) -> None:
@@ -86,23 +84,21 @@ def test_a_migration_that_fails_midway_changes_nothing_and_leaves_the_copy(
     for _ in range(2):
         with pytest.raises(type(fails)):
             Database.open(str(old))
-    assert _revision_and_runs(old / "skillyard.db") == (OLD, ["run_1"])
-    assert _revision_and_runs(old / COPY) == (OLD, ["run_1"])
-    monkeypatch.undo()
-    Database.open(str(old)).close()
     assert _revision_and_runs(old / "skillyard.db") == (HEAD, ["run_1"])
+    assert _revision_and_runs(old / COPY) == (HEAD, ["run_1"])
+    monkeypatch.setattr(connection, "upgrade", schema_upgrade.upgrade)
+    Database.open(str(old)).close()
+    assert _revision_and_runs(old / "skillyard.db") == (NEXT_REVISION, ["run_1"])
 
 
 def test_without_room_for_the_copy_nothing_is_upgraded(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skillyard.database import sqlite_file
-
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sqlite_file, "make_file", full)
+    monkeypatch.setattr(schema_upgrade, "make_file", full)
     with pytest.raises(DatabaseUnavailable, match="no copy of them can be kept"):
         Database.open(str(old))
-    assert _revision_and_runs(old / "skillyard.db") == (OLD, ["run_1"])
+    assert _revision_and_runs(old / "skillyard.db") == (HEAD, ["run_1"])
     assert not (old / COPY).exists()
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from alembic import command
+from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import Connection, MetaData, func, insert, inspect, select, update
 
-from skillyard.database import HEAD, Database
-from skillyard.database.schema_upgrade import configuration
+from skillyard.database import Database
+from skillyard.database.schema_upgrade import OLDEST, configuration
 
-FIRST = "r0006"  # from here on a release must leave room for the one before it
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = {
     "id": "run_1", "skill_id": "user:x", "skill_name": "x", "kind": "direct", "state": "queued", "parameters": {},
@@ -22,11 +22,12 @@ RUN = {
 
 
 @pytest.fixture
-def before(tmp_path: Path, database_address: str) -> Iterator[Database]:
-    """The records as a server of an earlier release has made them, and has them open."""
+def before(tmp_path: Path, database_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The records as a server of the oldest release that may go on has made them, and has them open; this is the next one."""
     database = Database.open(str(tmp_path), database_address, migrate=False)
     with database.write() as connection:
-        command.upgrade(configuration(connection), FIRST)
+        command.upgrade(configuration(connection), OLDEST)
+    become_next_release(tmp_path, monkeypatch)
     yield database
     database.close()
 
@@ -63,7 +64,7 @@ def test_statements_of_the_release_before_go_on_to_work(before: Database, tmp_pa
     with before.write() as connection:
         connection.execute(insert(runs).values(RUN))
     newer = Database.open(str(tmp_path), database_address)
-    assert newer.status().revision == HEAD
+    assert newer.status().revision == NEXT_REVISION
     with before.write() as connection:
         connection.execute(insert(runs).values(RUN | {"id": "run_2"}))
         connection.execute(insert(steps).values(run_id="run_1", position=0, step_id="1", step_name="one", duration=1.0))

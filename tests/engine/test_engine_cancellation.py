@@ -357,7 +357,7 @@ async def _leave(serving: asyncio.Task[None]) -> None:
 
 def _waits_again(catalog: Catalog, run_id: str) -> bool:
     with catalog.records().database.read() as connection:
-        query = "SELECT state, owner, attempt, waiting FROM runs JOIN handovers ON run_id = id WHERE id = :id"
+        query = "SELECT state, owner, attempt, waiting FROM runs JOIN queued_runs ON run_id = id WHERE id = :id"
         return tuple(connection.execute(text(query), {"id": run_id}).one()) == ("queued", "queue", 1, True)
 
 
@@ -447,7 +447,7 @@ async def test_who_cancels_a_run_and_who_takes_it_do_not_wait_for_each_other(
     await asyncio.to_thread(taking.join)
     assert taken == [None]
     assert _state(pooled.records(), run_id) == ("cancelled", "CANCELLED")
-    assert _count(pooled.records(), "handovers") == 0
+    assert _count(pooled.records(), "queued_runs") == 0
 
 
 async def test_who_takes_a_run_back_and_who_takes_it_do_not_wait_for_each_other(pooled: Catalog) -> None:
@@ -460,7 +460,7 @@ async def test_who_takes_a_run_back_and_who_takes_it_do_not_wait_for_each_other(
         target=lambda: taken.append(claim_next(database, ["default"], str(ProcessIdentity.current()), QueueLimits(None, {})))
     )
     with database.write() as connection:
-        connection.execute(text("SELECT 1 FROM handovers WHERE run_id = :id FOR UPDATE"), {"id": run_id})
+        connection.execute(text("SELECT 1 FROM queued_runs WHERE run_id = :id FOR UPDATE"), {"id": run_id})
         back = asyncio.create_task(asyncio.to_thread(queue.reclaim, run_id))
         await _until(lambda: _somebody_waits(database))
         state = "SELECT 1 FROM runs WHERE id = :id FOR UPDATE NOWAIT"  # who waits for the queue holds nothing of the run

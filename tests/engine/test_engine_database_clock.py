@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select, text, update
 
 from skillyard import Catalog
-from skillyard.database import Database, attempts, handovers, runs, workers
+from skillyard.database import Database, attempts, queued_runs, runs, workers
 from skillyard.engine import ProcessIdentity, WorkerRoster
 from skillyard.engine.liveness import HeartbeatMonitor
 from skillyard.engine.run_call import RunCall
@@ -166,7 +166,7 @@ async def test_runs_before_during_and_after_end_once(
     with database.read() as connection:
         found = connection.execute(select(runs.c.state, runs.c.attempt).order_by(runs.c.created_at)).all()
     assert [(row.state, row.attempt) for row in found] == [("succeeded", 1), ("failed", 2), *[("succeeded", 1)] * 4]
-    assert await asyncio.to_thread(_count, database, handovers) == 0
+    assert await asyncio.to_thread(_count, database, queued_runs) == 0
 
 
 def _count(database: Database, table: Any) -> int:

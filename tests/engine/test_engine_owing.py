@@ -146,4 +146,4 @@ def test_what_ended_long_ago_and_nobody_let_go_of_is_forgotten(pooled: Catalog) 
 
 def _handovers(catalog: Catalog) -> int:
     with catalog.records().database.read() as connection:
-        return int(connection.execute(text("SELECT count(*) FROM handovers")).scalar_one())
+        return int(connection.execute(text("SELECT count(*) FROM queued_runs")).scalar_one())

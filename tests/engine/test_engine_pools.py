@@ -89,9 +89,9 @@ def states(catalog: Catalog) -> list[str]:
 
 
 def left(catalog: Catalog) -> tuple[int, int]:
-    """How many handovers and jobs there are."""
+    """How many queued runs and jobs there are."""
     with catalog.records().database.read() as connection:
-        count = connection.execute(text("SELECT (SELECT count(*) FROM handovers), (SELECT count(*) FROM procrastinate_jobs)"))
+        count = connection.execute(text("SELECT (SELECT count(*) FROM queued_runs), (SELECT count(*) FROM procrastinate_jobs)"))
         found = count.one()
     return int(found[0]), int(found[1])
 

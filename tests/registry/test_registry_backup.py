@@ -27,7 +27,7 @@ from skillyard.registry import Registry
 from skillyard.registry.backup import BackupHome, check_backup, restore_backup, write_backup
 
 KINDS = ("sqlite", "postgresql")
-TRANSIENT = {"workers", "worker_pools", "handovers"}
+TRANSIENT = {"workers", "worker_pools", "queued_runs"}
 
 
 @pytest.fixture

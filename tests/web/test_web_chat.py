@@ -393,7 +393,7 @@ def test_what_the_history_was_put_into_is_told(talk: Site, models: ScriptedModel
     for number in range(1, 5):
         write(page, f"Question {number}")
         expect(turn(page, number).get_by_role("button", name="Copy the answer")).to_be_visible()
-    told = page.get_by_text("the beginning of the conversation was put in short").first
+    told = page.get_by_text("the beginning of the conversation was summarised").first
     expect(told).to_be_visible()
     page.get_by_text("The summary").first.click()
     expect(page.get_by_text("They spoke of tea.").first).to_be_visible()

@@ -1,11 +1,12 @@
-"""Who may ask a server: API keys with scopes, the sessions of pages, organisations, and the trail of who did what.
+"""Who may ask a server: API keys with scopes, the sessions of pages, organisations, and the audit log of who did what.
 
-Keys are of no use to who reads the database: only hashes are kept. What a scope lets somebody do is the interface's to say.
+Keys are of no use to who reads the database: only hashes are kept. What a scope allows is decided by the entry points.
 """
 
 from __future__ import annotations
 
 from skillyard.access.audit_log import (
+    DEFAULT_ORGANISATION,
     Actor,
     AuditLog,
     AuditOutcome,
@@ -16,7 +17,6 @@ from skillyard.access.audit_log import (
     set_audit_subject,
 )
 from skillyard.access.keys import KEY_PREFIX, SCOPES, ApiKey, Keys, KeyState, Scope, SignInSessions, hash_secret
-from skillyard.access.organisation_names import DEFAULT_ORGANISATION
 from skillyard.access.organisations import CopiedRecords, Organisation, Organisations, move_records
 
 __all__ = [

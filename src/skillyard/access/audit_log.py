@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, get_args
 
 from sqlalchemy import Connection, Select, delete, func, insert, or_, select
 
-from skillyard.access.organisation_names import DEFAULT_ORGANISATION
 from skillyard.database import audit_events
 from skillyard.errors import InvalidInput
 from skillyard.text import shorten, single_line
 from skillyard.times import utc_text
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -34,6 +34,8 @@ def optional_utc_text(at: datetime | None) -> str | None:
 
 
 AuditOutcome = Literal["success", "failed", "refused"]
+DEFAULT_ORGANISATION: Final = "default"
+"""The organisation that is always there: the server's own home."""
 _LONGEST: Final = 500  # characters of what came from outside
 
 
@@ -50,8 +52,8 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One record of the trail."""
+class AuditRecord(WireForm):
+    """One record of the audit log."""
 
     id: str
     at: datetime
@@ -66,7 +68,7 @@ class AuditRecord:
 
     def to_dict(self) -> dict[str, object]:
         """The record as plain data, its time in UTC."""
-        return {name: getattr(self, name) for name in _COLUMNS} | {"at": optional_utc_text(self.at)}
+        return WireForm.to_dict(self) | {"at": optional_utc_text(self.at)}
 
 
 _COLUMNS: Final = tuple(AuditRecord.__dataclass_fields__)
@@ -90,7 +92,7 @@ def set_audit_subject(subject: str) -> None:
 
 
 def actor_name(fallback: str | None = None) -> str:
-    """Who acts now: who `acting` says, else `fallback`, else the user of this process."""
+    """Who acts now: who `acting_as` says, else `fallback`, else the user of this process."""
     actor = _ACTING.get()
     return actor.name if actor else fallback or _user()
 
@@ -104,7 +106,7 @@ def record_audit(
     *,
     fallback: str | None = None,
 ) -> None:
-    """Write down what was done, in the transaction of `connection`; `fallback` did it where nobody is said to act."""
+    """Record what was done, in the transaction of `connection`; `fallback` did it where nobody is said to act."""
     actor = _ACTING.get() or Actor(fallback or _user())
     values = {
         "id": f"event_{time.time_ns() // 1000:014x}{os.urandom(7).hex()}",
@@ -122,9 +124,19 @@ def record_audit(
     actor.written += 1
 
 
+class AuditFilter(TypedDict, total=False):
+    """Which records are asked for; a `subject` is one exactly, or a skill for all its versions."""
+
+    actor: str | None
+    action: str | None
+    subject: str | None
+    outcome: str | None
+    since: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class AuditLog:
-    """The trail of one organisation; `database` gives its database, opened. Its methods block.
+    """The audit log of one organisation; `database` gives its database, opened. Its methods block.
 
     Raises, from every method:
         DatabaseUnavailable: the database cannot be used.
@@ -135,7 +147,7 @@ class AuditLog:
     def record(
         self, action: str, subject: str, outcome: AuditOutcome = "success", details: Mapping[str, object] | None = None
     ) -> None:
-        """Write down what was done, where the change itself is in no transaction."""
+        """Record what was done, where the change itself is in no transaction."""
         with self.database().write() as connection:
             record_audit(connection, action, subject, outcome, details)
 
@@ -156,54 +168,38 @@ class AuditLog:
         with self.database().write() as connection:
             pruned = connection.execute(delete(audit_events).where(or_(*which))).rowcount
             if pruned:
-                record_audit(connection, "audit.prune", "the trail", details={"records": pruned})
+                record_audit(connection, "audit.prune", "audit log", details={"records": pruned})
         return pruned
 
-    def events(
-        self,
-        *,
-        actor: str | None = None,
-        action: str | None = None,
-        subject: str | None = None,
-        outcome: str | None = None,
-        since: datetime | None = None,
-        limit: int = 50,
-        offset: int = 0,
-    ) -> tuple[AuditRecord, ...]:
-        """The records that fit, the newest first; a `subject` is one exactly, or a skill for all its versions.
+    def events(self, *, limit: int = 50, offset: int = 0, **which: Unpack[AuditFilter]) -> tuple[AuditRecord, ...]:
+        """The records that fit, the newest first.
 
         Raises:
             InvalidInput: an outcome that is none.
         """
-        query = _narrowed(select(audit_events), actor, action, subject, outcome, since)
+        query = _narrow(select(audit_events), which)
         query = query.order_by(audit_events.c.at.desc(), audit_events.c.id.desc()).limit(limit).offset(offset)
         with self.database().read() as connection:
             return tuple(
                 AuditRecord(**{name: row[name] for name in _COLUMNS}) for row in connection.execute(query).mappings().all()
             )
 
-    def count(
-        self,
-        *,
-        actor: str | None = None,
-        action: str | None = None,
-        subject: str | None = None,
-        outcome: str | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        """How many records fit."""
-        query = _narrowed(select(func.count()).select_from(audit_events), actor, action, subject, outcome, since)
+    def count(self, **which: Unpack[AuditFilter]) -> int:
+        """How many records fit. Raises as `events`."""
+        query = _narrow(select(func.count()).select_from(audit_events), which)
         with self.database().read() as connection:
             return int(connection.execute(query).scalar_one())
 
 
-def _narrowed(
-    query: Select[Any], actor: str | None, action: str | None, subject: str | None, outcome: str | None, since: datetime | None
-) -> Select[Any]:
-    columns = audit_events.c
+def _narrow(query: Select[Any], which: AuditFilter) -> Select[Any]:
+    columns, outcome, subject, since = audit_events.c, which.get("outcome"), which.get("subject"), which.get("since")
     if outcome is not None and outcome not in get_args(AuditOutcome):
-        raise InvalidInput(f"{outcome!r} is no outcome", hint=f"one of {', '.join(get_args(AuditOutcome))}")
-    for column, value in ((columns.actor, actor), (columns.action, action), (columns.outcome, outcome)):
+        raise InvalidInput(f"{outcome!r} is not an outcome", hint=f"one of {', '.join(get_args(AuditOutcome))}")
+    for column, value in (
+        (columns.actor, which.get("actor")),
+        (columns.action, which.get("action")),
+        (columns.outcome, outcome),
+    ):
         if value is not None:
             query = query.where(column == value)
     if subject is not None:

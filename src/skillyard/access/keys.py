@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from skillyard.access.audit_log import optional_utc_text, record_audit
-from skillyard.access.organisation_names import DEFAULT_ORGANISATION
+from skillyard.access.audit_log import DEFAULT_ORGANISATION, optional_utc_text, record_audit
 from skillyard.access.organisations import require_organisation
 from skillyard.database import api_keys, api_sessions, take_global_lock
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import single_line
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -53,7 +53,7 @@ def same_hash(left: str, right: str) -> bool:
 
 Scope = Literal["skills:read", "skills:write", "runs:execute", "admin"]
 """`skills:read` looks at skills and runs, `skills:write` changes skills and agents, `runs:execute` starts runs and keeps
-memories, `admin` may all of that and manages keys, approvals and the trail of what was done."""
+memories, `admin` may all of that and manages keys, approvals and the audit log."""
 
 KeyState = Literal["usable", "expired", "revoked"]
 
@@ -67,8 +67,8 @@ _NOTED_EVERY: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey:
-    """What is known of a key: never the key itself."""
+class ApiKey(WireForm):
+    """A key as it is stored: never the key itself."""
 
     id: str
     name: str
@@ -89,18 +89,10 @@ class ApiKey:
 
     def to_dict(self) -> dict[str, object]:
         """The key as plain data, times in UTC."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "organisation": self.organisation,
-            "scopes": list(self.scopes),
-            "prefix": self.prefix,
-            "state": self.state,
-            "created_at": optional_utc_text(self.created_at),
-            "expires_at": optional_utc_text(self.expires_at),
-            "revoked_at": optional_utc_text(self.revoked_at),
-            "last_used_at": optional_utc_text(self.last_used_at),
-        }
+        times = ("created_at", "expires_at", "revoked_at", "last_used_at")
+        return WireForm.to_dict(self) | {
+            "state": self.state, **{name: optional_utc_text(getattr(self, name)) for name in times},
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +116,20 @@ class Keys:
             RecordExists: a usable key of the organisation has that name.
         """
         secret, now = new_secret(KEY_PREFIX), datetime.now(UTC)
-        made = ApiKey(
+        key = ApiKey(
             f"key_{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}", _checked_name(name), organisation,
             _checked_scopes(scopes), secret[:_SHOWN], now, _end(now, lifetime),
         )  # fmt: skip
         with self.database().write() as connection:
             take_global_lock(connection)
             require_organisation(connection, organisation)
-            if any(key.name == made.name and key.state == "usable" for key in _find(connection, organisation=organisation)):
-                raise RecordExists(
-                    f"there is a key {made.name!r} already", hint="choose another name, or revoke that one first"
-                )
-            row = {column: getattr(made, column) for column in _COLUMNS}
-            connection.execute(insert(api_keys).values(row | {"scopes": list(made.scopes), "hash": hash_secret(secret)}))
-            record_audit(connection, "keys.create", made.id, details={"name": made.name, "organisation": organisation})
-        return made, secret
+            others = _find(connection, organisation=organisation)
+            if any(other.name == key.name and other.state == "usable" for other in others):
+                raise RecordExists(f"there is a key {key.name!r} already", hint="choose another name, or revoke that one first")
+            row = {column: getattr(key, column) for column in _COLUMNS}
+            connection.execute(insert(api_keys).values(row | {"scopes": list(key.scopes), "hash": hash_secret(secret)}))
+            record_audit(connection, "keys.create", key.id, details={"name": key.name, "organisation": organisation})
+        return key, secret
 
     def all(self, organisation: str | None = None) -> tuple[ApiKey, ...]:
         """Every key, of one organisation or of all, also those that do not hold any more, the newest first."""
@@ -151,9 +142,9 @@ class Keys:
         Raises:
             RecordNotFound: there is no such key, in that organisation when one is given.
         """
-        wanted = {"id": key_id} | ({} if organisation is None else {"organisation": organisation})
+        which = {"id": key_id} | ({} if organisation is None else {"organisation": organisation})
         with self.database().write() as connection:
-            if not _find(connection, **wanted):
+            if not _find(connection, **which):
                 raise RecordNotFound(f"there is no key {single_line(key_id)!r}", hint="`skillyard keys list` shows their ids")
             revoked = func.coalesce(api_keys.c.revoked_at, datetime.now(UTC))
             connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=revoked))
@@ -197,12 +188,12 @@ def key_from_row(row: RowMapping) -> ApiKey:
 _COLUMNS: Final = tuple(ApiKey.__dataclass_fields__)
 
 
-def _find(connection: Connection, **wanted: str) -> list[ApiKey]:
+def _find(connection: Connection, **which: str) -> list[ApiKey]:
     query = select(api_keys).order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
-    for column, value in wanted.items():
+    for column, value in which.items():
         query = query.where(api_keys.c[column] == value)
     rows = connection.execute(query).mappings().all()
-    return [key_from_row(row) for row in rows if "hash" not in wanted or same_hash(row["hash"], wanted["hash"])]
+    return [key_from_row(row) for row in rows if "hash" not in which or same_hash(row["hash"], which["hash"])]
 
 
 def _checked_name(name: str) -> str:
@@ -215,7 +206,7 @@ def _checked_name(name: str) -> str:
 def _checked_scopes(scopes: Collection[str]) -> tuple[Scope, ...]:
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
-        message = f"{unknown[0]!r} is no scope" if unknown else "a key without a scope is of no use"
+        message = f"{unknown[0]!r} is not a scope" if unknown else "a key needs at least one scope"
         raise InvalidInput(message, hint=f"scopes are {', '.join(SCOPES)}")
     return tuple(scope for scope in SCOPES if scope in scopes)
 
@@ -228,7 +219,7 @@ def _end(now: datetime, lifetime: timedelta | None) -> datetime | None:
     except OverflowError:
         end = now
     if end <= now:
-        raise InvalidInput("that is no time for a key to hold", hint="give a number of days, such as 90")
+        raise InvalidInput("that is not a valid lifetime for a key", hint="give a number of days, such as 90")
     return end
 
 

@@ -7,26 +7,43 @@ the records of all of them into another database.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import Connection, insert, select
 
-from skillyard.access.audit_log import optional_utc_text, record_audit
-from skillyard.access.organisation_names import DEFAULT_ORGANISATION, check_organisation_name
+from skillyard.access.audit_log import DEFAULT_ORGANISATION, optional_utc_text, record_audit
 from skillyard.database import isolated_url, make_schema, organisations, take_global_lock
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 from skillyard.text import nearest, single_line
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.catalog import SkillCatalog
     from skillyard.database import CopiedTable, Database
 
 
+_LONGEST_NAME: Final = 40
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)  # it becomes a name of a folder and of a schema
 _Catalog = TypeVar("_Catalog", bound="SkillCatalog")
+
+
+def check_organisation_name(name: str) -> None:
+    """Return when an organisation may be called so.
+
+    Raises:
+        InvalidInput: it is not made of lower-case letters, digits and single dashes between them, at most 40.
+    """
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{single_line(name)[:60]!r} is not a valid name for an organisation",
+            hint=f"lower-case letters, digits and single dashes between them, at most {_LONGEST_NAME}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +61,15 @@ class Organisation:
     def home(self, data: str) -> str:
         """Its own folder in the server's home `data`."""
         return data if self.name == DEFAULT_ORGANISATION else f"{data}/organisations/{self.name}"
+
+    def database_url(self, data: str, configured: str | None) -> str | None:
+        """The URL of its records, when those of the server in the home `data` are at `configured`."""
+        return configured if self.schema is None else isolated_url(self.home(data), self.schema, configured)
+
+    def make_schema(self, connection: Connection) -> None:
+        """Make its schema where there is none, in the server's database."""
+        if self.schema is not None:
+            make_schema(connection, self.schema)
 
     def to_dict(self) -> dict[str, object]:
         """The organisation as plain data."""
@@ -71,11 +97,11 @@ class Organisations:
         made = Organisation(name, datetime.now(UTC))
         with self.database().write() as connection:
             take_global_lock(connection)
-            known = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
-            if known or name == DEFAULT_ORGANISATION:
+            there = connection.execute(select(organisations.c.name).where(organisations.c.name == name)).first()
+            if there or name == DEFAULT_ORGANISATION:
                 raise RecordExists(f"there is an organisation {name!r} already", hint="choose another name")
             connection.execute(insert(organisations).values(name=name, created_at=made.created_at))
-            make_schema(connection, made.schema or "")
+            made.make_schema(connection)
             record_audit(connection, "organisations.create", name)
         return made
 
@@ -118,45 +144,40 @@ def require_organisation(connection: Connection, name: str) -> None:
     Raises:
         RecordNotFound: there is none.
     """
-    known = [DEFAULT_ORGANISATION, *connection.execute(select(organisations.c.name)).scalars()]
-    if name not in known:
-        raise _missing(name, known)
+    names = [DEFAULT_ORGANISATION, *connection.execute(select(organisations.c.name)).scalars()]
+    if name not in names:
+        raise _missing(name, names)
 
 
-def _missing(name: str, known: list[str]) -> RecordNotFound:
-    near = nearest(name, known, limit=1)
+def _missing(name: str, names: list[str]) -> RecordNotFound:
+    near = nearest(name, names, limit=1)
     hint = f"did you mean {near[0]}?" if near else "`skillyard organisations create NAME` makes one"
     return RecordNotFound(f"there is no organisation {single_line(name)[:60]!r}", hint=hint)
 
 
 Progress = Callable[[str, str, int], object]
-"""Told the organisation, the table, and how many of its rows were looked at."""
+"""Is given the organisation, the table, and how many of its rows were copied."""
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedRecords:
+class CopiedRecords(WireForm):
     """The records of one organisation: where they are, where they go, and the tables; none when both are one place."""
 
     organisation: str
-    source: str
-    target: str
-    tables: tuple[CopiedTable, ...]
+    source: str = field(metadata=wire(name="from"))
+    target: str = field(metadata=wire(name="to"))
+    tables: tuple[CopiedTable, ...] = ()
 
     @property
     def new_rows(self) -> int:
         """How many rows were new to the target."""
         return sum(table.new for table in self.tables)
 
-    def to_dict(self) -> dict[str, object]:
-        """As plain data."""
-        tables = [table.to_dict() for table in self.tables]
-        return {"organisation": self.organisation, "from": self.source, "to": self.target, "tables": tables}
-
 
 def move_records(
     data: str, configured: str | None, to: str, *, check: bool = False, progress: Progress | None = None
 ) -> tuple[CopiedRecords, ...]:
-    """Bring the records of the server in the home `data`, and of all its organisations, from `configured` into `to`.
+    """Copy the records of the server in the home `data`, and of all its organisations, from `configured` into `to`.
 
     Nothing else may write to the two meanwhile. With `check` nothing is copied: `new` counts the rows that `to` lacks.
     What is in `to` already is compared and not copied again, so whoever was interrupted does it once more.
@@ -167,68 +188,33 @@ def move_records(
     """
     from skillyard.database import Database
 
-    main = Database.open(data, configured)
-    try:
-        return tuple(
-            _moved(organisation, data, configured, to, check=check, progress=progress)
-            for organisation in Organisations(lambda: main).all()
-        )
-    finally:
-        main.close()
+    with closing(Database.open(data, configured)) as main:
+        every = Organisations(lambda: main).all()
+        return tuple(_move(organisation, data, configured, to, check, progress) for organisation in every)
 
 
-def _moved(
-    organisation: Organisation, data: str, configured: str | None, to: str, *, check: bool, progress: Progress | None
+def _move(
+    organisation: Organisation, data: str, configured: str | None, to: str, check: bool, progress: Progress | None
 ) -> CopiedRecords:
-    from skillyard.database import Database, compare_records, copy_records, count_records
+    from skillyard.database import Database, copy_records
+
+    def report(table: str, rows: int) -> None:
+        if progress is not None:
+            progress(organisation.name, table, rows)
 
     home = organisation.home(data)
-    source = Database.open(home, _records_url(organisation, home, configured))
-    target = Database.open(home, _records_url(organisation, home, to), migrate=False)
-    try:
-        told = _same_place(organisation, source, target)
-        if told is not None:
-            return told
-        if check and target.status().revision is None:
-            return CopiedRecords(organisation.name, source.name, target.name, count_records(source))
-        _prepare(organisation, target)
-
-        def report(table: str, rows: int) -> None:
-            if progress is not None:
-                progress(organisation.name, table, rows)
-
-        tables = compare_records(source, target) if check else copy_records(source, target, progress=report)
+    with (
+        closing(Database.open(home, organisation.database_url(data, configured))) as source,
+        closing(Database.open(home, organisation.database_url(data, to), migrate=False)) as target,
+    ):
+        if source.address == target.address:
+            if organisation.schema is None:
+                raise InvalidInput(f"{source.name} is the database that is copied", hint="name another one with --to")
+            # an organisation's file stays where it is, whichever file is the server's
+            return CopiedRecords(organisation.name, source.name, target.name)
+        if not check or target.status().revision is not None:
+            with target.write() as connection:
+                organisation.make_schema(connection)
+            target.upgrade()
+        tables = copy_records(source, target, check=check, progress=report)
         return CopiedRecords(organisation.name, source.name, target.name, tables)
-    finally:
-        source.close()
-        target.close()
-
-
-def _records_url(organisation: Organisation, home: str, configured: str | None) -> str | None:
-    """The address of an organisation's records in a database."""
-    from skillyard.database import isolated_url
-
-    return configured if organisation.schema is None else isolated_url(home, organisation.schema, configured)
-
-
-def _same_place(organisation: Organisation, source: Database, target: Database) -> CopiedRecords | None:
-    """What there is to say when both are one place: an organisation's file stays where it is, whichever file is the server's.
-
-    Raises:
-        InvalidInput: the server's own database would be copied onto itself.
-    """
-    if source.address != target.address:
-        return None
-    if organisation.schema is None:
-        raise InvalidInput(f"{source.name} is the database that is copied", hint="name another one with --to")
-    return CopiedRecords(organisation.name, source.name, target.name, ())
-
-
-def _prepare(organisation: Organisation, target: Database) -> None:
-    """Let the target have a place for the tables, and the tables."""
-    from skillyard.database import make_schema
-
-    if organisation.schema is not None:
-        with target.write() as connection:
-            make_schema(connection, organisation.schema)
-    target.upgrade()

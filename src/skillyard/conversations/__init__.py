@@ -7,7 +7,7 @@
     turn = await chat.send(conversation, "How long is this text?")
     async for event in chat.events(turn): ...
 
-It needs `pip install 'skillyard[agent]'`.
+It needs the extra `agent`.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Chat:
         self._catalog = catalog
         self.records: Final = ConversationStore(self._database)
         self.trail: Final = SkillUsageLog(self._database)
-        self._workshop = TurnRunner(catalog, self.records, self.trail, addresses=addresses, limits=limits)
+        self._runner = TurnRunner(catalog, self.records, self.trail, addresses=addresses, limits=limits)
         self._answering = asyncio.Lock()
 
     async def begin(
@@ -113,10 +113,10 @@ class Chat:
         """
         memory: dict[str, Any] = {}
         if agent is not None:
-            found = await asyncio.to_thread(self._catalog.agents().get, agent)
-            agent, model, settings = found.name, model or found.model, settings or settings_from_agent(found)
-            memory = {"versions": await asyncio.to_thread(lambda: versions_of_locks(found, self._catalog.registry()))}
-        await self._workshop.model(model)
+            chosen = await asyncio.to_thread(self._catalog.agents().get, agent)
+            agent, model, settings = chosen.name, model or chosen.model, settings or settings_from_agent(chosen)
+            memory = {"versions": await asyncio.to_thread(lambda: versions_of_locks(chosen, self._catalog.registry()))}
+        await self._runner.model(model)
         shown = shorten(single_line(title), _TITLE)
         conversation = Conversation(new_id("chat"), owner, shown, agent, model, settings or ChatSettings(), memory)
         await asyncio.to_thread(self.records.begin, conversation)
@@ -138,15 +138,15 @@ class Chat:
         """Give a conversation another title, or another model for its next turns.
 
         Raises:
-            InvalidInput: the title says nothing, or the model cannot be used.
+            InvalidInput: the title is empty, or the model cannot be used.
         """
         values: dict[str, str] = {}
         if title is not None:
             values["title"] = shorten(single_line(title), _LONGEST_TITLE)
             if not values["title"]:
-                raise InvalidInput("the title says nothing", hint="write a few words")
+                raise InvalidInput("the title is empty", hint="write a few words")
         if model is not None:
-            await self._workshop.model(model)
+            await self._runner.model(model)
             values["model"] = model
         if values:
             await asyncio.to_thread(lambda: self.records.change(conversation.id, used=False, **values))
@@ -177,7 +177,7 @@ class Chat:
 
     def folder(self, conversation: Conversation) -> WorkFolder:
         """The files of a conversation."""
-        return self._workshop.folder(conversation)
+        return self._runner.folder(conversation)
 
     async def delete(self, conversation: Conversation) -> None:
         """Delete a conversation with its turns and files; an open turn is stopped first."""
@@ -186,7 +186,7 @@ class Chat:
                 await self.stop(turn)
         await asyncio.to_thread(self.records.delete, conversation.id)
         await asyncio.to_thread(self.folder(conversation).remove)
-        self._workshop.clear(conversation)
+        self._runner.clear(conversation)
 
     async def send(
         self, conversation: Conversation, text: str, *, replacing: int | None = None, files: Sequence[str] = ()
@@ -207,12 +207,12 @@ class Chat:
             )
         conversation = await self.get(conversation.id, conversation.owner)
         given = await asyncio.to_thread(lambda: self.folder(conversation).named(files))
-        model = await self._workshop.model(conversation.model)
+        model = await self._runner.model(conversation.model)
         if replacing is not None:
-            self._workshop.clear(conversation)
+            self._runner.clear(conversation)
             conversation = await self._rewound(conversation, replacing)
-        desk = await self._workshop.desk(conversation)
-        command = await asyncio.to_thread(parse_command, text, desk.tools)
+        tools = await self._runner.tools_for(conversation)
+        command = await asyncio.to_thread(parse_command, text, tools.skill_tools)
         named = conversation.model or _name(model)
         turn = Turn(new_id("turn"), conversation.id, 0, "running", text, model=named)
         turn = await asyncio.to_thread(lambda: self.records.start(turn, replacing=replacing))
@@ -220,9 +220,9 @@ class Chat:
             title = shorten(single_line(text), _TITLE)
             await asyncio.to_thread(lambda: self.records.change(conversation.id, title=title))
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
-        work = self._workshop.work(conversation, turn, earlier, model, desk)
-        work.command, work.files = command, given
-        self._workshop.start(work, work.begin())
+        execution = self._runner.execution(conversation, turn, earlier, model, tools)
+        execution.command, execution.files = command, given
+        self._runner.start(execution, execution.begin())
         return turn
 
     async def retry(self, conversation: Conversation) -> Turn:
@@ -233,7 +233,7 @@ class Chat:
         """
         turns = await self.turns(conversation)
         if not turns:
-            raise InvalidInput("there is nothing to try again", hint="say something first")
+            raise InvalidInput("there is no turn to retry", hint="say something first")
         return await self._again(conversation, turns[-1], turns[-1].request)
 
     async def edit(self, conversation: Conversation, turn: Turn, text: str) -> Turn:
@@ -257,29 +257,29 @@ class Chat:
             decision = {"decision": answer.decision, "reason": answer.reason}
             pending = await asyncio.to_thread(self.records.decide, turn.id, call_id, decision)
             if pending is None:
-                raise ConversationBusy("nobody waits for this answer", hint="look at the questions of the turn")
+                raise ConversationBusy("the turn does not wait for this answer", hint="look at the questions of the turn")
             if set(pending["decided"]) < set(pending["questions"]):
                 return replace(turn, pending=pending)
             if not await asyncio.to_thread(self.records.resume, turn.id):
                 raise ConversationBusy("somebody else has answered", hint="look at the turn again")
         conversation = await asyncio.to_thread(self.records.of_turn, turn)
         earlier = tuple(item for item in await self.turns(conversation) if item.number < turn.number)
-        desk = await self._workshop.desk(conversation)
-        model = await self._workshop.model(conversation.model)
-        work = self._workshop.work(conversation, turn, earlier, model, desk, before=replay_events(turn)[:-1])
-        self._workshop.start(work, work.go_on(pending))
+        tools = await self._runner.tools_for(conversation)
+        model = await self._runner.model(conversation.model)
+        execution = self._runner.execution(conversation, turn, earlier, model, tools, before=replay_events(turn)[:-1])
+        self._runner.start(execution, execution.go_on(pending))
         return replace(turn, state="running", pending=None)
 
     async def stop(self, turn: Turn) -> bool:
         """Stop a turn, wherever it works; False when it is over."""
-        return await self._workshop.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
+        return await self._runner.stop(turn) or await asyncio.to_thread(self.records.ask_to_stop, turn.id)
 
     async def events(self, turn: Turn, *, fresh: bool = False) -> AsyncGenerator[TurnEvent, None]:
         """What happens in a turn, from the beginning to its end or to a question it waits for.
 
         With `fresh` only what happens since its last question was answered.
         """
-        live = self._workshop.live(turn)
+        live = self._runner.live(turn)
         if live is None:
             async with aclosing(self.follow(turn)) as placed_events:
                 async for _, event in placed_events:
@@ -293,16 +293,16 @@ class Chat:
         self, turn: Turn, after: EventPosition = START_POSITION
     ) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
         """What happens in a turn behind a place, whichever process works on it; each event with the place that is reached."""
-        return follow_turn(turn, after, live=self._workshop.live(turn), records=self.records, database=self._database)
+        return follow_turn(turn, after, live=self._runner.live(turn), records=self.records, database=self._database)
 
     @property
     def busy(self) -> bool:
         """Whether a turn goes on here."""
-        return self._workshop.busy
+        return self._runner.busy
 
     async def close(self) -> None:
         """Stop every turn that works here, and let go of the connections to models."""
-        await self._workshop.close()
+        await self._runner.close()
 
     def _database(self) -> Database:
         return self._catalog.records().database

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, Self
 
 from skillyard.errors import InvalidInput
+from skillyard.wire import WireForm, wire
 
 TurnState = Literal["running", "waiting", "done", "failed", "stopped", "interrupted"]
 """`waiting` is for somebody's approval; `interrupted` turns lost their process."""
@@ -16,7 +17,7 @@ OPEN_TURN_STATES: Final[tuple[TurnState, ...]] = ("running", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
-class ChatSettings:
+class ChatSettings(WireForm):
     """What holds for one conversation: the prompt of the agent, which skills it sees, and its limits.
 
     `skills` are the names or ids it sees, all of them when empty. `permissions` go before the rules of the configuration, and
@@ -56,43 +57,31 @@ class ChatSettings:
         given = dict(values)
         for name in ("skills", "pinned"):
             if not isinstance(given.get(name, ()), (list, tuple)):
-                raise InvalidInput(f"{name} is no list", hint="give names of skills")
+                raise InvalidInput(f"{name} is not a list", hint="give names of skills")
             given[name] = tuple(str(item) for item in given.get(name, ()))
         if not isinstance(given.get("permissions", {}), Mapping):
-            raise InvalidInput("permissions is no mapping", hint='for example {"deploy*": "ask"}')
+            raise InvalidInput("permissions is not a mapping", hint='for example {"deploy*": "ask"}')
         return cls(**given)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as plain data."""
-        shape = {item.name: getattr(self, item.name) for item in fields(self)}
-        return shape | {"skills": list(self.skills), "pinned": list(self.pinned), "permissions": dict(self.permissions)}
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(WireForm):
     """One conversation; `memory` is what has to be known again after a restart."""
 
     id: str
-    owner: str
+    owner: str = field(metadata=wire(hidden=True))
     title: str
     agent: str | None
     model: str | None
     settings: ChatSettings
-    memory: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    memory: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata=wire(hidden=True))
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def to_dict(self) -> dict[str, Any]:
         """The conversation as plain data."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "agent": self.agent,
-            "model": self.model,
-            "settings": self.settings.to_dict(),
-            "created_at": self.created_at.isoformat(),
-            "updated_at": self.updated_at.isoformat(),
-        }
+        times = {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
+        return WireForm.to_dict(self) | times
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +137,7 @@ class Turn:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The turn as plain data, without the raw messages."""
+        """The turn as plain data, without the raw messages; by hand, since its thousands of events are plain data already."""
         return {
             "id": self.id,
             "conversation_id": self.conversation_id,
@@ -168,23 +157,16 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(WireForm):
     """One file of a conversation: its path in the work folder, who it is from (`user`, or a run), its size and hash."""
 
     name: str
     origin: str
     media_type: str
-    size_bytes: int
+    size_bytes: int = field(metadata=wire(name="size"))
     sha256: str
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def to_dict(self) -> dict[str, Any]:
         """The file as plain data."""
-        return {
-            "name": self.name,
-            "origin": self.origin,
-            "media_type": self.media_type,
-            "size": self.size_bytes,
-            "sha256": self.sha256,
-            "created_at": self.created_at.isoformat(),
-        }
+        return WireForm.to_dict(self) | {"created_at": self.created_at.isoformat()}

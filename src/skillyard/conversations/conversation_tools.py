@@ -1,24 +1,28 @@
 """The tools of one conversation: which skills its agent or settings let it use, in which versions, under which rules.
 
 `ConversationTools` holds the versions that the conversation began with, and says what changed meanwhile. `StricterRules`
-are two sets of permission rules at once, of which the stricter one holds.
+are two sets of permission rules at once, of which the stricter one holds. `DeferredApprover` is for approvals that are given
+later: a tool call that needs one is deferred until somebody has decided.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.agent_definitions import AgentDraft, AgentSkill, catalog_for_agent
 from skillyard.catalog import Skill
 from skillyard.conversations.conversation import ChatSettings
-from skillyard.conversations.deferred_approvals import DeferredApprover
-from skillyard.errors import SkillyardError, VersionNotFound
-from skillyard.permissions import Rules, SqlSessionApprovals
+from skillyard.errors import ApprovalRejected, SkillyardError, VersionNotFound
+from skillyard.permissions import ApprovalAnswer, ApprovalRequest, Rules, SqlSessionApprovals
 from skillyard.permissions.rules import PermissionRuling
-from skillyard.registry import locked_versions
+from skillyard.registry import locked_versions, read_powers
 from skillyard.text import shorten, single_line
 from skillyard.tools import SkillTools
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from skillyard.conversations.conversation import Conversation
     from skillyard.library import Catalog
     from skillyard.registry import Registry
+    from skillyard.tools import ToolResult
 
 
 _STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
@@ -87,8 +92,90 @@ class StricterRules(Rules):
         return max(rulings, key=lambda ruling: _STRICTNESS[ruling.permission])
 
 
+_PENDING: Final = "pending"
+_FILES: Final = 100
+_NAME: Final = 200  # characters of a file's name
+_DESCRIPTION: Final = 1024
+_SENTENCE: Final = 500
+_SENTENCES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision:
+    """What somebody decided about one call: the answer, and the content (`sha256:…`) that was looked at."""
+
+    answer: ApprovalAnswer
+    digest: str
+
+
+_decided: Final[ContextVar[ApprovalDecision | None]] = ContextVar("decided", default=None)
+
+
+class DeferredApprover:
+    """An approver that asks nobody now: it gives the decision that the current call carries, else puts the call aside.
+
+    A decision about other content than the skill has now does not count: the question is put again. With `find`, which gives a
+    skill for its id, the question says what files it has and what it may do.
+    """
+
+    def __init__(self, find: Callable[[str], Skill | None] | None = None) -> None:
+        self._find = find
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """The decision that was made, when it is about exactly this content.
+
+        Raises:
+            ApprovalRejected: nobody has decided yet; `pending` finds the question in the tool's answer.
+        """
+        decided = _decided.get()
+        if decided is not None and (decided.digest == request.digest or decided.answer.decision == "reject"):
+            return decided.answer
+        raise ApprovalRejected(
+            f"the skill {request.skill_name!r} waits for somebody's approval",
+            hint="it was asked for; go on when there is an answer",
+            **{_PENDING: await asyncio.to_thread(self._question, request)},
+        )
+
+    def _question(self, request: ApprovalRequest) -> dict[str, object]:
+        skill = self._find(request.skill_id) if self._find else None
+        return question_data(request) | (_skill_summary(skill) if skill is not None else {})
+
+
+@contextmanager
+def decision_in_context(decided: ApprovalDecision | None) -> Iterator[None]:
+    """Let the calls inside carry this decision."""
+    token = _decided.set(decided)
+    try:
+        yield
+    finally:
+        _decided.reset(token)
+
+
+def question_data(request: ApprovalRequest) -> dict[str, object]:
+    """A question as plain data: the request, and what the skill says it is for."""
+    described = shorten(single_line(request.description), _DESCRIPTION)
+    return {**request.to_dict(), "skillName": request.skill_name, "description": described}
+
+
+def _skill_summary(skill: Skill) -> dict[str, object]:
+    """What a person should see before they agree: the skill's files, and what it may do."""
+    try:
+        files = [{"name": shorten(single_line(file.name), _NAME), "size": file.size} for file in skill.files()[:_FILES]]
+        powers = read_powers(skill.directory, skill.document()).sentences()
+        may = [shorten(single_line(sentence), _SENTENCE) for sentence in powers[:_SENTENCES]]
+        return {"files": files, "may": may, "source": skill.source}
+    except (SkillyardError, OSError):
+        return {"files": [], "may": []}
+
+
+def pending_question(result: ToolResult) -> dict[str, object] | None:
+    """The question that a call waits for, when it was put aside."""
+    found = result.data.get(_PENDING) if result.code == ApprovalRejected.code else None
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else None
+
+
 _CURRENT: Final = "/current"
-_LONGEST_ID: Final = 100  # characters of an id that is said
+_LONGEST_ID: Final = 100  # characters of an id that is shown
 
 
 class ConversationTools:
@@ -98,7 +185,7 @@ class ConversationTools:
         settings = conversation.settings
         seen = self._catalog = visible_catalog(catalog, settings)
         records = catalog.records()
-        self.tools: Final = SkillTools(
+        self.skill_tools: Final = SkillTools(
             seen,
             permissions=StricterRules(catalog.rules(), settings.permissions, catalog.configuration.permission_match),
             approver=DeferredApprover(self.find),
@@ -112,14 +199,14 @@ class ConversationTools:
         self._known: dict[str, str] = dict(memory.get("known") or {})
         self._announced: list[str] = list(memory.get("announced") or [])
         for skill_id, version in self._versions.items():
-            self.tools.access.hold(skill_id, version)
-        self.tools.work_in(self._session, folder)
-        self.tools.restore_session(self._session, memory.get("session") or {})
-        self.tools.access.share(SqlSessionApprovals(lambda: records.database))
+            self.skill_tools.access.hold(skill_id, version)
+        self.skill_tools.work_in(self._session, folder)
+        self.skill_tools.restore_session(self._session, memory.get("session") or {})
+        self.skill_tools.access.share(SqlSessionApprovals(lambda: records.database))
 
     def memory(self) -> dict[str, Any]:
         """What has to be known again, as plain data."""
-        state = self.tools.session_state(self._session)
+        state = self.skill_tools.session_state(self._session)
         known = {"versions": self._versions, "known": self._known, "announced": self._announced}
         return {"session": state, **known}
 
@@ -133,13 +220,13 @@ class ConversationTools:
         self._catalog.refresh()
         return tuple(filter(None, [self._change(skill_id) for skill_id in tuple(self._known)]))
 
-    def used(self, skill: Skill) -> None:
+    def note_used(self, skill: Skill) -> None:
         """Note that the conversation uses a skill, in the version it has now. Blocks."""
         if skill.id in self._known:
             return
         if skill.source == "installed" and skill.directory.endswith(_CURRENT):
             self._versions[skill.id] = _version(skill)
-            self.tools.access.hold(skill.id, self._versions[skill.id])
+            self.skill_tools.access.hold(skill.id, self._versions[skill.id])
         self._known[skill.id] = skill.digest()
 
     def find(self, name: str) -> Skill | None:
@@ -151,23 +238,23 @@ class ConversationTools:
 
     def forget_loaded_texts(self, but: tuple[str, ...]) -> None:
         """Note that the texts of skills are no longer in the history, except those."""
-        state = self.tools.session_state(self._session)
+        state = self.skill_tools.session_state(self._session)
         loaded = state["loaded"]
         assert isinstance(loaded, dict)  # noqa: S101 # it says so itself
         for skill_id, it in loaded.items():
             if skill_id not in but:
                 it["fingerprint"] = ""
-        self.tools.restore_session(self._session, {"loaded": loaded})
+        self.skill_tools.restore_session(self._session, {"loaded": loaded})
 
     def loaded(self) -> tuple[str, ...]:
         """The ids of the skills that the conversation has loaded, the newest first."""
-        loaded = self.tools.session_state(self._session)["loaded"]
+        loaded = self.skill_tools.session_state(self._session)["loaded"]
         return tuple(reversed(loaded)) if isinstance(loaded, dict) else ()
 
     def _change(self, skill_id: str) -> str | None:
         skill = self.find(skill_id)
         name = skill.label if skill else shorten(single_line(skill_id), _LONGEST_ID)
-        if skill is None or self.tools.access.rules.decide(skill) == "deny" or not skill.offered:
+        if skill is None or self.skill_tools.access.rules.decide(skill) == "deny" or not skill.offered:
             reason = skill.status if skill else "it was removed"
             return self._once(
                 f"gone:{skill_id}", f"the skill {name!r} is no longer available ({reason}): do not use it any more"
@@ -177,8 +264,8 @@ class ConversationTools:
             if not skill.directory.endswith(_CURRENT) or _version(skill) == held:
                 return None
             version = shorten(single_line(held), _LONGEST_ID)
-            told = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
-            return self._once(f"newer:{skill_id}:{_version(skill)}", told)
+            notice = f"a newer version of the skill {name!r} was installed; this conversation goes on with {version}"
+            return self._once(f"newer:{skill_id}:{_version(skill)}", notice)
         digest = skill.digest()
         if digest == self._known[skill_id]:
             return None

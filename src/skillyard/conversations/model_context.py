@@ -251,7 +251,7 @@ def user_message(request: str, prepared: Sequence[Preprocessed], *, files: Seque
         for item in useful
     ]
     came = [_list("Given with this message:", map(quoted, files))] if files else []
-    return "\n\n".join([request, *came, *(["Found out beforehand, as data:", *parts] if parts else [])])
+    return "\n\n".join([request, *came, *(["Results of preprocessing, as data:", *parts] if parts else [])])
 
 
 def _files(files: Sequence[Attachment]) -> str:

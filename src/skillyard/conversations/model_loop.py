@@ -20,8 +20,8 @@ from pydantic_ai.messages import ModelResponse, PartDeltaEvent, PartStartEvent, 
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
-from skillyard.conversations.deferred_approvals import ApprovalDecision, decision_in_context, pending_question
-from skillyard.conversations.provider_errors import provider_error
+from skillyard.conversations.conversation_tools import ApprovalDecision, decision_in_context, pending_question
+from skillyard.conversations.models import provider_error
 from skillyard.conversations.tool_calling import RequestedCall, response_text
 from skillyard.conversations.turn_events import TurnEvent
 from skillyard.conversations.turn_reporter import call_span, is_traced, report_output
@@ -70,12 +70,12 @@ class TurnOutcome:
 
     answer: str = ""
     questions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    wanted: Sequence[RequestedCall] = ()
+    calls: Sequence[RequestedCall] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """What has to be known to go on: the calls of the response that waits, and the texts for those that are done."""
-        calls = [call.to_dict() for call in self.wanted]
+        calls = [call.to_dict() for call in self.calls]
         return {"questions": dict(self.questions), "wanted": calls, "answers": dict(self.answers), "decided": {}}
 
 
@@ -106,15 +106,15 @@ class ModelLoop:
 
         Raises:
             ModelFailed: its service refuses, or is silent for too long.
-            TurnLimit: it does not come to an end.
+            TurnLimitExceeded: it does not come to an end.
         """
         for _ in range(self.limits.requests):
-            response, wanted = self.form.received(await self._ask())
+            response, calls = self.form.received(await self._ask())
             self.messages.append(response)
             await self.note()
-            if not wanted:
+            if not calls:
                 return TurnOutcome(answer=response_text(response))
-            if (waiting := await self.answer(wanted, {}, {})) is not None:
+            if (waiting := await self.answer(calls, {}, {})) is not None:
                 return waiting
         raise TurnLimitExceeded(
             f"the model did not come to an end in {self.limits.requests} requests",
@@ -122,23 +122,23 @@ class ModelLoop:
         )
 
     async def answer(
-        self, wanted: Sequence[RequestedCall], decided: Mapping[str, ApprovalDecision], answered: Mapping[str, str]
+        self, calls: Sequence[RequestedCall], decided: Mapping[str, ApprovalDecision], answered: Mapping[str, str]
     ) -> TurnOutcome | None:
         """Do the calls that are not `answered` yet, and note the results; the outcome when some of them have to wait."""
         texts: dict[str, str] = dict(answered)
         questions: dict[str, Mapping[str, object]] = {}
-        for place, call in enumerate(wanted):
+        for number, call in enumerate(calls):
             if call.id in texts:
                 continue
-            result, text = await self._perform(call, place, decided.get(call.id))
+            result, text = await self._perform(call, number, decided.get(call.id))
             if (question := pending_question(result)) is not None:
                 questions[call.id] = question
                 await self.show(TurnEvent("ask", {"id": call.id, "question": question}))
             else:
                 texts[call.id] = text
         if questions:
-            return TurnOutcome(questions=questions, wanted=wanted, answers=texts)
-        self.messages.append(self.form.reply([(call, texts[call.id]) for call in wanted]))
+            return TurnOutcome(questions=questions, calls=calls, answers=texts)
+        self.messages.append(self.form.reply([(call, texts[call.id]) for call in calls]))
         await self.note()
         return None
 
@@ -179,11 +179,11 @@ class ModelLoop:
         await self.show(TurnEvent("usage", usage_of(self.usage)))
         return response
 
-    async def _perform(self, call: RequestedCall, place: int, decided: ApprovalDecision | None) -> tuple[ToolResult, str]:
+    async def _perform(self, call: RequestedCall, number: int, decided: ApprovalDecision | None) -> tuple[ToolResult, str]:
         if decided is None:
             await self.show(TurnEvent("call", {"id": call.id, "tool": sanitize(call.tool)[:200], "arguments": call.shown}))
         begun = time.monotonic()
-        refused = self._refusal(call, place)
+        refused = self._refusal(call, number)
         if refused is not None:
             result, text = ToolResult(refused, ok=False, code="turn_limit", title="Too many calls"), refused
         else:
@@ -197,10 +197,10 @@ class ModelLoop:
         await self.done(call, result, text, round((time.monotonic() - begun) * 1000))
         return result, text
 
-    def _refusal(self, call: RequestedCall, place: int) -> str | None:
+    def _refusal(self, call: RequestedCall, number: int) -> str | None:
         """Why a call is not done: the model asks for too much, or turns in a circle."""
         self._calls += 1
-        if place >= self.limits.calls:
+        if number >= self.limits.calls:
             return f"At most {self.limits.calls} calls in one message are done. Call again what you still need."
         if self._calls > self.limits.calls_in_all:
             return "No more calls are done in this turn. Answer with what you have."

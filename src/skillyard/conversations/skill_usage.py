@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sqlalchemy import func, insert, select
 
-from skillyard.database import trail
+from skillyard.database import skill_usage
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -22,13 +23,13 @@ _ENOUGH: Final = 10  # conversations; most of them are about something else
 
 
 @dataclass(frozen=True, slots=True)
-class SkillUsageEvent:
+class SkillUsageEvent(WireForm):
     """One thing that happened to a skill: `detail` is a file, a run, or how the turn ended; its cost in tokens and time."""
 
-    conversation_id: str
-    turn_id: str
+    conversation_id: str = field(metadata=wire(name="conversation"))
+    turn_id: str = field(metadata=wire(name="turn"))
     event: SkillUsageKind
-    skill_id: str | None
+    skill_id: str | None = field(metadata=wire(name="skill"))
     detail: str | None = None
     ok: bool = True
     tokens: int = 0
@@ -37,21 +38,11 @@ class SkillUsageEvent:
 
     def to_dict(self) -> dict[str, Any]:
         """The step as plain data."""
-        return {
-            "at": self.at.isoformat(timespec="milliseconds"),
-            "conversation": self.conversation_id,
-            "turn": self.turn_id,
-            "event": self.event,
-            "skill": self.skill_id,
-            "detail": self.detail,
-            "ok": self.ok,
-            "tokens": self.tokens,
-            "duration_ms": self.duration_ms,
-        }
+        return WireForm.to_dict(self) | {"at": self.at.isoformat(timespec="milliseconds")}
 
 
 @dataclass(frozen=True, slots=True)
-class SkillUsage:
+class SkillUsage(WireForm):
     """What became of one skill in all conversations.
 
     `offered` and `loaded` count conversations, the others calls; `unfollowed` counts conversations that loaded it and then
@@ -83,10 +74,7 @@ class SkillUsage:
 
     def to_dict(self) -> dict[str, Any]:
         """The use as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__} | {
-            "never_used": self.never_used,
-            "fails_often": self.fails_often,
-        }
+        return WireForm.to_dict(self) | {"never_used": self.never_used, "fails_often": self.fails_often}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +103,7 @@ class SkillUsageReport:
 
 
 class SkillUsageLog:
-    """The trail in one database. Its methods block."""
+    """The usage of skills in one database. Its methods block."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
@@ -124,17 +112,19 @@ class SkillUsageLog:
         """Write down what happened."""
         if not steps:
             return
-        rows = [{column.name: getattr(step, column.name) for column in trail.c if column.name != "number"} for step in steps]
+        rows = [
+            {column.name: getattr(step, column.name) for column in skill_usage.c if column.name != "number"} for step in steps
+        ]
         with self._database().write() as connection:
-            connection.execute(insert(trail), rows)
+            connection.execute(insert(skill_usage), rows)
 
     def of(self, *, conversation: str | None = None, skill: str | None = None, limit: int = 200) -> tuple[SkillUsageEvent, ...]:
         """The newest steps, in the order they happened; of one conversation, of one skill."""
-        query = select(trail).order_by(trail.c.number.desc()).limit(limit)
+        query = select(skill_usage).order_by(skill_usage.c.number.desc()).limit(limit)
         if conversation is not None:
-            query = query.where(trail.c.conversation_id == conversation)
+            query = query.where(skill_usage.c.conversation_id == conversation)
         if skill is not None:
-            query = query.where(trail.c.skill_id == skill)
+            query = query.where(skill_usage.c.skill_id == skill)
         with self._database().read() as connection:
             rows = connection.execute(query).all()
         return tuple(_step(row._mapping) for row in reversed(rows))
@@ -142,15 +132,15 @@ class SkillUsageLog:
     def report(self) -> SkillUsageReport:
         """The use of every skill, by its id."""
         counted = select(
-            trail.c.skill_id,
-            trail.c.event,
-            trail.c.conversation_id,
-            trail.c.ok,
+            skill_usage.c.skill_id,
+            skill_usage.c.event,
+            skill_usage.c.conversation_id,
+            skill_usage.c.ok,
             func.count().label("times"),
-            func.sum(trail.c.tokens).label("tokens"),
-            func.sum(trail.c.duration_ms).label("duration_ms"),
-        ).where(trail.c.skill_id.is_not(None), trail.c.event != "outcome")
-        counted = counted.group_by(trail.c.skill_id, trail.c.event, trail.c.conversation_id, trail.c.ok)
+            func.sum(skill_usage.c.tokens).label("tokens"),
+            func.sum(skill_usage.c.duration_ms).label("duration_ms"),
+        ).where(skill_usage.c.skill_id.is_not(None), skill_usage.c.event != "outcome")
+        counted = counted.group_by(skill_usage.c.skill_id, skill_usage.c.event, skill_usage.c.conversation_id, skill_usage.c.ok)
         with self._database().read() as connection:
             rows = connection.execute(counted).all()
         by_skill: dict[str, list[Any]] = {}

@@ -21,6 +21,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from skillyard.conversations.conversation_store import new_id
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.execution import AbpCall
@@ -35,22 +36,13 @@ _MARKER: Final = "[[ABP_"
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedCall:
+class RequestedCall(WireForm):
     """One call that a model asks for; `block` is the call where it was written in text."""
 
     id: str
     tool: str
     arguments: Mapping[str, Any] | str | None
     block: AbpCall | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """The call as plain data; `read` takes it back."""
-        return {
-            "id": self.id,
-            "tool": self.tool,
-            "arguments": self.arguments,
-            "block": self.block.to_dict() if self.block else None,
-        }
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> RequestedCall:
@@ -78,7 +70,7 @@ class ToolCallFormat(Protocol):
     def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
         """The response as it may stand in the history, and the calls in it."""
 
-    async def perform(self, wanted: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+    async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
         """Do one call; the result, and the text for the model."""
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
@@ -121,32 +113,32 @@ class FunctionCallFormat:
 
     def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
         """The response with calls that every API takes back: names, ids and arguments fixed where they were none."""
-        wanted: list[RequestedCall] = []
+        calls: list[RequestedCall] = []
         parts: list[Any] = []
         for part in response.parts:
             if not isinstance(part, ToolCallPart):
                 parts.append(part)
                 continue
-            known = {call.id for call in wanted}
+            known = {call.id for call in calls}
             identity = part.tool_call_id if part.tool_call_id and part.tool_call_id not in known else new_id("call")
-            wanted.append(RequestedCall(identity, part.tool_name, part.args))
+            calls.append(RequestedCall(identity, part.tool_name, part.args))
             name = _NOT_A_NAME.sub("_", part.tool_name)[:_LONGEST_NAME] or "unknown"
             fixed: Any = part
             parts.append(replace(fixed, tool_name=name, args=_object(part.args), tool_call_id=identity))
-        return replace(response, parts=parts), wanted
+        return replace(response, parts=parts), calls
 
-    async def perform(self, wanted: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+    async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
         """Call the tool."""
-        result = await self.tools.call(wanted.tool, wanted.arguments, session=session, message_id=message_id, call_id=wanted.id)
+        result = await self.tools.call(call.tool, call.arguments, session=session, message_id=message_id, call_id=call.id)
         return result, result.text
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
         """One result for each call."""
-        names = [_NOT_A_NAME.sub("_", wanted.tool)[:_LONGEST_NAME] or "unknown" for wanted, _ in answers]
+        names = [_NOT_A_NAME.sub("_", call.tool)[:_LONGEST_NAME] or "unknown" for call, _ in answers]
         return ModelRequest(
             parts=[
-                ToolReturnPart(tool_name=name, content=text, tool_call_id=wanted.id)
-                for name, (wanted, text) in zip(names, answers, strict=True)
+                ToolReturnPart(tool_name=name, content=text, tool_call_id=call.id)
+                for name, (call, text) in zip(names, answers, strict=True)
             ]
         )
 
@@ -169,21 +161,21 @@ class TextCallFormat:
     def received(self, response: ModelResponse) -> tuple[ModelResponse, list[RequestedCall]]:
         """The response, and the blocks in its text; one that cannot be read is a call that fails."""
         found = self.tools.text_calls(response_text(response))
-        wanted = [RequestedCall(call.id, call.tool, call.parameters, call) for call in found.calls]
+        readable = [RequestedCall(call.id, call.tool, call.parameters, call) for call in found.calls]
         wrong = [RequestedCall(new_id("call"), problem.tool or "unknown", problem.message) for problem in found.problems]
         only_text = [part for part in response.parts if isinstance(part, TextPart)]
-        return replace(response, parts=only_text or [TextPart("")]), wanted + wrong
+        return replace(response, parts=only_text or [TextPart("")]), readable + wrong
 
-    async def perform(self, wanted: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
+    async def perform(self, call: RequestedCall, session: str, message_id: str) -> tuple[ToolResult, str]:
         """Answer the block."""
         from skillyard.tools import ToolResult
 
-        if wanted.block is None:
-            return ToolResult(str(wanted.arguments), ok=False, code="invalid_input", title="A call could not be read"), (
-                f"[[ABP_RESULT:{_NOT_A_NAME.sub('_', wanted.tool)[:_LONGEST_NAME]}]]\n"
-                f"Tool execution failed: {wanted.arguments}\n[[END_ABP_RESULT]]"
+        if call.block is None:
+            return ToolResult(str(call.arguments), ok=False, code="invalid_input", title="A call could not be read"), (
+                f"[[ABP_RESULT:{_NOT_A_NAME.sub('_', call.tool)[:_LONGEST_NAME]}]]\n"
+                f"Tool execution failed: {call.arguments}\n[[END_ABP_RESULT]]"
             )
-        return await self.tools.answer_call(wanted.block, session=session, message_id=message_id)
+        return await self.tools.answer_call(call.block, session=session, message_id=message_id)
 
     def reply(self, answers: Sequence[tuple[RequestedCall, str]]) -> ModelRequest:
         """All results as the next message."""

@@ -14,7 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema
 
-from skillyard.conversations.deferred_approvals import ApprovalDecision, DeferredApprover, decision_in_context, pending_question
+from skillyard.conversations.conversation_tools import ApprovalDecision, DeferredApprover, decision_in_context, pending_question
 from skillyard.permissions import ApprovalAnswer
 from skillyard.text import single_line
 from skillyard.tools import SkillTools

@@ -15,7 +15,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
 from skillyard.concurrency import completed
-from skillyard.conversations.deferred_approvals import ApprovalDecision
+from skillyard.conversations.conversation_tools import ApprovalDecision
 from skillyard.conversations.model_context import (
     KEPT_TURNS,
     build_history,
@@ -70,7 +70,7 @@ class TurnExecution:
     turn: Turn
     earlier: Sequence[Turn]
     model: Model
-    desk: ConversationTools
+    tools: ConversationTools
     live: LiveTurn
     records: ConversationStore
     trail: SkillUsageLog
@@ -83,10 +83,10 @@ class TurnExecution:
     loop: ModelLoop | None = None
     files: Sequence[Attachment] = ()
     _spent: RunUsage = field(default_factory=RunUsage)
-    _telling: TurnReporter = field(init=False)
+    _reporter: TurnReporter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._telling = TurnReporter(self.conversation.id, self.turn.id, self.desk, self.live, self.trail, self.folder)
+        self._reporter = TurnReporter(self.conversation.id, self.turn.id, self.tools, self.live, self.trail, self.folder)
 
     async def begin(self) -> None:
         """Work on a new turn to its end; never raises but when it is cancelled at the end of the program."""
@@ -101,14 +101,16 @@ class TurnExecution:
             TurnEvent("begin", {"turn": self.turn.id, "conversation": self.conversation.id, "model": self.turn.model})
         )
         for file in self.files:
-            await self._telling.file(file)
+            await self._reporter.file(file)
         self.memory = dict(self.conversation.memory)
         await self._make_room()
         loop = await self._loop()
         request = self.command.text if self.command else self.turn.request
-        prepared = await self.desk.tools.preprocess(self.turn.request, session=self.conversation.id, message_id=self.turn.id)
+        prepared = await self.tools.skill_tools.preprocess(
+            self.turn.request, session=self.conversation.id, message_id=self.turn.id
+        )
         for item in prepared:
-            await self._telling.record_usage(
+            await self._reporter.record_usage(
                 "run", item.skill.id, item.run.run_id, ok=item.run.ok, duration_ms=item.run.duration_ms
             )
         given = user_message(request, prepared, files=[file.name for file in self.files])
@@ -127,36 +129,42 @@ class TurnExecution:
             call: ApprovalDecision(ApprovalAnswer(it["decision"], it.get("reason")), it["digest"])
             for call, it in pending["decided"].items()
         }
-        wanted = [RequestedCall.read(call) for call in pending["wanted"]]
-        waiting = await loop.answer(wanted, decided, pending["answers"])
+        calls = [RequestedCall.read(call) for call in pending["wanted"]]
+        waiting = await loop.answer(calls, decided, pending["answers"])
         return waiting if waiting is not None else await loop.run()
 
     async def _loop(self) -> ModelLoop:
         conversation, settings = self.conversation, self.conversation.settings
-        changes = await asyncio.to_thread(self.desk.refresh)
+        changes = await asyncio.to_thread(self.tools.refresh)
         for change in changes:
             await self.live.show(TurnEvent("notice", {"text": change}))
         memories = await recall_memories(self.catalog.memory(), self.turn.request, conversation.owner)
         files = await asyncio.to_thread(self.folder.list)
-        told = await build_turn_prompt(
-            self.desk.tools, settings, self.turn.request, conversation.id, files=files, memories=memories, changes=changes
+        prompt = await build_turn_prompt(
+            self.tools.skill_tools,
+            settings,
+            self.turn.request,
+            conversation.id,
+            files=files,
+            memories=memories,
+            changes=changes,
         )
-        offered = told.index.added if told.index.turn > 1 else (*told.index.kept, *told.index.shortened)
-        share = told.index.tokens // max(1, len(told.index.lines))
+        offered = prompt.index.added if prompt.index.turn > 1 else (*prompt.index.kept, *prompt.index.shortened)
+        share = prompt.index.tokens // max(1, len(prompt.index.lines))
         steps = [SkillUsageEvent(conversation.id, self.turn.id, "offered", skill, tokens=share) for skill in offered]
         await asyncio.to_thread(self.trail.add, steps)
         self.loop = ModelLoop(
             model=self.model,
-            form=call_format_for(self.desk.tools, functions=settings.tools),
-            fixed=told.fixed,
-            moving=told.moving,
+            form=call_format_for(self.tools.skill_tools, functions=settings.tools),
+            fixed=prompt.fixed,
+            moving=prompt.moving,
             history=build_history(self.earlier, self.memory),
             messages=self.messages,
             session=conversation.id,
             turn_id=self.turn.id,
             show=self.live.show,
             note=self._note,
-            done=self._telling.result,
+            done=self._reporter.result,
             settings=ModelSettings(temperature=settings.temperature) if settings.temperature is not None else ModelSettings(),
             limits=self.limits,
             usage=self._spent,
@@ -172,19 +180,19 @@ class TurnExecution:
             return
         summary, self._spent = await summarise(self.model, build_history(old, self.memory))
         kept = transcript(build_history(self.earlier[-KEPT_TURNS:], {}))
-        used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.desk.loaded()])
+        used = await asyncio.to_thread(lambda: [(name, self._text_of(name)) for name in self.tools.loaded()])
         still = tuple(name for name, text in used if text.partition("\n")[0] in kept)
         texts = [(name, text) for name, text in used if text and name not in still]
         text, whole = compacted_summary(summary, texts, history_tokens=self.conversation.settings.history_tokens)
         self.memory["compacted"] = {"until": old[-1].number, "text": text}
-        self.desk.forget_loaded_texts((*whole, *still))
-        back = f"; skills that came back: {', '.join(name for name, _ in texts)}" if texts else ""
-        told = f"the beginning of the conversation was put in short{back}"
-        await self.live.show(TurnEvent("notice", {"text": told, "detail": sanitize(summary)}))
+        self.tools.forget_loaded_texts((*whole, *still))
+        back = f"; skills restored: {', '.join(name for name, _ in texts)}" if texts else ""
+        notice = f"the beginning of the conversation was summarised{back}"
+        await self.live.show(TurnEvent("notice", {"text": notice, "detail": sanitize(summary)}))
 
     def _text_of(self, skill_id: str) -> str:
         try:
-            skill = self.desk.tools.access.find(skill_id)
+            skill = self.tools.skill_tools.access.find(skill_id)
             files = tuple(file.name for file in skill.files())
             return render_skill(skill, skill.document().body, files)
         except (SkillyardError, OSError):
@@ -194,34 +202,34 @@ class TurnExecution:
         """Note that a person started a skill: its text is in the conversation now."""
         skill = command.skill
         loaded = {skill.id: {"fingerprint": command.mark, "allowed_tools": list(skill.allowed_tools)}}
-        self.desk.tools.restore_session(self.conversation.id, {"loaded": loaded})
-        await asyncio.to_thread(self.desk.used, skill)
-        await self._telling.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
+        self.tools.skill_tools.restore_session(self.conversation.id, {"loaded": loaded})
+        await asyncio.to_thread(self.tools.note_used, skill)
+        await self._reporter.record_usage("loaded", skill.id, "started by the user", tokens=count_tokens(command.text))
 
     async def _note(self) -> None:
         """Write down how far the turn has come.
 
         Raises:
-            Stopped: somebody asked for it.
+            TurnStopped: somebody asked for it.
         """
         usage = usage_of(self._spent)
         values = {"messages": dump_messages(self.messages), "events": condense_events(self.live.events), "usage": usage}
         if await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values)):
             raise TurnStopped
 
-    async def _guarded(self, working: Any) -> None:
+    async def _guarded(self, work: Any) -> None:
         """Note how the turn ends, whatever happens; whoever stops it from then on is too late and changes nothing of it."""
         ending: Coroutine[Any, Any, None]
         try:
             with turn_span(self.conversation.id, self.turn.model or "", self.conversation.agent):
-                outcome: TurnOutcome = await working
+                outcome: TurnOutcome = await work
         except (asyncio.CancelledError, TurnStopped):
             ending = self._ended("stopped")
         except SkillyardError as error:
             ending = self._failed(error)
         except Exception as problem:
             _log.exception("a turn failed")
-            fault = SkillyardError("something went wrong in the program", hint="its log says what")
+            fault = SkillyardError("internal error", hint="see the log")
             ending = self._failed(fault, type(problem).__name__)
         else:
             ending = self._waiting(outcome) if outcome.questions else self._ended("done", outcome.answer)
@@ -263,7 +271,7 @@ class TurnExecution:
                 self.conversation.id, self.turn.id, "outcome", skill, detail or state, ok=state == "done", tokens=spent,
                 duration_ms=round(ended.total_seconds() * 1000),
             )
-            for skill in sorted(self._telling.used)
+            for skill in sorted(self._reporter.used)
         ]  # fmt: skip
         try:
             await asyncio.to_thread(lambda: self.records.note(self.turn.id, **values))
@@ -274,7 +282,7 @@ class TurnExecution:
         await self.live.show(TurnEvent("end", {"state": state, "answer": values["answer"]}))
 
     async def _keep_memory(self) -> None:
-        memory = self.memory | self.desk.memory()
+        memory = self.memory | self.tools.memory()
         await asyncio.to_thread(lambda: self.records.change(self.conversation.id, memory=memory))
 
 

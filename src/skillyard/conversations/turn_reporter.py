@@ -89,28 +89,28 @@ def _span(name: str, attributes: dict[str, str]) -> Iterator[Any]:
         yield span
 
 
-_GATHER_S: Final = 0.15  # what is printed closer together is told at once
-_MOST: Final = 30_000  # characters of one call that are told; the record of the run has the rest
+_GATHER_S: Final = 0.15  # what is printed closer together is reported at once
+_MOST: Final = 30_000  # characters of one call that are reported; the record of the run has the rest
 
 _Stream = Literal["stdout", "stderr"]
 
 
 @asynccontextmanager
 async def report_output(call_id: str, show: Callable[[TurnEvent], Awaitable[None]]) -> AsyncIterator[None]:
-    """Tell what everything inside the block prints, as `log` events of that call, and its steps as `step`."""
-    ear = _OutputReporter(call_id, show)
-    telling = asyncio.create_task(ear.tell())
+    """Report what everything inside the block prints, as `log` events of that call, and its steps as `step`."""
+    reporter = _OutputReporter(call_id, show)
+    reporting = asyncio.create_task(reporter.run())
     try:
-        with listen_to_output(ear.hear, noted=ear.note):
+        with listen_to_output(reporter.add_output, noted=reporter.add_note):
             yield
     finally:
-        telling.cancel()
-        await asyncio.wait([telling])
-        await ear.empty()
+        reporting.cancel()
+        await asyncio.wait([reporting])
+        await reporter.flush()
 
 
 class _OutputReporter:
-    """Gathers what is printed and which steps end, and tells it from time to time."""
+    """Gathers what is printed and which steps end, and reports it from time to time."""
 
     def __init__(self, call_id: str, show: Callable[[TurnEvent], Awaitable[None]]) -> None:
         self._call = call_id
@@ -120,7 +120,7 @@ class _OutputReporter:
         self._steps = 0
         self._news = asyncio.Event()
 
-    def hear(self, stream: _Stream, text: str) -> None:
+    def add_output(self, stream: _Stream, text: str) -> None:
         if self._left <= 0:
             return
         self._print(stream, text[: self._left])
@@ -129,7 +129,7 @@ class _OutputReporter:
             self._print(stream, "\n[the rest is in the record of the run]\n")
         self._news.set()
 
-    def note(self, note: str) -> None:
+    def add_note(self, note: str) -> None:
         step = parse_step_note(note)
         if step is not None and self._steps < MOST_STEPS:
             self._steps += 1
@@ -143,17 +143,17 @@ class _OutputReporter:
             text = self._gathered.pop().data["text"] + text
         self._gathered.append(TurnEvent("log", {"id": self._call, "stream": stream, "text": text}))
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self.empty()
+            await self.flush()
             await asyncio.sleep(_GATHER_S)
 
-    async def empty(self) -> None:
-        """Tell what was gathered."""
-        told, self._gathered = self._gathered, []
-        for event in told:
+    async def flush(self) -> None:
+        """Report what was gathered."""
+        events, self._gathered = self._gathered, []
+        for event in events:
             cleaned = {"text": sanitize(event.data["text"])} if event.kind == "log" else {}
             await self._show(TurnEvent(event.kind, {**event.data, **cleaned}))
 
@@ -171,18 +171,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TurnReporter:
-    """Who is told of one turn; `used` are the ids of the skills that it has had to do with so far."""
+    """Reports of one turn; `used` are the ids of the skills that it has had to do with so far."""
 
     conversation_id: str
     turn_id: str
-    desk: ConversationTools
+    tools: ConversationTools
     live: LiveTurn
     trail: SkillUsageLog
     folder: WorkFolder
     used: set[str] = field(default_factory=set)
 
     async def result(self, call: RequestedCall, result: ToolResult, text: str, duration_ms: int) -> None:
-        """Show and write down what a call gave."""
+        """Show and record what a call gave."""
         skill = await asyncio.to_thread(self._skill_of, call)
         run = result.data.get("run_id")
         tokens = count_tokens(text)
@@ -217,18 +217,18 @@ class TurnReporter:
             except (ValueError, RecursionError):
                 return None
         named = given.get(_SKILL_ARGUMENTS.get(call.tool, ""), given.get("name")) if isinstance(given, Mapping) else None
-        skill = self.desk.find(named) if isinstance(named, str) and call.tool in _SKILL_ARGUMENTS else None
+        skill = self.tools.find(named) if isinstance(named, str) and call.tool in _SKILL_ARGUMENTS else None
         if skill is None or skill.status != "ok":
             return None
         self.used.add(skill.id)
         try:
-            self.desk.used(skill)
+            self.tools.note_used(skill)
         except (SkillyardError, OSError):
             _log.info("the version of %s cannot be held", skill.id, exc_info=True)
         return skill.id
 
     async def record_usage(self, event: Any, skill: str, detail: str | None, **values: Any) -> None:
-        """Write into the trail what became of a skill."""
+        """Record what became of a skill."""
         self.used.add(skill)
         step = SkillUsageEvent(self.conversation_id, self.turn_id, event, skill, detail, **values)
         await asyncio.to_thread(self.trail.add, [step])

@@ -43,7 +43,7 @@ class TurnRunner:
         self._trail = trail
         self._addresses = addresses
         self._limits = limits
-        self._desks: OrderedDict[str, ConversationTools] = OrderedDict()
+        self._tools: OrderedDict[str, ConversationTools] = OrderedDict()
         self._live: OrderedDict[str, LiveTurn] = OrderedDict()
         self._models: dict[str, Model] = {}
 
@@ -63,34 +63,34 @@ class TurnRunner:
             self._models[key] = await model.__aenter__()
         return self._models[key]
 
-    async def desk(self, conversation: Conversation) -> ConversationTools:
+    async def tools_for(self, conversation: Conversation) -> ConversationTools:
         """The tools of a conversation, made when they are not there, or when another process has gone on with it meanwhile."""
-        desk = self._desks.get(conversation.id)
-        if desk is None or not desk.matches_memory(conversation.memory):
+        tools = self._tools.get(conversation.id)
+        if tools is None or not tools.matches_memory(conversation.memory):
             folder = self.folder(conversation)
-            desk = await asyncio.to_thread(lambda: ConversationTools(self._catalog, conversation, folder.make()))
-            self._desks[conversation.id] = desk
-        self._desks.move_to_end(conversation.id)
-        while len(self._desks) > _KEPT_TOOLS:
-            self._desks.popitem(last=False)
-        return desk
+            tools = await asyncio.to_thread(lambda: ConversationTools(self._catalog, conversation, folder.make()))
+            self._tools[conversation.id] = tools
+        self._tools.move_to_end(conversation.id)
+        while len(self._tools) > _KEPT_TOOLS:
+            self._tools.popitem(last=False)
+        return tools
 
     def clear(self, conversation: Conversation) -> None:
         """Forget the tools of a conversation: it is deleted, or begins anew from an earlier turn."""
-        self._desks.pop(conversation.id, None)
+        self._tools.pop(conversation.id, None)
 
     def live(self, turn: Turn) -> LiveTurn | None:
         """The turn as it works here, or ended here last: not when another process has gone on with it."""
         live = self._live.get(turn.id)
         return None if live is not None and live.over and turn.state == "running" else live
 
-    def work(
+    def execution(
         self,
         conversation: Conversation,
         turn: Turn,
         earlier: Sequence[Turn],
         model: Model,
-        desk: ConversationTools,
+        tools: ConversationTools,
         *,
         before: Sequence[TurnEvent] = (),
     ) -> TurnExecution:
@@ -99,22 +99,22 @@ class TurnRunner:
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return TurnExecution(
-            conversation, turn, earlier, model, desk, live, self._records, self._trail, self.folder(conversation),
+            conversation, turn, earlier, model, tools, live, self._records, self._trail, self.folder(conversation),
             self._catalog, self._limits,
         )  # fmt: skip
 
-    def start(self, work: TurnExecution, working: Coroutine[Any, Any, None]) -> None:
+    def start(self, execution: TurnExecution, work: Coroutine[Any, Any, None]) -> None:
         """Let the work on a turn go on in the background, until it is done or somebody stops it."""
 
         async def watched() -> None:
-            work.live.begun.set()
-            watching = asyncio.create_task(self._watch(work.turn.id, work.live))
+            execution.live.begun.set()
+            watch = asyncio.create_task(self._watch(execution.turn.id, execution.live))
             try:
-                await working
+                await work
             finally:
-                watching.cancel()
+                watch.cancel()
 
-        work.live.task = asyncio.create_task(watched())
+        execution.live.task = asyncio.create_task(watched())
 
     async def stop(self, turn: Turn) -> bool:
         """Stop a turn that works here; False when it does not."""

@@ -1,12 +1,12 @@
 """The records: runs, memories, approvals, installed skills in SQLite, or in PostgreSQL when a URL names one.
 
 `with Database.open(url).write() as connection: connection.execute(insert(runs).values(...))`. This room decides nothing: it
-stores what services tell it. It takes half a second to import, so whoever lists, shows or tells skills never does.
+stores what services write. It takes half a second to import, so whoever lists or shows skills never does.
 """
 
 from __future__ import annotations
 
-from skillyard.database.connection import Database
+from skillyard.database.connection import Database, database_url, isolated_url, redacted_url
 from skillyard.database.dialects import (
     database_now,
     insert_if_new,
@@ -30,9 +30,7 @@ from skillyard.database.notifications import (
 )
 from skillyard.database.record_copy import (
     CopiedTable,
-    compare_records,
     copy_records,
-    count_records,
     has_records,
     replace_records,
 )
@@ -60,22 +58,21 @@ from skillyard.database.tables import (
     attachments,
     attempts,
     conversations,
-    handovers,
-    happenings,
+    live_events,
     memories,
     memory_tags,
     questions,
+    queued_runs,
     runs,
     schedules,
     session_approvals,
+    skill_usage,
     steps,
     tool_sessions,
-    trail,
     turns,
     worker_pools,
     workers,
 )
-from skillyard.database.urls import database_url, isolated_url, redacted_url
 
 __all__ = [
     "HEAD",
@@ -98,22 +95,19 @@ __all__ = [
     "attachments",
     "attempts",
     "audit_events",
-    "compare_records",
     "containing_substring",
     "conversations",
     "copy_records",
-    "count_records",
     "database_now",
     "database_url",
     "delete_live_events",
     "delete_old_live_events",
-    "handovers",
-    "happenings",
     "has_records",
     "insert_if_new",
     "insert_or_update",
     "install_logs",
     "isolated_url",
+    "live_events",
     "live_events_of",
     "make_schema",
     "matching_any_word",
@@ -123,6 +117,7 @@ __all__ = [
     "organisations",
     "publish_live_events",
     "questions",
+    "queued_runs",
     "redacted_url",
     "repair_file",
     "replace_records",
@@ -134,11 +129,11 @@ __all__ = [
     "skill_definitions",
     "skill_stars",
     "skill_tags",
+    "skill_usage",
     "skill_versions",
     "steps",
     "take_global_lock",
     "tool_sessions",
-    "trail",
     "turns",
     "wait_for_change",
     "worker_pools",

@@ -1,4 +1,4 @@
-"""One database: opened once, used by many threads, each transaction for reading or for writing."""
+"""One database: the URL that names it, opened once, used by many threads, each transaction for reading or for writing."""
 
 from __future__ import annotations
 
@@ -12,25 +12,82 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from skillyard.database.dialects import is_lock_conflict
+from skillyard.database.dialects import is_lock_conflict, schema_url
 from skillyard.database.driver_errors import translate_error
 from skillyard.database.integrity import DatabaseCheck, find_fulltext_problems, find_problems
 from skillyard.database.notifications import ChangeNotifier
-from skillyard.database.schema_upgrade import HEAD, DatabaseStatus, is_usable, revision_of, status_of, upgrade
+from skillyard.database.schema_upgrade import DatabaseStatus, copy_before_upgrade, is_usable, status_of, upgrade
 from skillyard.database.shared_engines import EngineLease
-from skillyard.database.sqlite_file import copy_before_upgrade, file_of
-from skillyard.database.urls import database_url, redacted_url
+from skillyard.database.sqlite_file import file_of
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-    from sqlalchemy.engine import URL
 
+
+DATABASE_FILE: Final = "skillyard.db"
+_DRIVERS: Final = {
+    "sqlite": "sqlite+pysqlite",
+    "sqlite+pysqlite": "sqlite+pysqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_TIMEOUT_OPTIONS: Final = {
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+"""A server that is gone without a word is noticed in half a minute, not in the hours that systems wait by themselves."""
+
+_EXAMPLES: Final = "for example sqlite:////var/lib/skillyard.db or postgresql://user:password@host/skillyard"
 
 _log = logging.getLogger(__name__)
 _PATIENCE_S: Final = 120.0  # for an upgrade that gives way to who uses the tables
+
+
+def database_url(data: str, configured: str | None = None) -> URL:
+    """The URL of the records: `configured`, else `skillyard.db` in the folder `data`, with the driver that is used for it.
+
+    Raises:
+        DatabaseUnavailable: it is no URL, names another kind of database, or a SQLite database in memory.
+    """
+    if not configured:
+        return URL.create("sqlite+pysqlite", database=f"{data}/{DATABASE_FILE}")
+    try:
+        url = make_url(configured)
+    except (ArgumentError, ValueError):  # its text may hold a password: it is not repeated
+        raise DatabaseUnavailable("the database URL cannot be understood", hint=_EXAMPLES) from None
+    driver = _DRIVERS.get(url.drivername)
+    if driver is None:
+        raise DatabaseUnavailable(
+            f"unsupported kind of database: {url.drivername!r}", hint=f"use SQLite or PostgreSQL, {_EXAMPLES}"
+        )
+    if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
+        raise DatabaseUnavailable("a database in memory is lost when the process ends", hint=f"name a file, {_EXAMPLES}")
+    url = url.set(drivername=driver)
+    if driver.startswith("postgresql"):
+        return url.update_query_dict({name: value for name, value in _TIMEOUT_OPTIONS.items() if name not in url.query})
+    return url
+
+
+def isolated_url(data: str, schema: str, configured: str | None) -> str:
+    """Where records are that share nothing with those at `configured`: `skillyard.db` in the folder `data`, or that schema.
+
+    The URL holds the password when there is one. Raises what `database_url` raises.
+    """
+    url = schema_url(database_url(data, configured), schema, f"{data}/{DATABASE_FILE}")
+    return url.render_as_string(hide_password=False)
+
+
+def redacted_url(url: URL) -> str:
+    """The URL without its password and without its options, for people."""
+    return url.set(query={}).render_as_string(hide_password=True)
 
 
 class Database:
@@ -126,7 +183,7 @@ class Database:
             return status_of(connection, self.name)
 
     def check(self, *, quick: bool = False) -> DatabaseCheck:
-        """Whether everything that is stored holds together; it is all read once. With `quick` indexes are not compared.
+        """Whether everything that is stored is consistent; it is all read once. With `quick` indexes are not compared.
 
         Raises:
             DatabaseUnavailable: the database cannot be read, for another reason than its damage.
@@ -168,12 +225,10 @@ class Database:
 
     def _keep_copy(self, connection: Connection) -> None:
         """Copy records in a file whose tables are about to be changed."""
-        revision = revision_of(connection)
-        if self.file and revision is not None and revision < HEAD:
-            self._copy = copy_before_upgrade(self.file, HEAD)
-            _log.warning(
-                "upgrading the records from %s to %s; as they were before, they are kept in %s", revision, HEAD, self._copy
-            )
+        copy = copy_before_upgrade(connection, self.file) if self.file else None
+        if copy is not None:
+            self._copy = copy
+            _log.warning("upgrading the tables; the records as they were before are kept in %s", copy)
 
     def close(self) -> None:
         """Let go of the connections, which are closed when nobody else in this process uses them; the next use opens others."""
@@ -181,7 +236,11 @@ class Database:
 
     @contextmanager
     def _transaction(self, options: Mapping[str, object]) -> Iterator[Connection]:
-        with self._explained(), self._lease.engine().connect().execution_options(**options) as connection, connection.begin():
+        with (
+            self._explained(),
+            self._lease.engine().connect().execution_options(**options) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     @contextmanager

@@ -1,16 +1,34 @@
-"""The few things SQLite and PostgreSQL do differently; no other module holds SQL of one of them only."""
+"""The few things SQLite and PostgreSQL do differently, and types of columns that mean the same in both.
+
+No other module holds SQL of one of them only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, create_engine, event, func, select, text, type_coerce
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    DateTime,
+    Dialect,
+    Engine,
+    Select,
+    Table,
+    Text,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+    type_coerce,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import TypeDecorator
 
-from skillyard.database.column_types import Instant
 from skillyard.database.driver_errors import translate_refusal
 from skillyard.database.sqlite_file import sqlite_engine
 from skillyard.errors import DatabaseUnavailable
@@ -24,6 +42,37 @@ _CONNECTIONS: Final = 8
 _SCHEMA: Final = "-csearch_path="
 _LOCK: Final = 0x534B594452  # any number that is always the same: the name of the lock in PostgreSQL
 _LOCK_CONFLICT_CODES: Final = ("55P03", "40P01")  # lock_not_available, deadlock_detected
+_REPLACEMENT: Final = "\ufffd"
+
+
+class Instant(TypeDecorator[datetime]):
+    """A moment in UTC, aware of it also where the database is not."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """Store the moment in UTC."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Give it back in UTC."""
+        if not isinstance(value, datetime):
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class SafeText(TypeDecorator[str]):
+    """Text from anywhere; NUL and lone surrogates, which some databases refuse, become U+FFFD."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Store what every database takes."""
+        if value is None:
+            return None
+        return value.replace("\0", _REPLACEMENT).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def make_engine(url: URL) -> Engine:
@@ -81,7 +130,7 @@ def limit_lock_wait(connection: Connection) -> None:
 
 
 def is_lock_conflict(error: BaseException) -> bool:
-    """Whether a transaction ended with `error` because others held what it wanted: it may be tried again as it was."""
+    """Whether a transaction ended with `error` because others held what it needed: it may be tried again as it was."""
     cause = error.__cause__
     return isinstance(cause, DBAPIError) and getattr(cause.orig, "sqlstate", None) in _LOCK_CONFLICT_CODES
 
@@ -128,13 +177,13 @@ def advance_sequence(connection: Connection, table: Table) -> None:
 
 
 def use_snapshot(connection: Connection) -> None:
-    """Let everything this transaction reads be as it is now; to be said before it reads. SQLite does that by itself."""
+    """Let everything this transaction reads be as it is now; to be called before it reads. SQLite does that by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
 
 
 def notify(connection: Connection, channel: str, message: str) -> None:
-    """Tell who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
+    """Notify who listens on that channel when this transaction is kept; SQLite has nobody who could listen."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_notify(:channel, :message)"), {"channel": channel, "message": message})
 
@@ -153,8 +202,8 @@ def matching_any_word(connection: Connection, query: Select[Any], words: Sequenc
     if connection.dialect.name == "postgresql":
         found = text("string_to_array(memories.words, ' ') && CAST(:any_word AS text[])").bindparams(any_word=list(words))
         return query.where(found).order_by(text("memories.number DESC"))
-    wanted = " OR ".join(f'"{word}"' for word in words)
-    found = text("memories_words MATCH :any_word").bindparams(any_word=wanted)
+    phrases = " OR ".join(f'"{word}"' for word in words)
+    found = text("memories_words MATCH :any_word").bindparams(any_word=phrases)
     joined = query.join(text("memories_words"), text("memories_words.rowid = memories.number"))
     return joined.where(found).order_by(text("memories_words.rank"))
 

@@ -17,11 +17,9 @@ from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, RecordExists,
 
 _HINT: Final = "make it reachable and writable, or name another one with SKILLYARD_DATABASE_URL or [database] url"
 _DAMAGED: Final = (
-    "`skillyard db check` says what is wrong; stop what uses it, then `skillyard db repair` brings back what can be read"
+    "`skillyard db check` shows what is wrong; stop what uses it, then `skillyard db repair` recovers what can be read"
 )
-_DAMAGED_SERVER: Final = (
-    "look into the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery"
-)
+_DAMAGED_SERVER: Final = "check the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery"
 _PRIMARY: Final = 0xFF  # the part of SQLite's extended codes that names the kind
 _DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")
 """PostgreSQL: data_corrupted, index_corrupted."""
@@ -30,16 +28,16 @@ _TOO_LONG: Final = "54"  # the class of PostgreSQL's codes for what is over a li
 
 
 def translate_error(error: SQLAlchemyError | OSError, *, name: str, secret: str | None) -> SkillyardError:
-    """The error of the house for one that the database `name` gave; its password, the `secret`, is never said."""
+    """The error of the house for one that the database `name` gave; its password, the `secret`, is never shown."""
     reason = error.orig if isinstance(error, DBAPIError) else error
     words = " ".join(str(reason).split()) or type(error).__name__
     if secret:
         words = words.replace(secret, "***")
     if isinstance(error, IntegrityError) and _code(reason) in _DUPLICATE_CODES:
-        return RecordExists("there is such a record already", hint="choose another name or id")
+        return RecordExists("such a record exists already", hint="choose another name or id")
     if isinstance(error, (DataError, IntegrityError)) or str(_code(reason)).startswith(_TOO_LONG):
         return ValueRefused(
-            f"the records do not take a value: {_first_sentence(reason)}", hint="give a shorter text, or a smaller number"
+            f"the database does not accept a value: {_first_sentence(reason)}", hint="give a shorter text, or a smaller number"
         )
     if is_damage(reason):
         hint = _DAMAGED if isinstance(reason, sqlite3.Error) else _DAMAGED_SERVER
@@ -48,7 +46,7 @@ def translate_error(error: SQLAlchemyError | OSError, *, name: str, secret: str 
 
 
 def is_damage(reason: object) -> bool:
-    """Whether a driver's error says that what is stored does not hold together."""
+    """Whether a driver's error says that what is stored is damaged."""
     code = _code(reason)
     return (code & _PRIMARY if isinstance(code, int) else code) in _DAMAGED_CODES
 
@@ -68,5 +66,5 @@ def _code(reason: Any) -> object:
 
 def _first_sentence(reason: Any) -> str:
     """What is wrong, in one sentence; the lines behind the first one quote the row."""
-    told = getattr(getattr(reason, "diag", None), "message_primary", None) or str(reason)
-    return " ".join(str(told).partition("\n")[0].split())[:200]
+    message = getattr(getattr(reason, "diag", None), "message_primary", None) or str(reason)
+    return " ".join(str(message).partition("\n")[0].split())[:200]

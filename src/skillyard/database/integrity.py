@@ -1,4 +1,4 @@
-"""Whether what is stored holds together: pages and indexes, references between tables, the indexes over words.
+"""Whether what is stored is consistent: pages and indexes, references between tables, the full-text indexes.
 
 SQLite proves all of it (`PRAGMA integrity_check`, `foreign_key_check`, the check that FTS5 offers). PostgreSQL has no such
 command for its users: every row of every table is read, with its large values, and every index is proven where the extension
@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from skillyard.database.driver_errors import is_damage
 from skillyard.database.tables import METADATA
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -28,7 +29,7 @@ _ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseCheck:
+class DatabaseCheck(WireForm):
     """What is wrong with a database, in sentences; none when it is whole. At most a hundred are given."""
 
     url: str
@@ -41,7 +42,7 @@ class DatabaseCheck:
 
     def to_dict(self) -> dict[str, object]:
         """As plain data."""
-        return {"url": self.url, "whole": self.whole, "problems": list(self.problems)}
+        return WireForm.to_dict(self) | {"whole": self.whole}
 
 
 def find_problems(connection: Connection, *, quick: bool = False) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ def find_problems(connection: Connection, *, quick: bool = False) -> tuple[str, 
 
 
 def find_fulltext_problems(connection: Connection) -> tuple[str, ...]:
-    """What is wrong with the indexes over words, in a transaction that may write, though nothing is changed.
+    """What is wrong with the full-text indexes, in a transaction that may write, though nothing is changed.
 
     Those of PostgreSQL are indexes as all others. Raises as `find_problems`.
     """
@@ -78,14 +79,14 @@ def _found(problems: Iterator[str]) -> tuple[str, ...]:
     except DBAPIError as error:
         if not is_damage(error.orig):
             raise
-        found.append(_said(error))
+        found.append(_message(error))
     return tuple(found)
 
 
 def _of_sqlite(connection: Connection, check: str) -> Iterator[str]:
-    for (said,) in connection.exec_driver_sql(f"PRAGMA {check}({_MOST})"):
-        if said != "ok":
-            yield str(said)
+    for (line,) in connection.exec_driver_sql(f"PRAGMA {check}({_MOST})"):
+        if line != "ok":
+            yield str(line)
     for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
         yield f"row {row} of {table} refers to a row of {parent} that is not there"
 
@@ -96,7 +97,7 @@ def _fulltext(connection: Connection, table: str) -> Iterator[str]:
     except DBAPIError as error:
         if not is_damage(error.orig):
             raise
-        yield f"the index over words {table} does not fit its table"
+        yield f"the full-text index {table} does not match its table"
 
 
 def _of_postgresql(connection: Connection) -> Iterator[str]:
@@ -118,7 +119,7 @@ def _attempted(connection: Connection, name: str, look: Callable[[], object]) ->
     except DBAPIError as error:
         if not is_damage(error.orig):
             raise
-        yield f"{name}: {_said(error)}"
+        yield f"{name}: {_message(error)}"
 
 
 def _read(connection: Connection, table: Table) -> None:
@@ -127,7 +128,7 @@ def _read(connection: Connection, table: Table) -> None:
             pass
 
 
-def _said(error: DBAPIError) -> str:
+def _message(error: DBAPIError) -> str:
     return " ".join(str(error.orig).split())[:300]
 
 

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import delete, func, insert, select
 
 from skillyard.database.dialects import notify
-from skillyard.database.tables import happenings
+from skillyard.database.tables import live_events
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -151,29 +151,31 @@ class LiveEvent(NamedTuple):
 
 def publish_live_events(connection: Connection, subject: str, bodies: Sequence[object], *, without: Sequence[int] = ()) -> int:
     """Write down what happened, wake who follows, and give the number of the last; those numbered `without` are forgotten."""
-    last = connection.execute(select(func.max(happenings.c.number)).where(happenings.c.subject == subject)).scalar() or 0
+    last = connection.execute(select(func.max(live_events.c.number)).where(live_events.c.subject == subject)).scalar() or 0
     now = datetime.now(UTC)
     rows = [{"subject": subject, "number": last + at, "body": body, "at": now} for at, body in enumerate(bodies, 1)]
     if rows:
-        connection.execute(insert(happenings), rows)
+        connection.execute(insert(live_events), rows)
     if without:
-        connection.execute(delete(happenings).where(happenings.c.subject == subject, happenings.c.number.in_(without)))
+        connection.execute(delete(live_events).where(live_events.c.subject == subject, live_events.c.number.in_(without)))
     notify(connection, UPDATES_CHANNEL, subject)
     return last + len(rows)
 
 
 def live_events_of(connection: Connection, subject: str, *, after: int = 0) -> tuple[LiveEvent, ...]:
     """What happened in the subject, in order, after the number `after`."""
-    query = select(happenings.c.number, happenings.c.body).where(happenings.c.subject == subject, happenings.c.number > after)
-    return tuple(LiveEvent(row.number, row.body) for row in connection.execute(query.order_by(happenings.c.number)))
+    query = select(live_events.c.number, live_events.c.body).where(
+        live_events.c.subject == subject, live_events.c.number > after
+    )
+    return tuple(LiveEvent(row.number, row.body) for row in connection.execute(query.order_by(live_events.c.number)))
 
 
 def delete_live_events(connection: Connection, subject: str) -> None:
     """Forget what happened in a subject that has ended, and wake who follows it."""
-    connection.execute(delete(happenings).where(happenings.c.subject == subject))
+    connection.execute(delete(live_events).where(live_events.c.subject == subject))
     notify(connection, UPDATES_CHANNEL, subject)
 
 
 def delete_old_live_events(connection: Connection) -> None:
     """Forget what nobody has forgotten for a day."""
-    connection.execute(delete(happenings).where(happenings.c.at < datetime.now(UTC) - _OLD))
+    connection.execute(delete(live_events).where(live_events.c.at < datetime.now(UTC) - _OLD))

@@ -17,15 +17,16 @@ from skillyard.database.dialects import advance_sequence, insert_if_new, use_sna
 from skillyard.database.schema_upgrade import refuse_newer
 from skillyard.database.tables import (
     METADATA,
-    handovers,
-    happenings,
+    live_events,
     questions,
+    queued_runs,
     session_approvals,
     tool_sessions,
     worker_pools,
     workers,
 )
 from skillyard.errors import InvalidInput
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping, Table
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
     from skillyard.database.connection import Database
 
 
-_TRANSIENT: Final = (handovers, happenings, questions, session_approvals, tool_sessions, worker_pools, workers)
+_TRANSIENT: Final = (queued_runs, live_events, questions, session_approvals, tool_sessions, worker_pools, workers)
 _ROWS: Final = 500
 Progress = Callable[[str, int], object]
-"""Told the table, and how many of its rows were looked at."""
+"""Is given the table, and how many of its rows were copied."""
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedTable:
+class CopiedTable(WireForm):
     """One table: rows in the source, how many of them were new to the target, and how many more the target has."""
 
     table: str
@@ -48,64 +49,43 @@ class CopiedTable:
     new: int
     extra: int
 
-    def to_dict(self) -> dict[str, object]:
-        """The table as plain data."""
-        return {"table": self.table, "rows": self.rows, "new": self.new, "extra": self.extra}
 
+def copy_records(
+    source: Database, target: Database, *, check: bool = False, progress: Progress | None = None
+) -> tuple[CopiedTable, ...]:
+    """Copy every record of `source` into `target`, and read each again there; nothing else may write to the two meanwhile.
 
-def copy_records(source: Database, target: Database, *, progress: Progress | None = None) -> tuple[CopiedTable, ...]:
-    """Bring every record of `source` into `target`, and read each again there; nothing else may write to the two meanwhile.
+    With `check` nothing is copied: `new` counts the rows that `target`, which may have no tables yet, lacks.
 
     Raises:
         InvalidInput: `target` holds another row under a key of `source`; what was copied before stays.
         DatabaseUnavailable: one of the two cannot be used, or is of a newer Skillyard.
     """
-    _refuse_newer(source, target)
-    done = []
-    for table in _tables():
-        rows, before = 0, _count(target, table)
-        with source.read() as reading, closing(_batches(reading, table)) as batches:
-            for batch in batches:
+    if not check:
+        _refuse_newer(source, target)
+    elif target.status().revision is None:
+        counts = [(table.name, _count(source, table)) for table in _tables()]
+        return tuple(CopiedTable(name, rows, rows, 0) for name, rows in counts)
+    return tuple(_copy_table(source, target, table, check=check, progress=progress) for table in _tables())
+
+
+def _copy_table(source: Database, target: Database, table: Table, *, check: bool, progress: Progress | None) -> CopiedTable:
+    before, rows, missing = _count(target, table), 0, 0
+    with source.read() as reading, closing(_batches(reading, table)) as batches:
+        for batch in batches:
+            if not check:
                 with target.write() as writing:
                     insert_if_new(writing, table, batch)
-                with target.read() as checking:
-                    _verify(checking, table, batch, target.name)
-                rows += len(batch)
-                if progress is not None:
-                    progress(table.name, rows)
+            with target.read() as checking:
+                missing += len(batch) - _verify(checking, table, batch, target.name, whole=not check)
+            rows += len(batch)
+            if progress is not None:
+                progress(table.name, rows)
+    if not check:
         with target.write() as writing:
             advance_sequence(writing, table)
-        after = _count(target, table)
-        done.append(CopiedTable(table.name, rows, after - before, after - rows))
-    return tuple(done)
-
-
-def compare_records(source: Database, target: Database) -> tuple[CopiedTable, ...]:
-    """What a copy would do: `new` counts the rows that `target` lacks.
-
-    Raises:
-        InvalidInput: `target` holds another row under a key of `source`.
-        DatabaseUnavailable: one of the two cannot be used.
-    """
-    done = []
-    for table in _tables():
-        rows = new = 0
-        with source.read() as reading, target.read() as checking, closing(_batches(reading, table)) as batches:
-            for batch in batches:
-                there = _verify(checking, table, batch, target.name, whole=False)
-                rows, new = rows + len(batch), new + len(batch) - there
-        done.append(CopiedTable(table.name, rows, new, _count(target, table) - rows + new))
-    return tuple(done)
-
-
-def count_records(source: Database) -> tuple[CopiedTable, ...]:
-    """What a copy into an empty database would do.
-
-    Raises:
-        DatabaseUnavailable: it cannot be used.
-    """
-    counts = [(table.name, _count(source, table)) for table in _tables()]
-    return tuple(CopiedTable(name, rows, rows, 0) for name, rows in counts)
+        missing = _count(target, table) - before
+    return CopiedTable(table.name, rows, missing, before + missing - rows)
 
 
 def replace_records(source: Database, target: Database) -> int:
@@ -158,23 +138,23 @@ def _batches(connection: Connection, table: Table) -> Generator[Sequence[RowMapp
         yield from rows.partitions()
 
 
-def _verify(connection: Connection, table: Table, batch: Sequence[RowMapping], name: str, *, whole: bool = True) -> int:
+def _verify(connection: Connection, table: Table, batch: Sequence[RowMapping], name: str, *, whole: bool) -> int:
     """How many rows of `batch` are in the table; each that is there must be the same.
 
     Raises:
         InvalidInput: one is another, or with `whole` is not there.
     """
     keys = list(table.primary_key)
-    wanted = {tuple(row[key.name] for key in keys): dict(row) for row in batch}
-    query = select(table).where(tuple_(*keys).in_(list(wanted)))
-    found = {tuple(row[key.name] for key in keys): dict(row) for row in connection.execute(query).mappings()}
-    wrong = [key for key, row in wanted.items() if found.get(key, None if whole else row) != row]
-    if wrong:
-        shown = ", ".join(str(part) for part in wrong[0])
+    expected = {tuple(row[key.name] for key in keys): dict(row) for row in batch}
+    query = select(table).where(tuple_(*keys).in_(list(expected)))
+    actual = {tuple(row[key.name] for key in keys): dict(row) for row in connection.execute(query).mappings()}
+    different = [key for key, row in expected.items() if actual.get(key, None if whole else row) != row]
+    if different:
+        shown = ", ".join(str(part) for part in different[0])
         raise InvalidInput(
             f"{name} holds another row of {table.name} under {shown[:200]}", hint="copy into a database that is empty"
         )
-    return len(found)
+    return len(actual)
 
 
 def _count(database: Database, table: Table) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import JSON, BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, Table, UniqueConstraint
 
-from skillyard.database.column_types import Instant, SafeText
+from skillyard.database.dialects import Instant, SafeText
 from skillyard.database.tables import METADATA
 
 _VERSION_STATES: Final = "status IN ('pending', 'downloading', 'validating', 'installing', 'active', 'deprecated', 'failed')"

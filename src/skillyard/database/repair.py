@@ -22,37 +22,33 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillyard.database.connection import Database
-from skillyard.database.schema_upgrade import HEAD, make_tables, too_new_error
+from skillyard.database.schema_upgrade import make_tables, readable_revision
 from skillyard.database.shared_engines import is_open_here
 from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
+from skillyard.wire import WireForm
 
 _LOCKS: Final = 0x40000000
 """Where SQLite locks a file: https://www.sqlite.org/fileformat2.html#the_lock_byte_page, 512 bytes."""
 _GRANTING: Final = frozenset({"api_keys", "api_sessions", "approvals", "session_approvals"})
 """What lets somebody do something: a row of these that no tree leads to may be one that was taken back."""
-_REVISION: Final = re.compile(r"r\d{4}")
 _Found = Mapping[str, tuple[int, str]]
 """Tables and indexes of the old file, as `PageFile.tables` gives them."""
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
-class RepairedTable:
+class RepairedTable(WireForm):
     """How many rows of a table came back, and how many did not: None when pages were lost and nothing says what was on them."""
 
     table: str
     rows: int
     lost: int | None
 
-    def to_dict(self) -> dict[str, object]:
-        """As plain data."""
-        return {"table": self.table, "rows": self.rows, "lost": self.lost}
-
 
 @dataclass(frozen=True, slots=True)
-class RepairReport:
+class RepairReport(WireForm):
     """The new file, where the old one is kept, and its tables; `unplaced` counts rows that could be of several tables."""
 
     file: str
@@ -67,10 +63,7 @@ class RepairReport:
 
     def to_dict(self) -> dict[str, object]:
         """As plain data."""
-        tables = [table.to_dict() for table in self.tables]
-        return {
-            "file": self.file, "kept": self.kept, "complete": self.complete, "unplaced": self.unplaced, "tables": tables,
-        }  # fmt: skip
+        return WireForm.to_dict(self) | {"complete": self.complete}
 
 
 def repair_file(file: Path) -> RepairReport:
@@ -128,7 +121,7 @@ class _Table:
 
     name: str
     columns: dict[str, _Column]
-    known: bool = False
+    has_tree: bool = False
     rows: int = 0
     lost_rows: int = 0
     lost_pages: int = 0
@@ -139,7 +132,7 @@ class _Table:
         """What came of it."""
         if self.counted is not None:
             return RepairedTable(self.name, self.rows, max(0, self.counted - self.rows))
-        return RepairedTable(self.name, self.rows, None if self.lost_pages or not self.known else self.lost_rows)
+        return RepairedTable(self.name, self.rows, None if self.lost_pages or not self.has_tree else self.lost_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +148,7 @@ def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...],
     if not any(table.name in found for table in METADATA.sorted_tables):
         raise DatabaseDamaged(
             "nothing can be read in it: the list of its tables is lost",
-            hint="move it away and bring a backup back; `skillyard db backfill` writes down again what is installed",
+            hint="move it away and restore a backup; `skillyard db backfill` records again what is installed",
         )
     revision = _revision(pages, found)
     database = Database.open(str(scratch), migrate=False)
@@ -177,25 +170,16 @@ def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...],
         database.upgrade()
         wrong = database.check()
         if not wrong.whole:
-            raise DatabaseDamaged(f"what was read does not hold together: {wrong.problems[0]}", hint="bring a backup back")
+            raise DatabaseDamaged(f"the recovered data is inconsistent: {wrong.problems[0]}", hint="restore a backup")
     finally:
         database.close()
     return tuple(table.result() for table in tables), unplaced
 
 
 def _revision(pages: PageFile, found: _Found) -> str:
-    """The revision of the tables; the newest where nothing says it.
-
-    Raises:
-        DatabaseUnavailable: a newer Skillyard has made them.
-    """
+    """The revision of the tables; the newest where nothing says it. Raises what `readable_revision` raises."""
     rows = pages.tree(found["alembic_version"][0]).rows if "alembic_version" in found else []
-    told = str(rows[0].values[0]) if rows and rows[0].values else HEAD
-    if not _REVISION.fullmatch(told):
-        return HEAD
-    if told > HEAD:
-        raise too_new_error(told)
-    return told
+    return readable_revision(str(rows[0].values[0]) if rows and rows[0].values else None)
 
 
 def _new_tables(connection: sqlite3.Connection) -> list[_Table]:
@@ -220,7 +204,7 @@ def _fill(connection: sqlite3.Connection, pages: PageFile, table: _Table, found:
     if table.name not in found:
         return
     root, statement = found[table.name]
-    table.known = True
+    table.has_tree = True
     table.old_names = _column_names(statement, table.name) or table.old_names
     tree = pages.tree(root)
     table.lost_rows, table.lost_pages = tree.broken_rows, tree.broken_pages
@@ -260,7 +244,7 @@ def _insert(connection: sqlite3.Connection, table: _Table, rows: Sequence[Row]) 
 
 def _place_strays(connection: sqlite3.Connection, pages: PageFile, tables: Sequence[_Table]) -> int:
     """Put rows that no tree leads to into the one damaged table that they fit; how many fit none, or several."""
-    damaged = [table for table in tables if (table.lost_pages or not table.known) and table.name not in _GRANTING]
+    damaged = [table for table in tables if (table.lost_pages or not table.has_tree) and table.name not in _GRANTING]
     unplaced = 0
     for rows in pages.stray_leaves():
         fitting = [table for table in damaged if all(_fits(table, row) for row in rows)]

@@ -1,11 +1,15 @@
 """Upgrading the tables to the revision this version knows: at the first use, safe to repeat, forward only.
 
 Alembic does it, and is only imported when something is to be done: that the newest revision is in place is one small
-query.
+query. A database file is copied beside itself before its tables are changed.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,23 +17,28 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, inspect, text
 
 from skillyard.database.dialects import limit_lock_wait, take_global_lock
+from skillyard.database.sqlite_file import BUSY_TIMEOUT_S, make_file
 from skillyard.database.substring_index import has_substring_index, make_substring_index
 from skillyard.errors import DatabaseUnavailable
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 
-HEAD: Final = "r0012"
+HEAD: Final = "r0001"
 """The newest revision in `migrations/versions`."""
-OLDEST: Final = "r0006"
+OLDEST: Final = "r0001"
 """The oldest revision whose programs go on to work with the tables of `HEAD`: every migration since then only adds."""
 
+_MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _TABLE: Final = "alembic_version"
+_REVISION: Final = re.compile(r"r\d{4}")
+_KEPT_COPIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseStatus:
+class DatabaseStatus(WireForm):
     """Where the records are and which revision their tables have (`None`: no tables yet).
 
     `newest` is the one this program knows; `newer` says that a newer program has made them and lets this one go on using
@@ -38,7 +47,7 @@ class DatabaseStatus:
 
     url: str
     revision: str | None
-    newest: str = HEAD
+    newest: str
     newer: bool = False
     indexed_search: bool = False
 
@@ -61,14 +70,7 @@ class DatabaseStatus:
 
     def to_dict(self) -> dict[str, object]:
         """The status as plain data."""
-        return {
-            "url": self.url,
-            "revision": self.revision,
-            "newest": self.newest,
-            "current": self.current,
-            "newer": self.newer,
-            "indexed_search": self.indexed_search,
-        }
+        return WireForm.to_dict(self) | {"current": self.current}
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -88,8 +90,9 @@ def status_of(connection: Connection, url: str) -> DatabaseStatus:
     """Where these records, which `url` names, stand."""
     revision = revision_of(connection)
     if revision is None:
-        return DatabaseStatus(url, None)
-    return DatabaseStatus(url, revision, newer=_is_newer(connection, revision), indexed_search=has_substring_index(connection))
+        return DatabaseStatus(url, None, HEAD)
+    newer = _is_newer(connection, revision)
+    return DatabaseStatus(url, revision, HEAD, newer=newer, indexed_search=has_substring_index(connection))
 
 
 def upgrade(connection: Connection) -> str | None:
@@ -145,6 +148,19 @@ def _is_newer(connection: Connection, revision: str) -> bool:
     return oldest is not None and str(oldest) <= HEAD
 
 
+def readable_revision(stored: str | None) -> str:
+    """The revision that a damaged file says its tables have; the newest one where it says none.
+
+    Raises:
+        DatabaseUnavailable: a newer Skillyard has made them.
+    """
+    if stored is None or not _REVISION.fullmatch(stored):
+        return HEAD
+    if stored > HEAD:
+        raise too_new_error(stored)
+    return stored
+
+
 def too_new_error(revision: str) -> DatabaseUnavailable:
     """The error for tables of a newer Skillyard that does not let this one use them."""
     return DatabaseUnavailable(
@@ -157,7 +173,43 @@ def configuration(connection: Connection) -> Config:
     from alembic.config import Config
 
     settings = Config()
-    settings.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    settings.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     settings.set_main_option("path_separator", "os")
     settings.attributes["connection"] = connection
     return settings
+
+
+def copy_before_upgrade(connection: Connection, file: Path) -> Path | None:
+    """Copy the records beside the file, as `skillyard.before-r0002.db` for an upgrade to r0002; None when there is none to do.
+
+    The newest three copies stay. The transaction of `connection` writes and has changed nothing: nobody changes anything
+    meanwhile. A copy left by an upgrade that failed is replaced: nothing was changed then.
+
+    Raises:
+        DatabaseUnavailable: there is no room, or the folder cannot be written; nothing may be upgraded then.
+    """
+    revision = revision_of(connection)
+    if revision is None or revision >= HEAD:
+        return None
+    target = file.with_name(f"{file.stem}.before-{HEAD}.db")
+    beside = file.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        beside.unlink(missing_ok=True)
+        make_file(beside)
+        with closing(sqlite3.connect(file, timeout=BUSY_TIMEOUT_S)) as source, closing(sqlite3.connect(beside)) as copy:
+            source.backup(copy)
+        beside.replace(target)
+    except (sqlite3.Error, OSError) as error:
+        beside.unlink(missing_ok=True)
+        raise DatabaseUnavailable(
+            f"the records were not upgraded, because no copy of them can be kept before: {error}",
+            hint=f"make room in {file.parent}, and let this user write there",
+        ) from error
+    for old in upgrade_copies(file)[:-_KEPT_COPIES]:
+        old.unlink(missing_ok=True)
+    return target
+
+
+def upgrade_copies(file: Path) -> list[Path]:
+    """The copies there are beside the file, the oldest first."""
+    return sorted(file.parent.glob(f"{file.stem}.before-r*.db"))

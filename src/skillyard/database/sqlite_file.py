@@ -1,4 +1,4 @@
-"""A database file of SQLite: private to its owner, opened by nothing but SQLite, and copied before its tables are upgraded.
+"""A database file of SQLite: private to its owner, and opened by nothing but SQLite.
 
 POSIX drops every lock that a process holds on a file as soon as the process closes any descriptor of it, whoever opened
 that one (https://www.sqlite.org/howtocorrupt.html, section 2.2). So a file that is there is only looked at by its name,
@@ -13,7 +13,6 @@ import sqlite3
 import stat
 import threading
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +20,6 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from skillyard.database.driver_errors import translate_refusal
-from skillyard.errors import DatabaseUnavailable
 from skillyard.reserved_files import reserve_file
 
 if TYPE_CHECKING:
@@ -120,39 +118,3 @@ def _begin(connection: Connection) -> None:
     """A writer takes its lock at once: one that read first could not wait for another writer."""
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-
-_KEPT_COPIES: Final = 3
-
-
-def copy_before_upgrade(file: Path, revision: str) -> Path:
-    """Copy the records beside the file, as `skillyard.before-r0012.db` for an upgrade to `revision`; the newest three stay.
-
-    The caller is in a transaction that writes and has changed nothing, so that nobody changes anything meanwhile. A copy that
-    an upgrade left which failed is replaced: nothing was changed then.
-
-    Raises:
-        DatabaseUnavailable: there is no room, or the folder cannot be written; nothing may be upgraded then.
-    """
-    target = file.with_name(f"{file.stem}.before-{revision}.db")
-    beside = file.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        beside.unlink(missing_ok=True)
-        make_file(beside)
-        with closing(sqlite3.connect(file, timeout=BUSY_TIMEOUT_S)) as source, closing(sqlite3.connect(beside)) as copy:
-            source.backup(copy)
-        beside.replace(target)
-    except (sqlite3.Error, OSError) as error:
-        beside.unlink(missing_ok=True)
-        raise DatabaseUnavailable(
-            f"the records were not upgraded, because no copy of them can be kept before: {error}",
-            hint=f"make room in {file.parent}, and let this user write there",
-        ) from error
-    for old in upgrade_copies(file)[:-_KEPT_COPIES]:
-        old.unlink(missing_ok=True)
-    return target
-
-
-def upgrade_copies(file: Path) -> list[Path]:
-    """The copies there are beside the file, the oldest first."""
-    return sorted(file.parent.glob(f"{file.stem}.before-r*.db"))

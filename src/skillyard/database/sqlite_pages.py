@@ -303,10 +303,10 @@ def _committed(log: bytes, size: int) -> tuple[dict[int, bytes], int]:
     waiting: dict[int, bytes] = {}
     sums, pages = (first, second), 0
     for at in range(_LOG_HEADER, len(log) - _FRAME_HEADER - size + 1, _FRAME_HEADER + size):
-        number, committed, one, other, *told = struct.unpack(">6I", log[at : at + _FRAME_HEADER])
+        number, committed, one, other, *sums_stored = struct.unpack(">6I", log[at : at + _FRAME_HEADER])
         page = log[at + _FRAME_HEADER : at + _FRAME_HEADER + size]
         sums = _sums(page, order, _sums(log[at : at + 8], order, sums))
-        if (one, other) != (salt, other_salt) or tuple(told) != sums:
+        if (one, other) != (salt, other_salt) or tuple(sums_stored) != sums:
             break
         waiting[number] = page
         if committed:

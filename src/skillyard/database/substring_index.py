@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, or_, text
 from sqlalchemy.exc import DBAPIError
 
-from skillyard.database.column_types import SafeText
+from skillyard.database.dialects import SafeText
 from skillyard.database.registry_tables import skill_definitions
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def containing_substring(connection: Connection, part: str) -> list[ColumnElemen
     trigrams = _trigrams(SafeText().process_bind_param(part, connection.dialect) or "")
     if not trigrams or not has_substring_index(connection):
         return [exactly]
-    wanted = " AND ".join('"{}"'.format(trigram.replace('"', '""')) for trigram in trigrams)
-    return [text(_MAY_FIT).bindparams(bindparam("trigrams", wanted)), exactly]
+    query = " AND ".join('"{}"'.format(trigram.replace('"', '""')) for trigram in trigrams)
+    return [text(_MAY_FIT).bindparams(bindparam("trigrams", query)), exactly]
 
 
 def _trigrams(part: str) -> list[str]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
     true,
 )
 
-from skillyard.database.column_types import Instant, SafeText
+from skillyard.database.dialects import Instant, SafeText
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -66,7 +66,7 @@ runs: Final = Table(
     Column("stdout", SafeText),
     Column("stderr", SafeText),
     Column("duration_ms", Integer),
-    Column("printed", JSON(none_as_null=True)),  # how far it was told while it went on, where the record is not all of that
+    Column("printed", JSON(none_as_null=True)),  # how much it printed, where the record does not hold all of it
     Column("cache_key", SafeText),
     Column("cache_hit", Boolean, nullable=False),
     Column("cached_from", SafeText),
@@ -76,7 +76,7 @@ runs: Final = Table(
     Column("started_at", Instant),
     Column("finished_at", Instant),
     Column("priority", Integer, nullable=False, server_default="0"),
-    Column("attempt", Integer, nullable=False, server_default="1"),  # the number of this one: who carries it shows it
+    Column("attempt", Integer, nullable=False, server_default="1"),  # the number of this one: who executes it shows it
     Column("schedule", SafeText),
     CheckConstraint(_STATES, name="state"),
     Index(None, "schedule", "created_at"),
@@ -163,8 +163,8 @@ worker_pools: Final = Table(
     Column("worker_id", SafeText, ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
     Index(None, "worker_id"),
 )
-handovers: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
-    "handovers",
+queued_runs: Final = Table(  # a run on its way to a worker: gone when the worker has done everything about it
+    "queued_runs",
     METADATA,
     Column("run_id", SafeText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("pool", SafeText, nullable=False),
@@ -173,7 +173,7 @@ handovers: Final = Table(  # a run on its way to a worker: gone when the worker 
     Column("attempts", Integer, nullable=False, server_default="1"),  # so many at most, all in all
     Column("waiting", Boolean, nullable=False, server_default=true()),  # for a worker
     Column("ready_at", Instant),  # not before this; null is at once
-    Column("told_at", Instant),  # when it was told so: a clock that shows less has been set back
+    Column("queued_at", Instant),  # a clock that shows less has been set back
     Index(None, "pool"),
     Index(None, "pool", "waiting", "priority"),
 )
@@ -213,8 +213,8 @@ schedules: Final = Table(
     CheckConstraint("missed IN ('skip', 'once', 'all')", name="missed"),
     Index(None, "next_at"),
 )
-happenings: Final = Table(
-    "happenings",
+live_events: Final = Table(
+    "live_events",
     METADATA,
     Column("subject", SafeText, primary_key=True),  # a run, a turn of a conversation, an operation
     Column("number", Integer, primary_key=True, autoincrement=False),  # its place among those of the subject, from 1
@@ -317,8 +317,8 @@ attachments: Final = Table(
     Column("created_at", Instant, nullable=False),
 )
 
-trail: Final = Table(
-    "trail",
+skill_usage: Final = Table(
+    "skill_usage",
     METADATA,
     Column("number", Integer, primary_key=True),
     Column("conversation_id", SafeText, ForeignKey("conversations.id", ondelete="CASCADE"), nullable=False),

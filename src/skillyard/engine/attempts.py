@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, or_, select, update
 
-from skillyard.database import attempts, handovers, runs, steps
+from skillyard.database import attempts, queued_runs, runs, steps
 from skillyard.engine.run_record import QUEUE_OWNER, Attempt
 from skillyard.plain_json import REDACTED, to_redacted_json
 from skillyard.times import utc_now
@@ -43,13 +43,13 @@ def requeue(
     """
     mine = (runs.c.id == run_id, runs.c.state == "running", runs.c.attempt == attempt)
     before = connection.execute(select(runs.c.owner, runs.c.started_at).where(*mine)).first()
-    queued = update(handovers).where(handovers.c.run_id == run_id)
+    queued = update(queued_runs).where(queued_runs.c.run_id == run_id)
     if before is None:
         return False
     values: dict[str, Any] = {"state": "queued", "attempt": attempt + 1, "started_at": None}
     if connection.dialect.name == "postgresql":
         later = func.now() + timedelta(seconds=wait_s) if wait_s else IMMEDIATELY
-        if connection.execute(queued.values(waiting=True, ready_at=later, told_at=func.now())).rowcount == 1:
+        if connection.execute(queued.values(waiting=True, ready_at=later, queued_at=func.now())).rowcount == 1:
             values["owner"] = QUEUE_OWNER
     if connection.execute(update(runs).where(*mine).values(values)).rowcount != 1:
         return False
@@ -68,13 +68,13 @@ def lock_queue_row(connection: Connection, run_id: str) -> None:
     Who held the row first, and then wanted the place, would wait for such a worker while it waits for the row.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(select(handovers.c.run_id).where(handovers.c.run_id == run_id).with_for_update())
+        connection.execute(select(queued_runs.c.run_id).where(queued_runs.c.run_id == run_id).with_for_update())
 
 
 def is_due() -> ColumnElement[bool]:
     """That a run which waits for a worker may start now; one that was told to wait before the clock was set back may, too."""
-    at = handovers.c.ready_at
-    return or_(at <= func.now(), at.is_(None), handovers.c.told_at > func.now())
+    at = queued_runs.c.ready_at
+    return or_(at <= func.now(), at.is_(None), queued_runs.c.queued_at > func.now())
 
 
 def attempts_of(connection: Connection, run_id: str) -> tuple[Attempt, ...]:

@@ -20,10 +20,10 @@ from skillyard.database import (
     LiveEvent,
     delete_live_events,
     delete_old_live_events,
-    handovers,
     live_events_of,
     notify,
     questions,
+    queued_runs,
     runs,
     steps,
     workers,
@@ -289,10 +289,10 @@ class Journal(JournalReader):
         Of workers the others hear sooner that they are silent (`abandoned`); one look cannot tell it from a clock that was set.
         """
         now = func.current_timestamp(type_=workers.c.seen_at.type).label("now")  # the clock that workers sign with
-        known = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, handovers.c.attempts)
+        known = (runs.c.id, runs.c.owner, runs.c.created_at, runs.c.state, runs.c.attempt, queued_runs.c.attempts)
         found = select(*known, workers.c.seen_at, now).where(runs.c.state.in_(_OPEN))
         found = found.outerjoin_from(runs, workers, workers.c.owner == runs.c.owner)
-        found = found.outerjoin(handovers, handovers.c.run_id == runs.c.id)
+        found = found.outerjoin(queued_runs, queued_runs.c.run_id == runs.c.id)
         with self._database.write() as connection:
             delete_old_live_events(connection)
         with self._database.read() as connection:
@@ -340,7 +340,7 @@ class Journal(JournalReader):
             if printed is None:  # one that was asked about need not have started
                 close_questions(connection, run_id)
             if done:
-                connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
+                connection.execute(delete(queued_runs).where(queued_runs.c.run_id == run_id))
             notify(connection, RUN_ENDED_CHANNEL, run_id)
         return True
 

@@ -1,6 +1,6 @@
 """The queues of runs on PostgreSQL, one for each pool, and which run a worker with a free slot claims.
 
-A job of procrastinate only wakes a worker. What is to be run lies in `handovers`, with its parameters in full, until
+A job of procrastinate only wakes a worker. What is to be run lies in `queued_runs`, with its parameters in full, until
 everything about it is done. One statement claims the run with the highest priority that may start; the row in `runs`
 decides everything: a run that has been claimed, or has ended, is not claimed again. A limit for a skill or for the
 organisation holds for all workers together, so with limits one worker chooses at a time.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, text, update
 
-from skillyard.database import RUN_ENDED_CHANNEL, handovers, live_events_of, notify, runs, steps, workers
+from skillyard.database import RUN_ENDED_CHANNEL, live_events_of, notify, queued_runs, runs, steps, workers
 from skillyard.engine.attempts import IMMEDIATELY, is_due, is_reusable, lock_queue_row, requeue
 from skillyard.engine.journal import INTERRUPTED, Journal, duplicate_run_explained, insert_queued_run, queued_row
 from skillyard.engine.live_output import collect_output, reported_steps
@@ -45,17 +45,17 @@ _DELETE_STALE_JOBS: Final = """
         SELECT 1 FROM procrastinate_workers AS holder
         WHERE holder.id = job.worker_id
         AND holder.last_heartbeat < now() - CAST(:silent AS double precision) * interval '1 second'))
-    AND NOT EXISTS (SELECT 1 FROM handovers WHERE handovers.run_id = job.args ->> 'run_id')
+    AND NOT EXISTS (SELECT 1 FROM queued_runs WHERE queued_runs.run_id = job.args ->> 'run_id')
 """  # what a worker left that was killed
 _WITHOUT_JOB: Final = """NOT EXISTS (
-    SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = handovers.pool AND job.status = 'todo'
+    SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = queued_runs.pool AND job.status = 'todo'
     AND (job.scheduled_at IS NULL OR job.scheduled_at <= now())
 )"""  # a job of hours to come calls nobody now
 _STALE_JOB_VALUES: Final = {"task": _TASK, "silent": HEARTBEAT_TIMEOUT_S}
 
 _DELETE_ENDED: Final = """
-    DELETE FROM handovers USING runs
-    WHERE runs.id = handovers.run_id AND runs.finished_at < now() - interval '20 seconds'
+    DELETE FROM queued_runs USING runs
+    WHERE runs.id = queued_runs.run_id AND runs.finished_at < now() - interval '20 seconds'
 """
 
 
@@ -147,7 +147,7 @@ class RunQueue:
         handed = {"run_id": record.id, "pool": pool, "request": request, "priority": record.priority, "attempts": attempts}
         with duplicate_run_explained(record.id), self._database.write() as connection:
             insert_queued_run(connection, row, known=known)
-            connection.execute(insert(handovers).values(**handed, waiting=True, ready_at=IMMEDIATELY))
+            connection.execute(insert(queued_runs).values(**handed, waiting=True, ready_at=IMMEDIATELY))
             self._defer(connection, record.id, pool, priority=record.priority)
 
     def reclaim(self, run_id: str) -> bool:
@@ -157,7 +157,7 @@ class RunQueue:
             lock_queue_row(connection, run_id)
             taken = connection.execute(begun.values(state="running", started_at=func.now())).rowcount == 1
             if taken:
-                connection.execute(delete(handovers).where(handovers.c.run_id == run_id))
+                connection.execute(delete(queued_runs).where(queued_runs.c.run_id == run_id))
         return taken
 
     def give_up(self, run_id: str, attempt: int, reason: RunError) -> bool:
@@ -166,11 +166,11 @@ class RunQueue:
         False when that attempt does not go on any more.
         """
         with self._database.write() as connection:
-            most = connection.execute(select(handovers.c.attempts).where(handovers.c.run_id == run_id)).scalar()
+            most = connection.execute(select(queued_runs.c.attempts).where(queued_runs.c.run_id == run_id)).scalar()
             if most is not None and attempt < most:
                 again = requeue(connection, run_id, attempt, reason)
                 if again:
-                    pool = connection.execute(select(handovers.c.pool).where(handovers.c.run_id == run_id)).scalar_one()
+                    pool = connection.execute(select(queued_runs.c.pool).where(queued_runs.c.run_id == run_id)).scalar_one()
                     self._defer(connection, run_id, pool)
                 return again
         ended = Journal(self._database).stop(run_id, "interrupted", reason, attempt=attempt)
@@ -180,7 +180,7 @@ class RunQueue:
     def release(self, run_id: str) -> None:
         """Note that everything about the run is done."""
         with self._database.write() as connection:
-            if connection.execute(delete(handovers).where(handovers.c.run_id == run_id)).rowcount:
+            if connection.execute(delete(queued_runs).where(queued_runs.c.run_id == run_id)).rowcount:
                 notify(connection, RUN_ENDED_CHANNEL, run_id)
 
     def forget_ended(self) -> None:
@@ -195,8 +195,8 @@ class RunQueue:
         Raises:
             DatabaseUnavailable: the database cannot be read, or the run is not in it.
         """
-        query = select(runs.c.state, runs.c.owner, runs.c.attempt, handovers.c.run_id)
-        query = query.outerjoin_from(runs, handovers, handovers.c.run_id == runs.c.id).where(runs.c.id == run_id)
+        query = select(runs.c.state, runs.c.owner, runs.c.attempt, queued_runs.c.run_id)
+        query = query.outerjoin_from(runs, queued_runs, queued_runs.c.run_id == runs.c.id).where(runs.c.id == run_id)
         with self._database.read() as connection:
             row = connection.execute(query).first()
         if row is None:
@@ -208,16 +208,16 @@ class RunQueue:
     def enqueue_again(self, run_id: str, wait_s: float) -> None:
         """Put a job into the queue for a run that was set back, not before `wait_s` seconds."""
         with self._database.write() as connection:
-            pool = connection.execute(select(handovers.c.pool).where(handovers.c.run_id == run_id)).scalar()
+            pool = connection.execute(select(queued_runs.c.pool).where(queued_runs.c.run_id == run_id)).scalar()
             if pool is not None:
                 self._defer(connection, run_id, pool, wait_s=wait_s)
 
     def wake(self, pools: Sequence[str], most: int) -> None:
         """Put jobs into the queues where runs wait and no job does: its holder was killed, or a limit held them back."""
         with self._database.write() as connection:
-            waits = select(handovers.c.run_id, handovers.c.pool, handovers.c.priority)
-            waits = waits.where(handovers.c.waiting, is_due(), handovers.c.pool.in_(pools), text(_WITHOUT_JOB))
-            asleep = waits.order_by(handovers.c.priority.desc(), handovers.c.run_id).limit(most)
+            waits = select(queued_runs.c.run_id, queued_runs.c.pool, queued_runs.c.priority)
+            waits = waits.where(queued_runs.c.waiting, is_due(), queued_runs.c.pool.in_(pools), text(_WITHOUT_JOB))
+            asleep = waits.order_by(queued_runs.c.priority.desc(), queued_runs.c.run_id).limit(most)
             for row in connection.execute(asleep).all():
                 self._defer(connection, row.run_id, row.pool, priority=row.priority)
 
@@ -281,7 +281,7 @@ def claim_next(database: Database, pools: Collection[str], owner: str, limits: Q
                 return None
             if row.attempt is not None:
                 return ClaimedRun(row.run_id, row.request or "", row.attempt, row.attempts, _finished(connection, row))
-            connection.execute(delete(handovers).where(handovers.c.run_id == row.run_id))  # it ended while it waited
+            connection.execute(delete(queued_runs).where(queued_runs.c.run_id == row.run_id))  # it ended while it waited
 
 
 def release_claim(database: Database, taken: ClaimedRun, owner: str) -> None:
@@ -291,23 +291,23 @@ def release_claim(database: Database, taken: ClaimedRun, owner: str) -> None:
         lock_queue_row(connection, taken.run_id)
         waits = update(runs).where(*mine).values(state="queued", owner=QUEUE_OWNER, started_at=None)
         if connection.execute(waits).rowcount == 1:
-            connection.execute(update(handovers).where(handovers.c.run_id == taken.run_id).values(waiting=True))
+            connection.execute(update(queued_runs).where(queued_runs.c.run_id == taken.run_id).values(waiting=True))
 
 
 def _next(pools: Collection[str], owner: str, held: Collection[str]) -> Any:
     """The statement that takes the first run that waits, but for those of skills that are held back."""
-    first = select(handovers.c.run_id).where(
-        handovers.c.pool.in_(pools),
-        handovers.c.waiting,
+    first = select(queued_runs.c.run_id).where(
+        queued_runs.c.pool.in_(pools),
+        queued_runs.c.waiting,
         is_due(),
     )
-    first = first.join(runs, runs.c.id == handovers.c.run_id)
+    first = first.join(runs, runs.c.id == queued_runs.c.run_id)
     if held:
         first = first.where(runs.c.skill_name.not_in(held), runs.c.skill_id.not_in(held))
-    order = (handovers.c.priority.desc(), runs.c.created_at, handovers.c.run_id)
-    chosen = first.order_by(*order).limit(1).with_for_update(skip_locked=True, of=handovers).cte("chosen")
-    taken = update(handovers).where(handovers.c.run_id == chosen.c.run_id).values(waiting=False)
-    marked = taken.returning(handovers.c.run_id, handovers.c.request, handovers.c.attempts).cte("marked")
+    order = (queued_runs.c.priority.desc(), runs.c.created_at, queued_runs.c.run_id)
+    chosen = first.order_by(*order).limit(1).with_for_update(skip_locked=True, of=queued_runs).cte("chosen")
+    taken = update(queued_runs).where(queued_runs.c.run_id == chosen.c.run_id).values(waiting=False)
+    marked = taken.returning(queued_runs.c.run_id, queued_runs.c.request, queued_runs.c.attempts).cte("marked")
     started = {"state": "running", "owner": owner, "started_at": func.now()}
     begun = update(runs).where(runs.c.id == chosen.c.run_id, runs.c.state == "queued").values(started)
     begun_row = begun.returning(runs.c.id, runs.c.attempt).cte("begun")
@@ -345,7 +345,7 @@ def recover_abandoned(database: Database, queue: RunQueue, silence: HeartbeatMon
     With `silent` also those of workers that were heard to say nothing for too long, although their process may be there.
     """
     query = select(runs.c.id, runs.c.owner, runs.c.attempt, workers.c.seen_at).where(runs.c.state == "running")
-    query = query.join_from(runs, handovers, handovers.c.run_id == runs.c.id)
+    query = query.join_from(runs, queued_runs, queued_runs.c.run_id == runs.c.id)
     query = query.outerjoin(workers, workers.c.owner == runs.c.owner)
     with database.read() as connection:
         working = connection.execute(query).all()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
-from skillyard.database import handovers, runs, worker_pools, workers
+from skillyard.database import queued_runs, runs, worker_pools, workers
 from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.run_queue import queue_problem
 from skillyard.times import utc_text
@@ -173,8 +173,8 @@ class WorkerRoster:
 
     def pools(self) -> tuple[PoolInfo, ...]:
         """Every pool that has workers, or runs on their way to one."""
-        waiting = func.count().filter(handovers.c.waiting)
-        query = select(handovers.c.pool, waiting.label("waiting"), func.count().label("all")).group_by(handovers.c.pool)
+        waiting = func.count().filter(queued_runs.c.waiting)
+        query = select(queued_runs.c.pool, waiting.label("waiting"), func.count().label("all")).group_by(queued_runs.c.pool)
         with self._database.read() as connection:
             counts = {row.pool: (row.waiting, row.all - row.waiting) for row in connection.execute(query)}
         serving: dict[str, int] = {}

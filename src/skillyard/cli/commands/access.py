@@ -130,11 +130,11 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only what ended so")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--limit", type=parse_positive, default=50, metavar="N", help="at most so many (default: %(default)s)")
-    parser.add_argument("--organisation", metavar="NAME", help="the trail of this one (default: the server's own)")
+    parser.add_argument("--organisation", metavar="NAME", help="the audit log of this one (default: the server's own)")
 
 
 def audit_command(arguments: argparse.Namespace) -> int:
-    """Show the trail, the newest first, or prune it."""
+    """Show the audit log, the newest first, or prune it."""
     from skillyard.access import AuditLog
 
     _understood(arguments)
@@ -163,7 +163,7 @@ def _understood(arguments: argparse.Namespace) -> None:
         raise UsageProblem("how much is to be deleted?", hint="skillyard audit prune --older-than 90d, or --keep 100000")
     narrowed = any((arguments.actor, arguments.action, arguments.subject, arguments.outcome, arguments.since))
     if arguments.do == "prune" and narrowed:
-        raise UsageProblem("the trail is pruned by age and number only", hint="leave out what narrows the list")
+        raise UsageProblem("the audit log is pruned by age and number only", hint="leave out what narrows the list")
 
 
 def _prune(arguments: argparse.Namespace, trail: AuditLog) -> int:

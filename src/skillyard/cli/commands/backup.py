@@ -35,7 +35,6 @@ def backup_homes(data: str, database_url: str | None) -> list[BackupHome]:
 def backup_home(name: str, data: str, database_url: str | None) -> BackupHome | None:
     """The home that a backup calls so, with room for its records; None when it can be none of ours."""
     from skillyard.access import Organisation
-    from skillyard.database import isolated_url, make_schema
     from skillyard.document import is_name  # lower-case letters, digits and single dashes
     from skillyard.registry.backup import BackupHome
 
@@ -45,10 +44,9 @@ def backup_home(name: str, data: str, database_url: str | None) -> BackupHome | 
     if not name.startswith(_BELOW) or not is_name(name.removeprefix(_BELOW)):
         return None
     organisation = Organisation(name.removeprefix(_BELOW))
-    own, schema = organisation.home(data), organisation.schema or ""
     with contextlib.closing(main.database()) as database, database.write() as connection:
-        make_schema(connection, schema)
-    return BackupHome(name, Path(own), isolated_url(own, schema, database_url))
+        organisation.make_schema(connection)
+    return BackupHome(name, Path(organisation.home(data)), organisation.database_url(data, database_url))
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:

@@ -37,7 +37,7 @@ def check_or_repair(arguments: argparse.Namespace) -> int:
     if database.file is None:
         raise InvalidInput(
             f"{check.url} is not a file that can be repaired from here: {check.problems[0]}",
-            hint="look into the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery",
+            hint="check the log of PostgreSQL, and restore a backup: `skillyard restore`, or a point-in-time recovery",
         )
     from skillyard.database import repair_file
 
@@ -47,7 +47,7 @@ def check_or_repair(arguments: argparse.Namespace) -> int:
 def _opened(arguments: argparse.Namespace) -> Database:
     """The database that is meant; none is made for the question."""
     from skillyard.access import DEFAULT_ORGANISATION, Organisation
-    from skillyard.database import Database, isolated_url
+    from skillyard.database import Database
     from skillyard.document import is_name  # lower-case letters, digits and single dashes
 
     data, configured = configured_database(arguments)
@@ -56,8 +56,7 @@ def _opened(arguments: argparse.Namespace) -> Database:
         if not is_name(name):
             raise RecordNotFound(f"there is no organisation {name[:60]!r}", hint="`skillyard organisations` lists them")
         organisation = Organisation(name)
-        data = organisation.home(data)
-        configured = isolated_url(data, organisation.schema or "", configured)
+        data, configured = organisation.home(data), organisation.database_url(data, configured)
     database = Database.at(data, configured)
     if database.file is not None and not Path(database.file).exists():
         raise RecordNotFound(f"there is no database at {database.file}", hint="the first run makes one")
@@ -73,7 +72,7 @@ def _show_check(screen: Screen, check: DatabaseCheck) -> int:
         screen.line(f"{check.url}: {counted(len(check.problems), 'problem')}", style="error")
         for problem in check.problems:
             screen.line(f"  {problem}")
-        screen.hint("stop what uses it, then `skillyard db repair` brings back what can be read")
+        screen.hint("stop what uses it, then `skillyard db repair` recovers what can be read")
     return OK if check.whole else FAILURE
 
 

@@ -63,7 +63,7 @@ def _examine(data: str, configured: str | None, screen: Screen) -> None:
         database.close()
     if not check.whole:
         screen.note(f"the database {check.url} is damaged (database_damaged): {check.problems[0]}")
-        screen.hint("stop the server, then `skillyard db repair` brings back what can be read")
+        screen.hint("stop the server, then `skillyard db repair` recovers what can be read")
 
 
 def _watch(data: str, configured: str, screen: Screen, over: threading.Event) -> None:

@@ -12,5 +12,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Say what changes."""
+    """Change the tables."""
     ${upgrades if upgrades else "pass"}
