@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.engine.base_engine import StartedRun
-from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, ProcessIdentity, is_gone
+from skillyard.engine.liveness import ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine
 from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_POOL",
     "FINAL_STATES",
-    "HEARTBEAT_TIMEOUT_S",
     "Attempt",
     "Engine",
     "EngineKind",

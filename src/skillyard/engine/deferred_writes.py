@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
+from skillyard.timing import Timing
 
-_FIRST_S: Final = 0.5
-_LONGEST_S: Final = 10.0
 _log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 _deferred: set[asyncio.Task[None]] = set()
@@ -25,32 +24,32 @@ def is_temporary(problem: Exception) -> bool:
     return isinstance(problem, DatabaseUnavailable) and not isinstance(problem, DatabaseDamaged)
 
 
-def defer_write(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
+def defer_write(run_id: str, write: Callable[[], Awaitable[object]], timing: Timing) -> None:
     """Call `write` until the database takes it; what else it raises is logged, and ends it."""
-    task = asyncio.create_task(_retry(run_id, write))
+    task = asyncio.create_task(_retry(run_id, write, timing))
     _deferred.add(task)
     task.add_done_callback(_deferred.discard)
 
 
-async def write_or_defer(run_id: str, write: Callable[[], Awaitable[_Value]]) -> _Value | None:
+async def write_or_defer(run_id: str, write: Callable[[], Awaitable[_Value]], timing: Timing) -> _Value | None:
     """Call `write` now and give what it gives; None when the database is away, and it is called again later."""
     try:
         return await write()
     except DatabaseUnavailable as problem:
         _log.warning("run %s is to be recorded later: %s", run_id, problem.message)
-        defer_write(run_id, write)
+        defer_write(run_id, write, timing)
         return None
 
 
-async def _retry(run_id: str, write: Callable[[], Awaitable[object]]) -> None:
-    wait = _FIRST_S
+async def _retry(run_id: str, write: Callable[[], Awaitable[object]], timing: Timing) -> None:
+    wait = timing.first_retry_s
     while True:
         await asyncio.sleep(wait)
         try:
             await write()
         except Exception as problem:
             if is_temporary(problem):
-                wait = min(_LONGEST_S, 2 * wait)
+                wait = min(timing.longest_retry_s, 2 * wait)
                 continue
             _log.exception("how run %s ended could not be recorded later either", run_id)
             return

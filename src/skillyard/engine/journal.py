@@ -385,9 +385,7 @@ def _is_left(row: Row[Any]) -> bool:
     if row.owner == QUEUE_OWNER:
         return row.attempts is None
     seen_at = row.seen_at or row.created_at
-    return is_gone(row.owner, None) or (
-        ProcessIdentity.is_process_alive(row.owner) is None and bool(seen_at < row.now - _ABANDONED)
-    )
+    return is_gone(row.owner) or (ProcessIdentity.is_process_alive(row.owner) is None and bool(seen_at < row.now - _ABANDONED))
 
 
 def queued_row(record: RunRecord) -> dict[str, Any]:

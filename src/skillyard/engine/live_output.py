@@ -35,7 +35,6 @@ def log_tail(log: str) -> str:
 
 
 STREAMS: Final = ("stdout", "stderr")
-_EVERY_S: Final = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -154,8 +153,8 @@ class LiveOutputWriter:
 
     async def _soon(self) -> None:
         """Write after a moment, and again as long as more was heard meanwhile."""
-        while self._heard and not self._ended:
-            await asyncio.sleep(_EVERY_S)
+        while self._database is not None and self._heard and not self._ended:
+            await asyncio.sleep(self._database.timing.gather_s)
             if not self._ended:
                 await asyncio.to_thread(self._write)
         self._writing = None

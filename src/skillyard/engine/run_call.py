@@ -92,10 +92,6 @@ def check_priority(priority: int) -> int:
     raise InvalidInput(f"{priority} is no priority", hint=f"from -{_MOST_IMPORTANT} to {_MOST_IMPORTANT}; 0 is the usual one")
 
 
-if TYPE_CHECKING:
-    pass
-
-
 MAX_RUN_MS: Final = 600_000
 """No run may take longer, wherever it works."""
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.concurrency import completed, in_thread
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from skillyard.engine.run_call import RunCall
     from skillyard.engine.run_record import RunState
     from skillyard.memory import MemoryService
+    from skillyard.timing import Timing
 
 
 CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")
@@ -147,7 +149,7 @@ class RunLifecycle:
             )
         except Exception as error:  # also a value that no database takes: the result is more than its record
             if is_temporary(error):
-                defer_write(run.run_id, lambda: self._late(run, call))
+                defer_write(run.run_id, lambda: self._late(run, call), journal.database.timing)
                 warning = f"how the run ended is not recorded yet: {error}"
                 return replace(run, memory_writes=(), warnings=(*run.warnings, warning))
             _log.exception("how run %s ended could not be recorded", run.run_id)
@@ -192,12 +194,13 @@ async def record_end(
     """
     if journal is None:
         return True
-    return await completed(_record_end(run_id, lambda: journal.stop(run_id, state, error, attempt=attempt)))
+    stop = partial(journal.stop, run_id, state, error, attempt=attempt)
+    return await completed(_record_end(run_id, stop, journal.database.timing))
 
 
-async def _record_end(run_id: str, stop: Callable[[], bool]) -> bool:
+async def _record_end(run_id: str, stop: Callable[[], bool], timing: Timing) -> bool:
     try:
-        return await write_or_defer(run_id, lambda: in_thread(stop)) is not False
+        return await write_or_defer(run_id, lambda: in_thread(stop), timing) is not False
     except SkillyardError as problem:
         _log.error("run %s could not be recorded: %s", run_id, problem.message)
         return True

@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from skillyard.engine.run_queue import QueuedRun, RunQueue
     from skillyard.engine.worker_roster import WorkerRoster
     from skillyard.execution import Run
+    from skillyard.timing import Timing
 
 
-_LOOK_S: Final = 1.0  # how often who waits looks for itself
-_LASTING_LOOK_S: Final = 5.0  # the same for a run that others look after
-_GRACE_S: Final = 30.0  # for a worker to say that the time of a run is over
-_PATIENCE_S: Final = 60.0  # with a database that does not answer
 _GONE: Final = RunError("INTERRUPTED", "the worker that carried the run is gone")
 _log = logging.getLogger(__name__)
 
@@ -56,6 +53,10 @@ class _RunWatch:
     seen: float = 0.0
     ended: float | None = None
 
+    @property
+    def timing(self) -> Timing:
+        return self.reach.journal.database.timing
+
     async def look(self) -> QueuedRun | None:
         """Where the run is; None while the database does not answer.
 
@@ -65,7 +66,7 @@ class _RunWatch:
         try:
             place = await asyncio.to_thread(self.reach.queue.lookup, self.run_id)
         except DatabaseUnavailable as error:
-            if time.monotonic() - self.seen > _PATIENCE_S:
+            if time.monotonic() - self.seen > self.timing.patience_s:
                 raise
             _log.warning("waiting for run %s: %s", self.run_id, error.message)
             return None
@@ -87,7 +88,7 @@ class _RunWatch:
         self.ended = self.ended or time.monotonic()
         with suppress(DatabaseUnavailable):
             gone = not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner)
-            if gone or time.monotonic() - self.ended > _GRACE_S:
+            if gone or time.monotonic() - self.ended > self.timing.grace_s:
                 await in_thread(lambda: self.reach.queue.release(self.run_id))
                 return True
         return False
@@ -97,7 +98,7 @@ class _RunWatch:
         now = time.monotonic()
         if place.attempt != self.attempt:
             self.attempt, self.deadline = place.attempt, None
-        self.deadline = self.deadline or now + self.timeout_ms / 1000 + _GRACE_S
+        self.deadline = self.deadline or now + self.timeout_ms / 1000 + self.timing.grace_s
         with suppress(DatabaseUnavailable):
             if not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner):
                 await asyncio.to_thread(self.reach.queue.give_up, self.run_id, place.attempt, _GONE)
@@ -129,4 +130,4 @@ async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: PoolServi
                     return None
             elif place is not None and place.state not in FINAL_STATES:
                 await watch.look_after(place)
-            await wait_for_change(rung, _LASTING_LOOK_S if lasting else _LOOK_S)
+            await wait_for_change(rung, watch.timing.lasting_look_s if lasting else watch.timing.look_s)

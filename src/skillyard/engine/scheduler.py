@@ -19,7 +19,15 @@ from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from skillyard.access import ApiKey, Keys
-    from skillyard.engine.schedules import Schedule
+    from skillyard.catalog import Skill
+    from skillyard.engine.base_engine import StartedRun
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.pool_engine import PoolEngine
+    from skillyard.engine.schedules import Schedule, Schedules
+    from skillyard.permissions import PermissionGate
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +61,6 @@ def _problem(schedule: Schedule, key: ApiKey | None) -> str | None:
     if not {"runs:execute", "admin"} & set(key.scopes):
         return f"the key of {schedule.made_by} has not got the scope runs:execute"
     return None
-
-
-if TYPE_CHECKING:
-    from skillyard.catalog import Skill
-    from skillyard.engine.base_engine import StartedRun
-    from skillyard.engine.journal import Journal
-    from skillyard.engine.pool_engine import PoolEngine
-    from skillyard.engine.schedules import Schedule, Schedules
-    from skillyard.permissions import PermissionGate
-
-
-_log = logging.getLogger(__name__)
 
 
 class Scheduler:

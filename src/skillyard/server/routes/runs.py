@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from skillyard.server.background.approval_questions import ApprovalQuestions
 
 
-_LOOK_S: Final = 1.0  # how often the record is looked at, should nobody tell
 _ID: Final = re.compile(r"(\d{1,9})\.(\d{1,12})\.(\d{1,12})\.(\d{1,9})", re.ASCII)
 _ORDER: Final = {"queued": 1, "running": 2}
 _ENDED: Final = 3  # every other state
@@ -103,7 +102,7 @@ async def run_events(
                 yield _event(one, position)
             number = news[-1].number if news else number
             steps += sum("step" in item.body for item in news)
-            await wait_for_change(rung, _LOOK_S)
+            await wait_for_change(rung, journal.database.timing.look_s)
     record = await asyncio.to_thread(journal.get, run_id)
     for reached, last in _remaining_events(record, position):
         yield _event(last, reached)
