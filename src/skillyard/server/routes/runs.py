@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.access import set_audit_subject
 from skillyard.catalog import Skill
 from skillyard.database import wait_for_change
-from skillyard.engine import FINAL_STATES, RunRecord, RunState, StartedRun
+from skillyard.engine import FINAL_STATES, RunFilter, RunRecord, RunState, StartedRun
 from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
@@ -290,10 +290,8 @@ def list_runs(
     """The runs, the newest first."""
     journal = service.catalog.records().journal
     moment = _in_utc(since) if since else None
-    total = journal.count(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
-    found = journal.list(
-        skill=skill, states=state, statuses=status, schedule=schedule, since=moment, limit=limit, offset=(page - 1) * limit
-    )
+    only = RunFilter(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
+    total, found = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[summary(record) for record in found], meta=meta)
 
