@@ -15,8 +15,7 @@ from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
 from skillyard.engine.records import Records
 from skillyard.engine.run_record import FINAL_STATES, Attempt, RunFilter, RunRecord, RunState
-from skillyard.engine.settings import DEFAULT_POOL, EngineKind, EngineSettings
-from skillyard.engine.slots import Slots
+from skillyard.engine.slots import DEFAULT_POOL, EngineKind, EngineSettings, Slots
 from skillyard.engine.tracing import flush_spans, observe_runs
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ def name_problem(pool: str) -> str | None:
     """Why that is no name for a pool, or None."""
     if 0 < len(pool) <= _LONGEST_NAME and pool.isprintable() and pool.strip() == pool:
         return None
-    return f"{pool[:40]!r} is no name for a worker pool: at most {_LONGEST_NAME} characters that can be seen"
+    return f"{pool[:40]!r} is not a valid name for a worker pool: at most {_LONGEST_NAME} printable characters"
 
 
 class RunQueue:

@@ -14,12 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.concurrency import completed, in_thread
-from skillyard.engine.deferred_writes import write_or_defer
 from skillyard.engine.journal import Journal
 from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.result_cache import cache_policy_of
 from skillyard.engine.run_call import RunCall, WorkerRequest, read_request
-from skillyard.engine.run_lifecycle import RunLifecycle, record_end
+from skillyard.engine.run_lifecycle import RunLifecycle, record_end, write_or_defer
 from skillyard.engine.run_queue import (
     ClaimedRun,
     QueueLimits,
@@ -30,8 +29,7 @@ from skillyard.engine.run_queue import (
     release_claim,
 )
 from skillyard.engine.run_record import FINAL_STATES
-from skillyard.engine.settings import EngineSettings
-from skillyard.engine.slots import SlotRequest, Slots
+from skillyard.engine.slots import EngineSettings, SlotRequest, Slots
 from skillyard.engine.worker_roster import WorkerRoster, worker_id
 from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound, SkillyardError
 from skillyard.execution import RunError, retry_policy
@@ -77,7 +75,7 @@ class Worker:
         self.pools = tuple(dict.fromkeys(pools))
         wrong = next((problem for pool in self.pools if (problem := name_problem(pool))), None)
         if wrong or not self.pools or concurrency < 1:
-            raise InvalidInput(wrong or "a worker needs a pool, and takes at least one run at once", hint="name one: gpu")
+            raise InvalidInput(wrong or "a worker needs a pool and a concurrency of at least 1", hint="name one: gpu")
         self.id = worker_id()
         self.concurrency = concurrency
         self._find, self._runner = find, runner
@@ -134,7 +132,7 @@ class Worker:
             )  # a database that is away must not hold it
         if not stop.is_set():
             problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
-            _log.warning("the queue is not there, trying again: %s", problem or "the connection was lost")
+            _log.warning("the queue cannot be reached, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.reconnect_s):
                     await stop.wait()
@@ -333,7 +331,7 @@ class WorkerGroup:
                 if known is not None and not known.done():
                     continue
                 if known is not None and not known.cancelled() and (problem := known.exception()) is not None:
-                    _log.warning("the worker of %s is made again: %s", name, problem)
+                    _log.warning("restarting the worker of %s: %s", name, problem)
                 with suppress(RecordNotFound):
                     worker = await asyncio.to_thread(self._worker, name)
                     self._serving[name] = asyncio.create_task(worker.serve(stop, grace_s=grace_s))
