@@ -180,6 +180,46 @@ def spans() -> Iterator[InMemorySpanExporter]:
 
 
 @pytest.fixture
+def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The `Timing` of every catalog of this test: milliseconds between two looks, and as ever until something is given up.
+
+    With the parameter `real` it is that of production. Rooms whose tests wait for other processes use it for all of them.
+    """
+    from skillyard.library import Catalog
+    from skillyard.timing import DEFAULT_TIMING, Timing
+
+    if getattr(request, "param", "fast") == "real":
+        return DEFAULT_TIMING
+    fast = Timing(
+        heartbeat_s=0.2,
+        confirm_s=0.1,
+        look_s=0.05,
+        lasting_look_s=0.05,
+        turn_look_s=0.02,
+        file_look_s=0.01,
+        poll_s=0.1,
+        organisations_s=0.05,
+        schedules_tick_s=0.05,
+        schedules_look_s=0.1,
+        gather_s=0.02,
+        reconnect_s=0.05,
+        listen_again_s=0.05,
+        first_retry_s=0.02,
+        longest_retry_s=0.1,
+    )
+    monkeypatch.setattr(Catalog, "timing", fast)
+    return fast
+
+
+@pytest.fixture
+def skillyard_command(timing: Any) -> tuple[str, ...]:
+    """The command `skillyard` in a process of its own, with the `timing` of the test."""
+    run = "import runpy; runpy.run_module('skillyard.cli', run_name='__main__')"
+    given = f"from skillyard.library import Catalog; from skillyard.timing import Timing; Catalog.timing = {timing!r}"
+    return (sys.executable, "-c", f"{given}; {run}")
+
+
+@pytest.fixture
 def skills_root(tmp_path: Path) -> Path:
     """An empty folder to put skills into."""
     root = tmp_path / "skills"
@@ -358,10 +398,10 @@ def database_address(request: pytest.FixtureRequest, address_of: Callable[..., s
 
 
 @pytest.fixture
-def database(database_address: str, tmp_path: Path) -> Iterator[Any]:
+def database(database_address: str, tmp_path: Path, timing: Any) -> Iterator[Any]:
     """An empty `Database` with its tables made, once of each kind."""
     from skillyard.database import Database
 
-    opened = Database.open(str(tmp_path), database_address)
+    opened = Database.open(str(tmp_path), database_address, timing=timing)
     yield opened
     opened.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from skillyard.access import AuditLog, Keys
 from skillyard.database import Database
+from skillyard.engine import RunFilter
 from skillyard.engine.journal import Journal
 from skillyard.registry.record_queries import find_skill, page_of_skills, skills_named
 from skillyard.registry.records import RegistryRecords
@@ -28,12 +29,12 @@ HOT: Mapping[str, Callable[[Database], object]] = {
     "a run": lambda database: Journal(database).get("run_00000000000003090123456789"),
     "a run by how its id begins": lambda database: Journal(database).beginning_with("run_0000000000000309"),
     "the newest runs": lambda database: Journal(database).list(),
-    "the newest runs of a skill": lambda database: Journal(database).list(skill="installed:skill-77"),
-    "the newest runs that failed": lambda database: Journal(database).list(states=["failed"]),
-    "how many runs wait or work": lambda database: Journal(database).count(states=["queued", "running"]),
-    "how many runs failed": lambda database: Journal(database).count(states=["failed"]),
-    "how many runs ended badly": lambda database: Journal(database).count(statuses=["error"]),
-    "how many runs a skill had": lambda database: Journal(database).count(skill="installed:skill-77"),
+    "the newest runs of a skill": lambda database: Journal(database).list(RunFilter(skill="installed:skill-77")),
+    "the newest runs that failed": lambda database: Journal(database).list(RunFilter(states=["failed"])),
+    "how many runs wait or work": lambda database: Journal(database).count(RunFilter(states=["queued", "running"])),
+    "how many runs failed": lambda database: Journal(database).count(RunFilter(states=["failed"])),
+    "how many runs ended badly": lambda database: Journal(database).count(RunFilter(statuses=["error"])),
+    "how many runs a skill had": lambda database: Journal(database).count(RunFilter(skill="installed:skill-77")),
     "a kept result": lambda database: Journal(database).kept("key-777"),
     "what a caller did last": lambda database: AuditLog(lambda: database).events(actor="key 7"),
     "the keys of a server": lambda database: Keys(lambda: database).all(),

@@ -48,6 +48,11 @@ class Desk:
         return [dict(event.data) for event in events if event.kind == "result"]
 
 
+@pytest.fixture(autouse=True)
+def _timing(timing: Any) -> None:
+    """Nothing here waits for seconds."""
+
+
 @pytest.fixture
 def pdf(skills_root: Path, make_skill: Callable[..., Path]) -> Path:
     return make_skill(

@@ -56,8 +56,7 @@ async def test_who_hears_nothing_goes_on_after_a_while(database: Database) -> No
         assert not rung.is_set()
 
 
-async def test_an_ear_whose_connection_is_cut_listens_again(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillyard.database.notifications._AGAIN_S", 0.01)
+async def test_a_listener_whose_connection_is_cut_listens_again(database: Database) -> None:
     async with database.notifier.subscribe("run_1") as rung:
         await _listening(rung)
         if database.conninfo is not None:
@@ -71,7 +70,7 @@ async def test_an_ear_whose_connection_is_cut_listens_again(database: Database, 
         await _listening(rung)
 
 
-async def test_a_bell_of_a_database_that_is_not_there_is_silent(tmp_path: Path) -> None:
+async def test_a_notifier_of_a_database_that_is_not_there_is_silent(tmp_path: Path) -> None:
     missing = ChangeNotifier(conninfo="postgresql://nobody@127.0.0.1:1/nothing")
     async with missing.subscribe("run_1") as rung:
         await wait_for_change(rung, 0.05)

@@ -16,6 +16,7 @@ import pytest
 from skillyard import Catalog, Executor, Skill
 from skillyard.catalog import Configuration
 from skillyard.engine import LocalEngine, PoolEngine, Records, Worker, WorkerRoster
+from skillyard.timing import Timing
 
 Write = Callable[..., Skill]
 HERE = [(base, kind) for kind in ("local", "pools") for base in ("sqlite", "postgresql")]
@@ -29,6 +30,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("database_address", "engine"), HERE if here else EVERYWHERE, indirect=True)
     elif "database_address" in metafunc.fixturenames:
         metafunc.parametrize("database_address", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _timing(timing: Timing) -> None:
+    """Nothing here waits for seconds."""
 
 
 @pytest.fixture
@@ -50,9 +56,9 @@ def configured() -> Callable[..., Configuration]:
 
 
 @pytest.fixture
-def records(database_address: str, tmp_path: Path) -> Iterator[Records]:
+def records(database_address: str, tmp_path: Path, timing: Timing) -> Iterator[Records]:
     """Empty records, once in each database."""
-    opened = Records(str(tmp_path), database_address)
+    opened = Records(str(tmp_path), database_address, timing=timing)
     yield opened
     opened.close()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from skillyard import Skill
-from skillyard.engine import LocalEngine, ProcessIdentity, Records
+from skillyard.engine import LocalEngine, ProcessIdentity, Records, RunFilter
 from skillyard.engine.journal import Journal
 from skillyard.errors import ApprovalRejected, RecordExists
 from skillyard.execution import RunError
@@ -106,7 +106,11 @@ async def test_runs_are_counted_and_given_in_pages(engine: LocalEngine, records:
     journal = records.journal
     newest, middle, oldest = journal.list()
     assert [record.id for record in journal.list(limit=1, offset=1)] == [middle.id]
-    assert (journal.count(), journal.count(states=["failed"]), journal.count(skill="example")) == (3, 1, 2)
-    assert [record.id for record in journal.list(statuses=["error"])] == [middle.id]
-    assert [record.id for record in journal.list(since=middle.created_at)] == [newest.id, middle.id]
-    assert journal.count(since=oldest.created_at) == 3
+    assert (journal.count(), journal.count(RunFilter(states=["failed"])), journal.count(RunFilter(skill="example"))) == (
+        3,
+        1,
+        2,
+    )
+    assert [record.id for record in journal.list(RunFilter(statuses=["error"]))] == [middle.id]
+    assert [record.id for record in journal.list(RunFilter(since=middle.created_at))] == [newest.id, middle.id]
+    assert journal.count(RunFilter(since=oldest.created_at)) == 3

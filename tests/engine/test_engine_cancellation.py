@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from skillyard.engine.run_queue import RunQueue
 from skillyard.engine.worker_roster import WorkerRoster
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import MemoryWrite, RunError
+from skillyard.timing import Timing
 
 Write = Callable[..., Skill]
 CANCELLED = RunError("CANCELLED", "the run was cancelled")
@@ -146,9 +148,9 @@ async def test_the_same_while_the_database_is_away(records: Records, write: Writ
 
 
 async def test_a_run_is_ended_although_its_database_takes_long(
-    records: Records, write: Write, monkeypatch: pytest.MonkeyPatch
+    database_address: str, tmp_path: Path, timing: Timing, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillyard.engine.cancellation._DECIDING_S", 0.01)
+    records = Records(str(tmp_path), database_address, timing=replace(timing, decide_s=0.01))
     work, held = Waits(records, deaf=True), Held(monkeypatch, Journal, "stop", after=False)
     engine = LocalEngine(Scripted(work), records)
     running = asyncio.create_task(engine.run(write("pass"), {}))
@@ -160,6 +162,7 @@ async def test_a_run_is_ended_although_its_database_takes_long(
     assert await cancelling
     assert (await running).error == CANCELLED
     assert _state(records, work.ids[0]) == ("cancelled", "CANCELLED")
+    records.close()
 
 
 async def test_a_run_that_others_took_for_dead_is_ended_when_its_caller_goes_away(records: Records, write: Write) -> None:
@@ -267,7 +270,7 @@ async def test_a_caller_that_goes_away_while_its_run_is_written_down_leaves_none
     engine: LocalEngine, records: Records, write: Write, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     queued = getattr(engine, "_everything", None) is not None
-    held = Held(monkeypatch, RunQueue if queued else Journal, "hand_over" if queued else "queue", after=True)
+    held = Held(monkeypatch, RunQueue if queued else Journal, "enqueue" if queued else "queue", after=True)
     asking = asyncio.create_task(getattr(engine, how)(write("import time; time.sleep(60)"), {}))
     await held.wait()
     asking.cancel()
@@ -304,10 +307,10 @@ async def test_the_same_while_it_waits_for_consent(engine: LocalEngine, records:
 
 
 async def test_a_run_that_no_worker_has_taken_is_ended_here_when_another_process_cancels_it(
-    address_of: Callable[..., str], tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+    address_of: Callable[..., str], tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, timing: Timing
 ) -> None:
     """It was taken back, and works in this process from then on."""
-    records = Records(str(tmp_path), address_of("postgresql", bare=False))
+    records = Records(str(tmp_path), address_of("postgresql", bare=False), timing=timing)
     work, served = Waits(records), [True]
     monkeypatch.setattr(WorkerRoster, "is_served", lambda *_: served.pop() if served else False)
     RunQueue(records.database).prepare()
@@ -367,7 +370,7 @@ async def test_a_worker_that_is_stopped_while_it_takes_a_run_leaves_it_to_others
     from skillyard.engine import worker as module
 
     run_id, _ = await _waiting(pooled)
-    held = Held(monkeypatch, module, "pick", after=True)
+    held = Held(monkeypatch, module, "claim_next", after=True)
     serving = asyncio.create_task(pooled.worker("default").serve(asyncio.Event(), grace_s=0))
     await held.wait()
     assert pooled.records().journal.state(run_id) == "running"
@@ -384,7 +387,7 @@ async def test_a_worker_that_is_stopped_before_it_begins_a_run_leaves_it_to_othe
     from skillyard.engine import worker as module
 
     run_id, _ = await _waiting(pooled)
-    held = Held(monkeypatch, module, "keeping_of", after=True)
+    held = Held(monkeypatch, module, "cache_policy_of", after=True)
     serving = asyncio.create_task(pooled.worker("default").serve(asyncio.Event(), grace_s=0))
     await held.wait()
     await _leave(serving)
@@ -400,7 +403,7 @@ async def test_a_run_that_is_cancelled_while_a_worker_takes_it_is_not_begun(
     from skillyard.engine import worker as module
 
     run_id, _ = await _waiting(pooled)
-    held = Held(monkeypatch, module, "pick", after=True)
+    held = Held(monkeypatch, module, "claim_next", after=True)
     stop = asyncio.Event()
     worker = pooled.worker("default")
     serving = asyncio.create_task(worker.serve(stop, grace_s=60))

@@ -20,6 +20,7 @@ from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next, recove
 from skillyard.execution import RunError
 
 HOUR = 3600
+REAL = pytest.mark.parametrize("timing", ["real"], indirect=True)  # the test has a clock of its own
 JUMPS = pytest.mark.parametrize("jump", [HOUR + 60, -HOUR], ids=["ahead", "back"])
 ELSEWHERE = str(replace(ProcessIdentity.current(), host="another"))
 NONE = QueueLimits(None, {})
@@ -96,6 +97,7 @@ def test_those_who_were_asked_for_first_start_first(catalog: Catalog, database: 
     assert [one.run_id if one else None for one in taken] == ["run_0", "run_1", "run_2", "run_3"]
 
 
+@REAL
 @JUMPS
 def test_a_worker_on_another_machine_stays_alive(catalog: Catalog, database: Database, set_clock: SetClock, jump: int) -> None:
     queue, seconds = hand_over(catalog, "run_a"), [0.0]
@@ -119,6 +121,7 @@ def test_a_worker_on_another_machine_stays_alive(catalog: Catalog, database: Dat
         assert connection.execute(select(runs.c.state)).scalar() == "running"
 
 
+@REAL
 @JUMPS
 def test_one_that_died_is_noticed_all_the_same(catalog: Catalog, database: Database, set_clock: SetClock, jump: int) -> None:
     queue, seconds = hand_over(catalog, "run_a", attempts=2), [0.0]

@@ -89,7 +89,7 @@ async def test_another_attempt_goes_on_where_the_one_before_ended(records: Recor
     await _until(lambda: journal.state(begun.run_id) == "running")
     for attempt, text in ((1, "first\n"), (2, "again\n")):
         log = LiveOutputWriter(records.database, begun.run_id, attempt)
-        with log.hearing():
+        with log.capture():
             ear, _ = stream_listeners(())
             assert ear is not None
             ear.hear(text.encode())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from skillyard import Catalog
-from skillyard.engine import LocalEngine, PoolEngine, Records
+from skillyard.engine import LocalEngine, PoolEngine, Records, RunFilter
 from skillyard.errors import SkillNotFound, VersionUnusable
 from skillyard.execution import RunError
 from skillyard.plain_json import to_redacted_json
@@ -125,7 +125,7 @@ class Site(RuleBasedStateMachine):
 
     @invariant()
     def the_records_say_what_happened(self) -> None:
-        found = self.records.journal.list(skill=self.name, limit=200)
+        found = self.records.journal.list(RunFilter(skill=self.name), limit=200)
         assert Counter(record.state for record in found) == self.ends
         known = {version.version: version for version in self.registry.versions(self.name)} if self.contents else {}
         assert set(known) == set(self.contents)

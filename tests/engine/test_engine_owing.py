@@ -93,7 +93,7 @@ def pooled(address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch, skil
 
 
 async def test_a_worker_that_could_not_let_go_of_a_run_does_so_later(pooled: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = Away(monkeypatch, RunQueue, "let_go")
+    away = Away(monkeypatch, RunQueue, "release")
     worker, stop = pooled.worker("gpu"), asyncio.Event()
     serving = asyncio.create_task(worker.serve(stop, grace_s=5))
     await until(lambda: WorkerRoster(pooled.records().database).workers())

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from skillyard.engine import FINAL_STATES, WorkerRoster
 from skillyard.engine.liveness import HeartbeatMonitor
 from skillyard.engine.run_queue import QueueLimits, RunQueue, claim_next
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, InvalidInput, SkillNotFound
+from skillyard.timing import Timing
 
 HEADER = "name: {name}\ndescription: Works in a pool. Use when a test runs.\ntype: {kind}\nconfig:\n  serverId: {pool}\n"
 ECHO = "import json, sys\nprint(json.dumps({'output': json.load(sys.stdin)['input'], 'warnings': ['done']}))\n"
@@ -35,6 +35,7 @@ write = {"ownerType": "user", "ownerId": "ada", "type": "preference", "importanc
 print(json.dumps({"output": 1, "memoryWrites": [write]}))
 """
 Make = Callable[..., Catalog]
+FAST_AND_REAL = pytest.mark.parametrize("timing", ["fast", pytest.param("real", marks=pytest.mark.long)], indirect=True)
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ async def until(condition: Callable[[], object], seconds: float = 20) -> None:
     end = time.monotonic() + seconds
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < end, "it never happened"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.02)
 
 
 def states(catalog: Catalog) -> list[str]:
@@ -266,10 +267,10 @@ async def test_what_has_not_ended_when_the_grace_is_over_is_interrupted(make: Ma
 
 
 @asynccontextmanager
-async def process(skills_root: Path, *more: str) -> Any:
+async def process(command: tuple[str, ...], skills_root: Path) -> Any:
     """`skillyard worker --pool gpu` as a process of its own, ready."""
-    command = [sys.executable, "-m", "skillyard.cli", "worker", "--pool", "gpu", "--root", str(skills_root), "--json", *more]
-    child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    arguments = ("worker", "--pool", "gpu", "--root", str(skills_root), "--json")
+    child = await asyncio.create_subprocess_exec(*command, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert child.stdout is not None
         started = json.loads(await asyncio.wait_for(child.stdout.readline(), 60))
@@ -282,23 +283,28 @@ async def process(skills_root: Path, *more: str) -> Any:
         await child.wait()
 
 
-async def test_a_killed_worker_leaves_an_interrupted_run_that_nobody_runs_again(make: Make, skills_root: Path) -> None:
+@FAST_AND_REAL
+async def test_a_killed_worker_leaves_an_interrupted_run_that_nobody_runs_again(
+    make: Make, skills_root: Path, skillyard_command: tuple[str, ...], timing: Timing
+) -> None:
     catalog = make(SLOW)
-    async with process(skills_root) as child:
+    async with process(skillyard_command, skills_root) as child:
         asked = asyncio.create_task(catalog.run("pooled"))
         await until(lambda: states(catalog) == ["running"])
         child.kill()
         run = await asyncio.wait_for(asked, 30)
     assert (run.status, run.error.code if run.error else None) == ("killed", "INTERRUPTED")
     async with working(catalog):
-        await asyncio.sleep(1)
+        await asyncio.sleep(2 * timing.poll_s)
         assert states(catalog) == ["interrupted"]
     assert left(catalog)[0] == 0
 
 
-async def test_a_worker_that_is_told_to_stop_finishes_and_leaves(make: Make, skills_root: Path) -> None:
-    catalog = make("import time, json\ntime.sleep(1.5)\nprint(json.dumps({'output': 1}))\n")
-    async with process(skills_root) as child:
+async def test_a_worker_that_is_told_to_stop_finishes_and_leaves(
+    make: Make, skills_root: Path, skillyard_command: tuple[str, ...]
+) -> None:
+    catalog = make("import time, json\ntime.sleep(0.7)\nprint(json.dumps({'output': 1}))\n")
+    async with process(skillyard_command, skills_root) as child:
         asked = asyncio.create_task(catalog.run("pooled"))
         await until(lambda: states(catalog) == ["running"])
         child.send_signal(signal.SIGTERM)
@@ -308,10 +314,10 @@ async def test_a_worker_that_is_told_to_stop_finishes_and_leaves(make: Make, ski
 
 
 async def test_a_worker_that_slept_and_was_taken_for_dead_changes_nothing_and_remembers_nothing(
-    make: Make, skills_root: Path
+    make: Make, skills_root: Path, skillyard_command: tuple[str, ...]
 ) -> None:
     catalog = make("import time\ntime.sleep(1)\n" + REMEMBERS)
-    async with process(skills_root) as child:
+    async with process(skillyard_command, skills_root) as child:
         asked = asyncio.create_task(catalog.run("pooled", context={"userId": "ada"}))
         await until(lambda: states(catalog) == ["running"])
         child.send_signal(signal.SIGSTOP)
@@ -327,10 +333,12 @@ async def test_a_worker_that_slept_and_was_taken_for_dead_changes_nothing_and_re
     assert await catalog.memory().list(user_id="ada") == ()
 
 
-async def test_a_caller_that_is_killed_leaves_no_run_open(make: Make, skills_root: Path) -> None:
+async def test_a_caller_that_is_killed_leaves_no_run_open(
+    make: Make, skills_root: Path, skillyard_command: tuple[str, ...]
+) -> None:
     catalog = make(SLOW)
-    async with working(catalog):
-        command = [sys.executable, "-m", "skillyard.cli", "run", "pooled", "--root", str(skills_root)]
+    async with working(catalog, grace_s=0.1):
+        command = [*skillyard_command, "run", "pooled", "--root", str(skills_root)]
         child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         await until(lambda: states(catalog) == ["running"], 60)
         child.kill()

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
@@ -41,6 +40,7 @@ def execute(parameters):
     time.sleep(60)
 """
 NONE = QueueLimits(None, {})
+FAST_AND_REAL = pytest.mark.parametrize("timing", ["fast", pytest.param("real", marks=pytest.mark.long)], indirect=True)
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ async def working(serves: Any, catalog: Catalog) -> Any:
 
 
 @asynccontextmanager
-async def process(skills_root: Path, database: Any) -> Any:
+async def process(command: tuple[str, ...], skills_root: Path, database: Any) -> Any:
     """`skillyard worker` as a process of its own, ready."""
-    command = [sys.executable, "-m", "skillyard.cli", "worker", "--root", str(skills_root), "--json"]
-    child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    arguments = ("worker", "--root", str(skills_root), "--json")
+    child = await asyncio.create_subprocess_exec(*command, *arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert child.stdout is not None
         started = json.loads(await asyncio.wait_for(child.stdout.readline(), 60))
@@ -93,7 +93,7 @@ async def until(condition: Callable[[], object], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < end, "it never happened"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.02)
 
 
 def states(catalog: Catalog) -> list[str]:
@@ -107,8 +107,10 @@ def hand_over(catalog: Catalog, run_id: str, skill: str = "plain", **more: Any) 
     queue.enqueue(call.record(), pool="default", request="{}", cache_key=None, lasting=True, **more)
 
 
-async def test_a_run_waits_for_a_worker_and_outlives_who_asked_for_it(catalog: Catalog, skills_root: Path) -> None:
-    command = [sys.executable, "-m", "skillyard.cli", "run", "plain", "--root", str(skills_root), "--input", '{"s": 0}']
+async def test_a_run_waits_for_a_worker_and_outlives_who_asked_for_it(
+    catalog: Catalog, skills_root: Path, skillyard_command: tuple[str, ...]
+) -> None:
+    command = [*skillyard_command, "run", "plain", "--root", str(skills_root), "--input", '{"s": 0}']
     child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     await until(lambda: states(catalog) == ["queued"])
     child.kill()
@@ -131,34 +133,36 @@ async def test_who_leaves_stops_waiting_and_the_run_goes_on(catalog: Catalog) ->
         await engine.begin(catalog.get("plain"), {}, run_id=begun.run_id)
 
 
+@FAST_AND_REAL
 async def test_a_killed_worker_is_followed_by_another_where_the_skill_says_that_is_safe(
-    catalog: Catalog, skills_root: Path
+    catalog: Catalog, skills_root: Path, skillyard_command: tuple[str, ...]
 ) -> None:
     begun = [await catalog.engine().begin(catalog.get(name), {}) for name in ("safe", "plain")]
-    async with process(skills_root, catalog.records().database) as child:
+    async with process(skillyard_command, skills_root, catalog.records().database) as child:
         await until(lambda: "running" in states(catalog))
         child.kill()
         await child.wait()
-    async with process(skills_root, catalog.records().database):
+    async with process(skillyard_command, skills_root, catalog.records().database):
         safe, plain = [await asyncio.wait_for(one.ended, 60) for one in begun]
     assert (safe.ok, plain.ok) == (True, True)  # one worked on by both, one waited all the time
     record = catalog.records().journal.get(safe.run_id)
     assert (record.attempt, [attempt.error_code for attempt in record.attempts]) == (2, ["INTERRUPTED"])
 
 
+@FAST_AND_REAL
 async def test_a_step_that_a_killed_worker_had_finished_is_not_done_again(
-    catalog: Catalog, skills_root: Path, make_skill: Any
+    catalog: Catalog, skills_root: Path, make_skill: Any, skillyard_command: tuple[str, ...]
 ) -> None:
     header = f"name: stepping\ndescription: Takes steps. Use when a test runs.\n{SAFE}  idempotentSteps: true\n"
     make_skill(skills_root, "stepping", front_matter=header, files={"scripts/execute.py": STEPPING})
     catalog.refresh()
     begun = await catalog.engine().begin(catalog.get("stepping"), {})
     journal = catalog.records().journal
-    async with process(skills_root, catalog.records().database) as child:
+    async with process(skillyard_command, skills_root, catalog.records().database) as child:
         await until(lambda: any("step" in item.body for item in journal.events_since(begun.run_id)[1]))
         child.kill()
         await child.wait()
-    async with process(skills_root, catalog.records().database):
+    async with process(skillyard_command, skills_root, catalog.records().database):
         run = await asyncio.wait_for(begun.ended, 60)
     assert (run.output, [step.step_name for step in run.steps]) == ("found before", ["find"])
     assert journal.get(run.run_id).attempt == 2
@@ -232,6 +236,7 @@ async def test_a_crew_gives_every_organisation_its_turn(catalog: Catalog) -> Non
     crew = WorkerGroup(
         lambda: [known.name for known in organisations.all()],
         lambda name: organisations.catalog(name, catalog).worker(concurrency=1, slots=slots),
+        timing=catalog.timing,
     )
     async with working(crew, catalog):
         await asyncio.wait_for(few.ended, 60)

@@ -18,7 +18,7 @@ from sqlalchemy import update
 from skillyard import Catalog, Executor, Run, Skill, SkillTools
 from skillyard.catalog import Configuration
 from skillyard.database import runs
-from skillyard.engine import FINAL_STATES, LocalEngine, ProcessIdentity, Records, RunRecord
+from skillyard.engine import FINAL_STATES, LocalEngine, ProcessIdentity, Records, RunFilter, RunRecord
 from skillyard.engine.journal import Journal
 from skillyard.errors import DatabaseUnavailable, FileMissing, PermissionDenied, RecordNotFound
 from skillyard.execution import RunError, StepTrace
@@ -296,7 +296,7 @@ async def test_a_run_whose_process_was_killed_ends_as_interrupted_at_the_next_st
     doomed = subprocess.Popen([sys.executable, "-c", script])
     watching = Records(str(tmp_path), database_address)
     try:
-        while not (found := watching.journal.list(states=["running"])):
+        while not (found := watching.journal.list(RunFilter(states=["running"]))):
             assert doomed.poll() is None
             await asyncio.sleep(0.05)
         assert watching.journal.recover() == ()  # its process lives
@@ -347,8 +347,8 @@ def test_runs_are_found_by_skill_state_and_id(records: Records) -> None:
         )
     journal.stop("run_00000000_abcdefg0", "cancelled", RunError("CANCELLED", ""))
     assert [record.id[-1] for record in journal.list()] == ["2", "1", "0"]
-    assert [record.id[-1] for record in journal.list(skill="pdf")] == ["2", "0"]
-    assert [record.id[-1] for record in journal.list(skill="user:pdf", states=["cancelled"])] == ["0"]
+    assert [record.id[-1] for record in journal.list(RunFilter(skill="pdf"))] == ["2", "0"]
+    assert [record.id[-1] for record in journal.list(RunFilter(skill="user:pdf", states=["cancelled"]))] == ["0"]
     assert [record.id[-1] for record in journal.list(limit=1)] == ["2"]
     assert [record.state in FINAL_STATES for record in journal.list()] == [False, False, True]
     assert journal.get("abcdefg1").id.endswith("1")
@@ -386,9 +386,9 @@ async def test_a_run_that_was_ended_before_its_turn_does_not_start(records: Reco
     first = asyncio.create_task(engine.run(skill, {}))
     await _working(engine, records)
     second = asyncio.create_task(engine.run(skill, {}))
-    while not records.journal.list(states=["queued"]):
+    while not records.journal.list(RunFilter(states=["queued"])):
         await asyncio.sleep(0.01)
-    (waiting,) = records.journal.list(states=["queued"])
+    (waiting,) = records.journal.list(RunFilter(states=["queued"]))
     records.journal.stop(waiting.id, "cancelled", RunError("CANCELLED", "by another process"))
     go.set()
     assert (await second).error == RunError("CANCELLED", "the run was cancelled")

@@ -14,7 +14,7 @@ from sqlalchemy import update
 
 from skillyard import Catalog
 from skillyard.database import schedules as table
-from skillyard.engine import LocalEngine, Records, Schedule, Scheduler, Schedules
+from skillyard.engine import LocalEngine, Records, RunFilter, Schedule, Scheduler, Schedules
 from skillyard.engine.schedules import check_cron, next_occurrence, zone_of
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 
@@ -169,7 +169,7 @@ async def test_each_moment_is_one_run_however_many_look(
         max(one.run_id for one in begun),
     )
     assert await lookers[0].begin_due(now) == ()
-    assert [record.id for record in records.journal.list(schedule="hourly", limit=1)] == [found[0].id]
+    assert [record.id for record in records.journal.list(RunFilter(schedule="hourly"), limit=1)] == [found[0].id]
 
 
 async def test_who_dies_between_the_run_and_moving_on_leaves_nothing_doubled(records: Records) -> None:

@@ -29,6 +29,11 @@ Pack = Callable[..., bytes]
 Program = Callable[..., str]
 
 
+@pytest.fixture(autouse=True)
+def _timing(timing: Any) -> None:
+    """Nothing here waits for seconds."""
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's folder, and Skillyard's own in it."""

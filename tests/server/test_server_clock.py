@@ -24,6 +24,7 @@ from skillyard.permissions import ApprovalAnswer, ApprovalRequest, SqlSessionApp
 from skillyard.server.background.approval_questions import ApprovalQuestions
 from skillyard.server.schedule_clock import ScheduleClock
 from skillyard.times import utc_now
+from skillyard.timing import Timing
 
 HOUR = timedelta(hours=1)
 JUMPS = pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
@@ -65,8 +66,10 @@ async def _soon(look: Callable[[], Any]) -> Any:
 
 
 @JUMPS
-async def test_a_question_of_another_server_stays_open_and_is_answered(database_address: str, jump: timedelta) -> None:
-    database = Database.open("", database_address)
+async def test_a_question_of_another_server_stays_open_and_is_answered(
+    database_address: str, jump: timedelta, timing: Timing
+) -> None:
+    database = Database.open("", database_address, timing=timing)
     theirs, ours = ApprovalQuestions(lambda: database, "w"), ApprovalQuestions(lambda: database, "w")
     asking = asyncio.create_task(theirs.asker("ada").ask(ApprovalRequest("user:a", "a", "sha256:0", "s")))
     (question,) = await _soon(theirs.open)
@@ -84,10 +87,9 @@ async def test_a_question_of_another_server_stays_open_and_is_answered(database_
 
 @JUMPS
 async def test_a_question_is_answered_after_the_clock_of_the_database_was_set(
-    clocked_address: str, set_clock: Callable[[int], None], jump: timedelta, monkeypatch: pytest.MonkeyPatch
+    clocked_address: str, set_clock: Callable[[int], None], jump: timedelta, timing: Timing
 ) -> None:
-    monkeypatch.setattr("skillyard.server.background.approval_questions._SIGN_S", 0.3)
-    database = Database.open("", clocked_address)
+    database = Database.open("", clocked_address, timing=timing)
     theirs, ours = ApprovalQuestions(lambda: database, "w"), ApprovalQuestions(lambda: database, "w")
     asking = asyncio.create_task(theirs.asker("ada").ask(ApprovalRequest("user:a", "a", "sha256:0", "s")))
     await _soon(theirs.open)
@@ -151,13 +153,13 @@ def test_schedules_are_looked_at_when_the_clock_was_ahead_and_is_set_right(
         home / "project/.claude/skills", "adder", files={"scripts/execute.py": "def execute(parameters):\n    return 1\n"}
     )
     client.post("/api/v1/catalog/refresh")
-    monkeypatch.setattr("skillyard.server.schedule_clock._LOOK_S", 0.2)
     clock: ScheduleClock = app.state.clock
     with jumped(HOUR):
         clock.wake("default")
-        time.sleep(2.5)  # it looks each second
+        while "default" not in clock._looks:  # until it has looked again
+            time.sleep(0.01)
     body = {"name": "once", "skill": "adder", "at": (datetime.now(UTC) + timedelta(seconds=1)).isoformat()}
-    monkeypatch.setattr(clock, "look_again", lambda name: None)  # as if another server had been told of it
+    monkeypatch.setattr(clock, "wake", lambda name: None)  # as if another server had been told of it
     assert client.post("/api/v1/schedules", json=body).status_code == 201
     end = time.monotonic() + 30
     while not client.get("/api/v1/runs").json()["data"]:

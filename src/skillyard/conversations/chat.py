@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from skillyard.permissions import ApprovalAnswer
 
 
-_LOOK_S: Final = 0.5
-
-
 async def follow_turn(
     turn: Turn, after: EventPosition, *, live: LiveTurn | None, records: ConversationStore, database: Callable[[], Database]
 ) -> AsyncGenerator[tuple[EventPosition, TurnEvent], None]:
@@ -70,7 +67,7 @@ async def _events_elsewhere(
             for number, shapes in news:  # noqa: B007 # where it goes on the next time
                 for shape in shapes:
                     yield parse_event(shape)
-            await wait_for_change(rung, _LOOK_S)
+            await wait_for_change(rung, opened.timing.turn_look_s)
             await asyncio.to_thread(lambda: records.turns(turn.conversation_id))  # its process may be gone
 
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from skillyard.errors import SkillyardError
+from skillyard.timing import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,6 @@ class TurnEvent:
 
 _MOST: Final = 5_000
 _TEXT: Final = 4_000
-_EVERY_S: Final = 0.1
 _POSITION: Final = re.compile(r"(\d{1,6})\.(\d{1,9})", re.ASCII)
 _log = logging.getLogger(__name__)
 
@@ -94,11 +94,17 @@ START_POSITION: Final = EventPosition()
 class LiveTurn:
     """The events of one turn; any number of watchers get all of them. The first `earlier` ones were before a question."""
 
-    def __init__(self, before: Sequence[TurnEvent] = (), tell: Callable[[list[dict[str, Any]]], object] | None = None) -> None:
+    def __init__(
+        self,
+        before: Sequence[TurnEvent] = (),
+        tell: Callable[[list[dict[str, Any]]], object] | None = None,
+        gather_s: float = DEFAULT_TIMING.gather_s,
+    ) -> None:
         self.events: list[TurnEvent] = list(before)
         self.earlier = len(self.events)
         self.over = False
         self._tell = tell
+        self._gather_s = gather_s
         self._told = 0
         self._telling: asyncio.Task[None] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -141,7 +147,7 @@ class LiveTurn:
     async def _tell_others(self, tell: Callable[[list[dict[str, Any]]], object]) -> None:
         """Tell those who follow through other processes, ten times a second at most."""
         while self._tell is not None and self._told < len(self.events):
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(self._gather_s)
             new, self._told = self.events[self._told :], len(self.events)
             try:
                 await asyncio.to_thread(tell, _join_text_events(new))

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _KEPT_TOOLS: Final = 64
 _KEPT_TURNS: Final = 256
-_LOOK_S: Final = 0.5
 
 
 class TurnRunner:
@@ -95,7 +94,9 @@ class TurnRunner:
         before: Sequence[TurnEvent] = (),
     ) -> TurnExecution:
         """What the work on a turn needs; `before` are its events up to the question that it waited for."""
-        live = self._live[turn.id] = LiveTurn(before, partial(self._records.publish_events, turn.id))
+        live = self._live[turn.id] = LiveTurn(
+            before, partial(self._records.publish_events, turn.id), self._catalog.timing.gather_s
+        )
         while len(self._live) > _KEPT_TURNS:
             self._live.popitem(last=False)
         return TurnExecution(
@@ -139,7 +140,7 @@ class TurnRunner:
     async def _watch(self, turn_id: str, live: LiveTurn) -> None:
         """Stop the turn when somebody asked for it in another process."""
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(self._catalog.timing.turn_look_s)
             with suppress(DatabaseUnavailable):
                 if await asyncio.to_thread(self._records.stop_asked, turn_id):
                     await live.interrupt()

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import make_url
 from sqlalchemy.engine import URL
@@ -24,6 +24,7 @@ from skillyard.database.schema_upgrade import DatabaseStatus, copy_before_upgrad
 from skillyard.database.shared_engines import EngineLease
 from skillyard.database.sqlite_file import file_of
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable
+from skillyard.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -48,7 +49,6 @@ _TIMEOUT_OPTIONS: Final = {
 _EXAMPLES: Final = "for example sqlite:////var/lib/skillyard.db or postgresql://user:password@host/skillyard"
 
 _log = logging.getLogger(__name__)
-_PATIENCE_S: Final = 120.0  # for an upgrade that gives way to who uses the tables
 
 
 def database_url(data: str, configured: str | None = None) -> URL:
@@ -96,20 +96,21 @@ class Database:
     Its methods block: asynchronous code calls them in a thread.
     """
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, *, timing: Timing = DEFAULT_TIMING) -> None:
         self._url = url
+        self.timing = timing
         self._copy: Path | None = None
         self._lease = EngineLease(url)
         weakref.finalize(self, self._lease.abandon)
 
     @classmethod
-    def open(cls, data: str, configured: str | None = None, *, migrate: bool = True) -> Self:
+    def open(cls, data: str, configured: str | None = None, *, migrate: bool = True, timing: Timing = DEFAULT_TIMING) -> Self:
         """The database at the URL `configured`, else `skillyard.db` in the folder `data`, its tables made or upgraded.
 
         Raises:
             DatabaseUnavailable: it cannot be reached, written or upgraded.
         """
-        database = cls.at(data, configured)
+        database = cls.at(data, configured, timing=timing)
         with database._explained():
             database._lease.engine()
             if migrate:
@@ -120,9 +121,9 @@ class Database:
         return database
 
     @classmethod
-    def at(cls, data: str, configured: str | None = None) -> Self:
+    def at(cls, data: str, configured: str | None = None, *, timing: Timing = DEFAULT_TIMING) -> Self:
         """As `open`, but nothing is opened or made before the first transaction, and its tables are as they are."""
-        return cls(database_url(data, configured))
+        return cls(database_url(data, configured), timing=timing)
 
     @property
     def name(self) -> str:
@@ -149,7 +150,7 @@ class Database:
     @functools.cached_property
     def notifier(self) -> ChangeNotifier:
         """What rings when another process has written something that is waited for."""
-        return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None)
+        return ChangeNotifier(conninfo=self.conninfo, file=str(self.file) if self.file else None, timing=self.timing)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -207,7 +208,7 @@ class Database:
         Raises:
             DatabaseUnavailable: that is not possible.
         """
-        give_up = time.monotonic() + _PATIENCE_S
+        give_up = time.monotonic() + self.timing.upgrade_s
         while True:
             try:
                 with self.write() as connection:

@@ -21,6 +21,7 @@ from sqlalchemy import delete, func, insert, select
 
 from skillyard.database.dialects import notify
 from skillyard.database.tables import live_events
+from skillyard.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -32,16 +33,14 @@ RUN_ENDED_CHANNEL: Final = "skillyard_run_ended"
 UPDATES_CHANNEL: Final = "skillyard_news"
 """The channel for everything else that is waited for: a run, a turn, a question, an operation, by its id."""
 
-_AGAIN_S: Final = 5.0
-_LOOK_S: Final = 0.1  # between two questions to a SQLite file
 _log = logging.getLogger(__name__)
 
 
 class ChangeNotifier:
     """Rings for ids of which something was told: in PostgreSQL at `conninfo`, else in the SQLite file `file`."""
 
-    def __init__(self, *, conninfo: str | None = None, file: str | None = None) -> None:
-        self._conninfo, self._file = conninfo, file
+    def __init__(self, *, conninfo: str | None = None, file: str | None = None, timing: Timing = DEFAULT_TIMING) -> None:
+        self._conninfo, self._file, self._timing = conninfo, file, timing
         self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Listener] = WeakKeyDictionary()
 
     @asynccontextmanager
@@ -49,7 +48,7 @@ class ChangeNotifier:
         """An event that is set when something was told about one of `ids`, perhaps more often, and when listening begins."""
         ear = self._of_loop.get(asyncio.get_running_loop())
         if ear is None:
-            ear = self._of_loop[asyncio.get_running_loop()] = _Listener(self._conninfo, self._file)
+            ear = self._of_loop[asyncio.get_running_loop()] = _Listener(self._conninfo, self._file, self._timing)
         event = asyncio.Event()
         ear.open(event, ids)
         try:
@@ -72,8 +71,8 @@ async def wait_for_change(rung: asyncio.Event, timeout_s: float) -> None:
 class _Listener:
     """What listens for one event loop, open while someone waits."""
 
-    def __init__(self, conninfo: str | None, file: str | None) -> None:
-        self._conninfo, self._file = conninfo, file
+    def __init__(self, conninfo: str | None, file: str | None, timing: Timing) -> None:
+        self._conninfo, self._file, self._timing = conninfo, file, timing
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
 
@@ -109,7 +108,7 @@ class _Listener:
                                 event.set()
             except (psycopg.Error, OSError) as error:
                 _log.warning("not listening to the database for a while: %s", error)
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(self._timing.listen_again_s)
 
     async def _watch(self, file: str) -> None:
         """Ring for everyone when the version of the file's data is another one."""
@@ -121,7 +120,7 @@ class _Listener:
                 finally:
                     connection.close()
             self._all()
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(self._timing.listen_again_s)
 
     async def _compare(self, connection: sqlite3.Connection) -> None:
         seen = None
@@ -130,7 +129,7 @@ class _Listener:
             if version != seen:
                 seen = version
                 self._all()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(self._timing.file_look_s)
 
 
 def _quoted(path: str) -> str:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.engine.base_engine import StartedRun
-from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, ProcessIdentity, is_gone
+from skillyard.engine.liveness import ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine
 from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.protocol import Engine, Runner
 from skillyard.engine.records import Records
-from skillyard.engine.run_record import FINAL_STATES, Attempt, RunRecord, RunState
-from skillyard.engine.settings import DEFAULT_POOL, EngineKind, EngineSettings
-from skillyard.engine.slots import Slots
+from skillyard.engine.run_record import FINAL_STATES, Attempt, RunFilter, RunRecord, RunState
+from skillyard.engine.slots import DEFAULT_POOL, EngineKind, EngineSettings, Slots
 from skillyard.engine.tracing import flush_spans, observe_runs
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_POOL",
     "FINAL_STATES",
-    "HEARTBEAT_TIMEOUT_S",
     "Attempt",
     "Engine",
     "EngineKind",
@@ -39,6 +37,7 @@ __all__ = [
     "PoolInfo",
     "ProcessIdentity",
     "Records",
+    "RunFilter",
     "RunRecord",
     "RunState",
     "Runner",

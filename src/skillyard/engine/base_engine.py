@@ -34,7 +34,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that goes on by itself: `ended` gives what became of it, or raises as `Carrier.run` does.
+    """A run that goes on by itself: `ended` gives what became of it, or raises as `Engine.run` does.
 
     Whoever keeps this keeps the run: a task that nobody holds may be thrown away.
     """

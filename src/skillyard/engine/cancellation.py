@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from skillyard.concurrency import completed, in_thread
 from skillyard.engine.run_lifecycle import CANCELLED, record_end
 from skillyard.errors import DatabaseUnavailable, SkillyardError
+from skillyard.timing import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 _OWN_ENDS: Final = ("succeeded", "failed")  # every other one was written down by somebody else
-_DECIDING_S: Final = 2.0  # for the database to take the decision; after that the run is interrupted all the same
 
 
 class RunTask:
@@ -35,6 +35,7 @@ class RunTask:
         self.cancelled = False
         self._run_id = run_id
         self._journal = journal
+        self._decide_s = (journal.database.timing if journal else DEFAULT_TIMING).decide_s
         self._interrupted = False
         self._cancelling: asyncio.Task[bool] | None = None
 
@@ -70,7 +71,7 @@ class RunTask:
 
     async def _cancel(self) -> bool:
         deciding = asyncio.create_task(self._decide())
-        await asyncio.wait([deciding], timeout=_DECIDING_S)
+        await asyncio.wait([deciding], timeout=self._decide_s)
         if not deciding.done():
             self.interrupt()
         self.cancelled = await deciding
@@ -96,11 +97,6 @@ class RunTask:
         return None
 
 
-if TYPE_CHECKING:
-    from skillyard.engine.journal import Journal
-
-
-_LOOK_S: Final = 1.0
 _AT_ONCE: Final = 500  # ids in one question
 
 _WatchedRun = tuple["RunTask", "Journal"]
@@ -141,7 +137,7 @@ class _LoopWatch:
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(min(journal.database.timing.look_s for _, journal in self._runs.values()))
             for journal in {id(journal): journal for _, journal in self._runs.values()}.values():
                 await self._ask(journal)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
@@ -31,7 +31,7 @@ from skillyard.database import (
 from skillyard.engine.attempts import attempts_of, lock_queue_row, requeue, step_rows
 from skillyard.engine.live_output import collect_output, log_tail, recorded_output, reported_steps
 from skillyard.engine.liveness import ProcessIdentity, is_gone
-from skillyard.engine.run_record import QUEUE_OWNER, RunRecord, RunState
+from skillyard.engine.run_record import ALL_RUNS, QUEUE_OWNER, RunFilter, RunRecord, RunState
 from skillyard.errors import ExecutionProblem, RecordExists, RecordNotFound
 from skillyard.execution import RunError, StepTrace
 from skillyard.plain_json import to_plain_json, to_redacted_json
@@ -45,13 +45,17 @@ if TYPE_CHECKING:
 
 
 _LONG: Final = ("stdout", "stderr", "printed", "output", "parameters", "limits", "contacts")  # too long for a list
+_OPEN: Final = ("queued", "running")
+_ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
+INTERRUPTED: Final = RunError("INTERRUPTED", "the process that executed the run is gone")
 
 
-class JournalReader:
-    """The runs in one database, to be looked at. The methods block; call them in a thread."""
+class Journal:
+    """The runs in one database; with an `owner` only the runs that this process executes are ended here."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, owner: str | None = None) -> None:
         self._database = database
+        self._owner = owner
 
     @property
     def database(self) -> Database:
@@ -90,39 +94,17 @@ class JournalReader:
         with self._database.read() as connection:
             return {row.id: row.state for row in connection.execute(query)}
 
-    def list(
-        self,
-        *,
-        skill: str | None = None,
-        states: Collection[RunState] = (),
-        statuses: Collection[str] = (),
-        schedule: str | None = None,
-        since: datetime | None = None,
-        limit: int = 20,
-        offset: int = 0,
-    ) -> tuple[RunRecord, ...]:
-        """The newest runs, newest first, without steps, logs and output; of the skill with that id or name, in those states.
-
-        `statuses` are how their processes ended, `schedule` is the name of the one that asked for them, `since` is when they
-        were asked for at the earliest.
-        """
+    def list(self, only: RunFilter = ALL_RUNS, *, limit: int = 20, offset: int = 0) -> tuple[RunRecord, ...]:
+        """The newest runs, newest first, without steps, logs and output."""
         columns = [column for column in runs.c if column.name not in _LONG]
-        query = select(*columns).where(*_conditions(skill, states, statuses, schedule, since))
+        query = select(*columns).where(*_conditions(only))
         query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit).offset(offset)
         with self._database.read() as connection:
             return tuple(_record(row) for row in connection.execute(query))
 
-    def count(
-        self,
-        *,
-        skill: str | None = None,
-        states: Collection[RunState] = (),
-        statuses: Collection[str] = (),
-        schedule: str | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        """How many runs there are of that kind (see `list`)."""
-        query = select(func.count()).select_from(runs).where(*_conditions(skill, states, statuses, schedule, since))
+    def count(self, only: RunFilter = ALL_RUNS) -> int:
+        """How many runs there are."""
+        query = select(func.count()).select_from(runs).where(*_conditions(only))
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
@@ -149,76 +131,6 @@ class JournalReader:
         query = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.state == "cancelled")
         with self._database.read() as connection:
             return tuple(connection.execute(query).scalars())
-
-
-def _conditions(
-    skill: str | None,
-    states: Collection[RunState],
-    statuses: Collection[str],
-    schedule: str | None,
-    since: datetime | None,
-) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if skill is not None:
-        conditions.append((runs.c.skill_id == skill) | (runs.c.skill_name == skill))
-    if states:
-        conditions.append(runs.c.state.in_(states))
-    if statuses:
-        conditions.append(runs.c.status.in_(statuses))
-    if schedule is not None:
-        conditions.append(runs.c.schedule == schedule)
-    if since is not None:
-        conditions.append(runs.c.created_at >= since)
-    return conditions
-
-
-def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
-    """That the id of a run begins so; the range is what an index finds it by. What follows in an id is a hexadecimal digit."""
-    return (runs.c.id >= prefix, runs.c.id < f"{prefix}g", runs.c.id.startswith(prefix, autoescape=True))
-
-
-def _only(connection: Connection, *wanted: ColumnElement[bool]) -> Row[Any] | None:
-    """The run that fits, when no other one does."""
-    rows = connection.execute(select(runs).where(*wanted).limit(2)).all()
-    return rows[0] if len(rows) == 1 else None
-
-
-def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
-    found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
-    record = replace(_record(row), steps=tuple(_step(step) for step in found))
-    return replace(record, attempts=attempts_of(connection, row.id)) if row.attempt > 1 else record
-
-
-def _step(row: Row[Any]) -> StepTrace:
-    values = dict(row._mapping)
-    del values["run_id"], values["position"]
-    return StepTrace(**values)
-
-
-def _record(row: Row[Any]) -> RunRecord:
-    values = dict(row._mapping)
-    for name in ("owner", "cache_key"):
-        values.pop(name)
-    for name in ("warnings", "limits", "memory_writes", "contacts"):
-        if name in values:
-            values[name] = tuple(values[name] or ())
-    for name in ("stdout", "stderr"):
-        if name in values:
-            values[name] = values[name] or ""
-    return RunRecord(**values)
-
-
-_OPEN: Final = ("queued", "running")
-_ABANDONED: Final = timedelta(days=1)  # no run may last longer than ten minutes
-INTERRUPTED: Final = RunError("INTERRUPTED", "the process that carried the run is gone")
-
-
-class Journal(JournalReader):
-    """The runs in one database, read and written; with an `owner` only the runs that it carries are ended here."""
-
-    def __init__(self, database: Database, *, owner: str | None = None) -> None:
-        super().__init__(database)
-        self._owner = owner
 
     def queue(self, record: RunRecord, *, cache_key: str | None = None, known: bool = False) -> None:
         """Write down a run that is about to happen; one that is `known` has its row and only says more now.
@@ -345,6 +257,57 @@ class Journal(JournalReader):
         return True
 
 
+def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if only.skill is not None:
+        conditions.append((runs.c.skill_id == only.skill) | (runs.c.skill_name == only.skill))
+    if only.states:
+        conditions.append(runs.c.state.in_(only.states))
+    if only.statuses:
+        conditions.append(runs.c.status.in_(only.statuses))
+    if only.schedule is not None:
+        conditions.append(runs.c.schedule == only.schedule)
+    if only.since is not None:
+        conditions.append(runs.c.created_at >= only.since)
+    return conditions
+
+
+def _begins(prefix: str) -> tuple[ColumnElement[bool], ...]:
+    """That the id of a run begins so; the range is what an index finds it by. What follows in an id is a hexadecimal digit."""
+    return (runs.c.id >= prefix, runs.c.id < f"{prefix}g", runs.c.id.startswith(prefix, autoescape=True))
+
+
+def _only(connection: Connection, *wanted: ColumnElement[bool]) -> Row[Any] | None:
+    """The run that fits, when no other one does."""
+    rows = connection.execute(select(runs).where(*wanted).limit(2)).all()
+    return rows[0] if len(rows) == 1 else None
+
+
+def _with_steps(connection: Connection, row: Row[Any]) -> RunRecord:
+    found = connection.execute(select(steps).where(steps.c.run_id == row.id).order_by(steps.c.position))
+    record = replace(_record(row), steps=tuple(_step(step) for step in found))
+    return replace(record, attempts=attempts_of(connection, row.id)) if row.attempt > 1 else record
+
+
+def _step(row: Row[Any]) -> StepTrace:
+    values = dict(row._mapping)
+    del values["run_id"], values["position"]
+    return StepTrace(**values)
+
+
+def _record(row: Row[Any]) -> RunRecord:
+    values = dict(row._mapping)
+    for name in ("owner", "cache_key"):
+        values.pop(name)
+    for name in ("warnings", "limits", "memory_writes", "contacts"):
+        if name in values:
+            values[name] = tuple(values[name] or ())
+    for name in ("stdout", "stderr"):
+        if name in values:
+            values[name] = values[name] or ""
+    return RunRecord(**values)
+
+
 def close_questions(connection: Connection, run_id: str) -> None:
     """Close what is asked about a run: it has ended, and whoever waits for the answer hears it."""
     closed = delete(questions).where(questions.c.run_id == run_id).returning(questions.c.id)
@@ -385,9 +348,7 @@ def _is_left(row: Row[Any]) -> bool:
     if row.owner == QUEUE_OWNER:
         return row.attempts is None
     seen_at = row.seen_at or row.created_at
-    return is_gone(row.owner, None) or (
-        ProcessIdentity.is_process_alive(row.owner) is None and bool(seen_at < row.now - _ABANDONED)
-    )
+    return is_gone(row.owner) or (ProcessIdentity.is_process_alive(row.owner) is None and bool(seen_at < row.now - _ABANDONED))
 
 
 def queued_row(record: RunRecord) -> dict[str, Any]:

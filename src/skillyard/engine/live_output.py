@@ -35,13 +35,12 @@ def log_tail(log: str) -> str:
 
 
 STREAMS: Final = ("stdout", "stderr")
-_EVERY_S: Final = 0.1
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class LiveOutput:
-    """What was told of a run: the text of each stream that is kept, how far it goes, and steps in the order they ended.
+    """What was reported of a run: the text of each stream that is kept, how far it goes, and steps in the order they ended.
 
     `before` is how far the streams went in earlier attempts than the one that is asked about.
     """
@@ -53,7 +52,7 @@ class LiveOutput:
 
 
 def collect_output(bodies: Iterable[Any], attempt: int) -> LiveOutput:
-    """What the happenings of a run tell together."""
+    """What the live events of a run say together."""
     told = LiveOutput()
     for body in bodies:
         if "step" in body:
@@ -103,13 +102,13 @@ def _order(told: Iterable[Mapping[str, Any]], kept: tuple[StepTrace, ...]) -> li
 
 
 class LiveOutputWriter:
-    """Hears one run on its event loop and writes down what it hears; with no `database` it only passes it by."""
+    """Records what one run prints on its event loop; without a `database` nothing."""
 
     def __init__(self, database: Database | None, run_id: str, attempt: int = 1) -> None:
         self._database = database
         self._run_id = run_id
         self._attempt = attempt
-        self._heard: list[dict[str, Any]] = []
+        self._pending: list[dict[str, Any]] = []
         self._steps = 0
         self._writing: asyncio.Task[None] | None = None
         self._ended = False
@@ -117,30 +116,30 @@ class LiveOutputWriter:
         self._ends: dict[str, int] | None = None
 
     @contextmanager
-    def hearing(self) -> Iterator[None]:
-        """Hear every sandbox that starts inside the block."""
+    def capture(self) -> Iterator[None]:
+        """Record the output of every sandbox that starts inside the block."""
         if self._database is None:
             yield
             return
-        with listen_to_output(self._hear, noted=self._note):
+        with listen_to_output(self._add_text, noted=self._add_note):
             yield
 
     async def close(self, *, write: bool) -> None:
-        """Hear no more; with `write` what was heard last is written down too."""
+        """Record nothing more; with `write` what was printed last is written down too."""
         self._ended = True
         if self._writing is not None:
             await asyncio.wait([self._writing])
-        if write and self._heard:
+        if write and self._pending:
             await asyncio.to_thread(self._write)
 
-    def _hear(self, stream: str, text: str) -> None:
-        last = self._heard[-1] if self._heard else {}
+    def _add_text(self, stream: str, text: str) -> None:
+        last = self._pending[-1] if self._pending else {}
         if last.get("stream") == stream:
             last["text"] += text
         else:
             self._add({"stream": stream, "text": text})
 
-    def _note(self, note: str) -> None:
+    def _add_note(self, note: str) -> None:
         """A step that has ended; what is none is nothing."""
         step = parse_step_note(note)
         if step is not None and self._steps < MOST_STEPS:
@@ -148,14 +147,14 @@ class LiveOutputWriter:
             self._add({"step": step})
 
     def _add(self, body: dict[str, Any]) -> None:
-        self._heard.append(body)
+        self._pending.append(body)
         if self._writing is None and not self._ended:
-            self._writing = asyncio.get_running_loop().create_task(self._soon())
+            self._writing = asyncio.get_running_loop().create_task(self._write_soon())
 
-    async def _soon(self) -> None:
-        """Write after a moment, and again as long as more was heard meanwhile."""
-        while self._heard and not self._ended:
-            await asyncio.sleep(_EVERY_S)
+    async def _write_soon(self) -> None:
+        """Write after a moment, and again as long as there is more."""
+        while self._database is not None and self._pending and not self._ended:
+            await asyncio.sleep(self._database.timing.gather_s)
             if not self._ended:
                 await asyncio.to_thread(self._write)
         self._writing = None
@@ -165,8 +164,8 @@ class LiveOutputWriter:
 
         from skillyard.database import live_events_of, publish_live_events, runs
 
-        database, heard = self._database, self._heard
-        self._heard = []
+        database, pending = self._database, self._pending
+        self._pending = []
         if database is None:
             return
         try:
@@ -176,17 +175,17 @@ class LiveOutputWriter:
                 if (ends := self._ends) is None:
                     known = live_events_of(connection, self._run_id)
                     ends = self._ends = collect_output((item.body for item in known), self._attempt).ends
-                bodies = [self._placed(body, ends) for body in heard]
+                bodies = [self._placed(body, ends) for body in pending]
                 old = [row for row in self._rows if row[2] <= ends[row[1]] - MAX_LOG_CHARACTERS]
                 last = publish_live_events(connection, self._run_id, bodies, without=[row[0] for row in old])
             self._rows = [row for row in self._rows if row not in old]
             first = last - len(bodies) + 1
             self._rows += [(first + at, it["stream"], it["end"]) for at, it in enumerate(bodies) if "end" in it]
         except (DatabaseUnavailable, ValueRefused) as error:
-            _log.warning("what run %s printed cannot be followed for a moment: %s", self._run_id, error.message)
+            _log.warning("what run %s printed is not recorded at the moment: %s", self._run_id, error.message)
 
     def _placed(self, body: dict[str, Any], ends: dict[str, int]) -> dict[str, Any]:
-        """A happening with its place; of a flood only the end."""
+        """A live event with its position; of a flood only the end."""
         if "step" in body:
             return body
         ends[body["stream"]] += len(body["text"])

@@ -16,10 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Self
-
-HEARTBEAT_TIMEOUT_S: Final = 60.0
-"""Who carries runs says every few seconds that it lives; after so many seconds of silence it is taken for dead."""
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +65,11 @@ class ProcessIdentity:
         return _started(self.pid) == self.started
 
 
-def is_gone(owner: str, silent_s: float | None, *, seen: bool = False) -> bool:
-    """Whether the process `owner` is gone: it is not there any more, or nobody can see it here and it is silent.
+def is_gone(owner: str, *, silent: bool = False, seen: bool = False) -> bool:
+    """Whether the process `owner` is gone: it is not there any more, or it cannot be seen from here and is `silent`.
 
-    `silent_s` are the seconds since it last said that it lives, None when it need not. With `seen` a process that is there and
-    silent is taken for dead as well.
+    With `seen` a process that is there and silent is taken for dead as well.
     """
-    silent = silent_s is not None and silent_s > HEARTBEAT_TIMEOUT_S
     alive = ProcessIdentity.is_process_alive(owner)
     return silent if alive is None else not alive or (seen and silent)
 

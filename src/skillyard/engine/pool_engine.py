@@ -1,32 +1,43 @@
 """The engine that has workers: runs of a pool go into its queue in PostgreSQL, all others work in this process.
 
 With `everything` there is a pool for the runs that name none: then all of them go through the queue, and wait there for a
-worker whatever becomes of the process that asked for them.
+worker whatever becomes of the process that asked for them. `await_run` waits for a run that a worker has: until it has
+ended, its worker is gone, or nobody is left who could take it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
+import time
+from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from skillyard.concurrency import in_thread
 from skillyard.engine.base_engine import BaseEngine
 from skillyard.engine.local_engine import LocalEngine
 from skillyard.engine.run_call import MAX_RUN_MS, write_request
-from skillyard.engine.settings import EngineSettings
+from skillyard.engine.run_lifecycle import record_end
+from skillyard.engine.run_record import FINAL_STATES, run_from_record
+from skillyard.engine.slots import EngineSettings
 from skillyard.errors import DatabaseUnavailable
-from skillyard.execution import Executor, retry_policy, worker_pool
+from skillyard.execution import Executor, RunError, retry_policy, worker_pool
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
+    from skillyard.database import ChangeNotifier
     from skillyard.engine.journal import Journal
     from skillyard.engine.protocol import Runner
     from skillyard.engine.records import Records
     from skillyard.engine.run_call import RunCall
-    from skillyard.engine.run_watch import PoolServices
+    from skillyard.engine.run_queue import QueuedRun, RunQueue
     from skillyard.engine.slots import Slots
+    from skillyard.engine.worker_roster import WorkerRoster
     from skillyard.execution import Run
+    from skillyard.timing import Timing
 
 
 _STAYS: Final = "files and command lines of this machine cannot go to a worker pool"
@@ -36,9 +47,9 @@ _UNRECORDED: Final = "a run that is not recorded cannot go to a worker pool"
 class PoolEngine(BaseEngine):
     """Hands a skill that names a worker pool over to that pool, and leaves every other one to `local`.
 
-    A pool that no living worker serves is unavailable: nothing has run, and what stands in for the skill's kind runs here
-    (defect D-17). The queues are in the database of `records`, which must be PostgreSQL. `everything` is the pool of every
-    other run: one waits there until a worker takes it.
+    A pool that no living worker serves is unavailable: nothing has run, and what stands in for the skill's kind runs here. The
+    queues are in the database of `records`, which must be PostgreSQL. `everything` is the pool of every other run: one waits
+    there until a worker takes it.
     """
 
     def __init__(self, local: LocalEngine, records: Records | None, *, everything: str | None = None) -> None:
@@ -145,8 +156,6 @@ class PoolEngine(BaseEngine):
             call = replace(call, unavailable=_UNRECORDED)
         if call.pool is None or journal is None:
             return await self._local.work(journal).carry_out(call)
-        from skillyard.engine.run_watch import await_run
-
         try:
             lasting, reach = call.run_id in self._lasting, self._reaching.reach(journal)
             run = await await_run(call.run_id, pool=call.pool, timeout_ms=self._timeout_ms, reach=reach, lasting=lasting)
@@ -186,7 +195,6 @@ class _PoolConnection:
     def reach(self, journal: Journal) -> PoolServices:
         """The way to the workers of the database in which that journal is."""
         from skillyard.engine.run_queue import RunQueue
-        from skillyard.engine.run_watch import PoolServices
         from skillyard.engine.worker_roster import WorkerRoster
 
         with self._lock:
@@ -197,3 +205,113 @@ class _PoolConnection:
                     queue.prepare()  # no worker may have been there before
                 self._reach = PoolServices(queue, WorkerRoster(database), database.notifier, journal)
             return self._reach
+
+
+_GONE: Final = RunError("INTERRUPTED", "the worker that executed the run is gone")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolServices:
+    """What it takes to hand runs over to the workers of one database."""
+
+    queue: RunQueue
+    roster: WorkerRoster
+    notifier: ChangeNotifier
+    journal: Journal
+
+
+@dataclass(slots=True)
+class _RunWatch:
+    """One run that is waited for."""
+
+    run_id: str
+    pool: str
+    timeout_ms: int
+    reach: PoolServices
+    lasting: bool = False
+    deadline: float | None = None
+    attempt: int = 1
+    seen: float = 0.0
+    ended: float | None = None
+
+    @property
+    def timing(self) -> Timing:
+        return self.reach.journal.database.timing
+
+    async def look(self) -> QueuedRun | None:
+        """Where the run is; None while the database does not answer.
+
+        Raises:
+            DatabaseUnavailable: it has not answered for a minute.
+        """
+        try:
+            place = await asyncio.to_thread(self.reach.queue.lookup, self.run_id)
+        except DatabaseUnavailable as error:
+            if time.monotonic() - self.seen > self.timing.patience_s:
+                raise
+            _log.warning("waiting for run %s: %s", self.run_id, error.message)
+            return None
+        self.seen = time.monotonic()
+        return place
+
+    async def taken_back(self) -> bool:
+        """Whether the run was taken back because no worker is left that could take it."""
+        reach = self.reach
+        if self.lasting:
+            return False
+        with suppress(DatabaseUnavailable):
+            if not await asyncio.to_thread(reach.roster.is_served, self.pool):
+                return await in_thread(lambda: reach.queue.reclaim(self.run_id))
+        return False
+
+    async def is_left(self, place: QueuedRun) -> bool:
+        """Whether nobody does anything about a run any more that has ended: its worker is gone, or has had long enough."""
+        self.ended = self.ended or time.monotonic()
+        with suppress(DatabaseUnavailable):
+            gone = not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner)
+            if gone or time.monotonic() - self.ended > self.timing.grace_s:
+                await in_thread(lambda: self.reach.queue.release(self.run_id))
+                return True
+        return False
+
+    async def look_after(self, place: QueuedRun) -> None:
+        """End the run when its worker is gone, or when it says nothing long after the run's time."""
+        now = time.monotonic()
+        if place.attempt != self.attempt:
+            self.attempt, self.deadline = place.attempt, None
+        self.deadline = self.deadline or now + self.timeout_ms / 1000 + self.timing.grace_s
+        with suppress(DatabaseUnavailable):
+            if not await asyncio.to_thread(self.reach.roster.owner_lives, place.owner):
+                await asyncio.to_thread(self.reach.queue.give_up, self.run_id, place.attempt, _GONE)
+            elif now > self.deadline:
+                message = f"its worker has not said how it ended within {self.timeout_ms} ms"
+                late = RunError("RESOURCE_LIMIT_ERROR", message)
+                await record_end(self.reach.journal, "failed", self.run_id, late, attempt=place.attempt)
+                await in_thread(lambda: self.reach.queue.release(self.run_id))
+
+
+async def await_run(run_id: str, *, pool: str, timeout_ms: int, reach: PoolServices, lasting: bool = False) -> Run | None:
+    """What became of a run that was handed over; None when it was taken back, noted as running here.
+
+    One that is `lasting` is never taken back: it waits until there is a worker.
+
+    Raises:
+        SkillyardError: the worker could not start it.
+        DatabaseUnavailable: the database has not answered for a minute.
+    """
+    from skillyard.database import wait_for_change
+
+    watch = _RunWatch(run_id, pool, timeout_ms, reach, lasting=lasting, seen=time.monotonic())
+    async with reach.notifier.subscribe(run_id) as rung:
+        while True:
+            rung.clear()
+            place = await watch.look()
+            if place is not None and place.state in FINAL_STATES and (not place.open or await watch.is_left(place)):
+                return run_from_record(await asyncio.to_thread(reach.journal.get, run_id))
+            if place is not None and place.state == "queued":
+                if await watch.taken_back():
+                    return None
+            elif place is not None and place.state not in FINAL_STATES:
+                await watch.look_after(place)
+            await wait_for_change(rung, watch.timing.lasting_look_s if lasting else watch.timing.look_s)

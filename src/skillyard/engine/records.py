@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Self
 
+from skillyard.timing import DEFAULT_TIMING, Timing
+
 if TYPE_CHECKING:
     from skillyard.catalog import SkillCatalog
     from skillyard.database import Database
@@ -20,7 +22,8 @@ class Records:
     The properties block: asynchronous code uses them in a thread.
     """
 
-    def __init__(self, data: str, configured: str | None = None) -> None:
+    def __init__(self, data: str, configured: str | None = None, *, timing: Timing = DEFAULT_TIMING) -> None:
+        self._timing = timing
         self._data = data
         self._configured = configured
         self._lock = threading.Lock()
@@ -28,9 +31,9 @@ class Records:
         self._journal: Journal | None = None
 
     @classmethod
-    def of(cls, catalog: SkillCatalog) -> Self:
+    def of(cls, catalog: SkillCatalog, *, timing: Timing = DEFAULT_TIMING) -> Self:
         """The records that the catalog's configuration and environment name."""
-        return cls(catalog.data_directory, catalog.configuration.database_url)
+        return cls(catalog.data_directory, catalog.configuration.database_url, timing=timing)
 
     @property
     def may_have_workers(self) -> bool:
@@ -68,7 +71,7 @@ class Records:
 
         with self._lock:
             if self._database is None or self._journal is None:
-                database = Database.open(self._data, self._configured)
+                database = Database.open(self._data, self._configured, timing=self._timing)
                 journal = Journal(database)
                 journal.recover()
                 self._database, self._journal = database, journal

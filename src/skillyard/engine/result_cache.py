@@ -57,7 +57,7 @@ def remaining_cache_seconds(keeping: CachePolicy, skill: Skill) -> int:
 def run_from_cache(record: RunRecord, run_id: str, skill_id: str) -> Run:
     """A kept result as the run `run_id`, with the steps, limits and sandbox it came of.
 
-    Nothing was started for it, no tokens were used, and nothing is to be remembered once more (D-18).
+    Nothing was started for it, no tokens were used, and nothing is to be remembered once more.
     """
     return Run(
         run_id=run_id,

@@ -89,11 +89,8 @@ def check_priority(priority: int) -> int:
     """
     if -_MOST_IMPORTANT <= priority <= _MOST_IMPORTANT:
         return priority
-    raise InvalidInput(f"{priority} is no priority", hint=f"from -{_MOST_IMPORTANT} to {_MOST_IMPORTANT}; 0 is the usual one")
-
-
-if TYPE_CHECKING:
-    pass
+    hint = f"from -{_MOST_IMPORTANT} to {_MOST_IMPORTANT}; 0 is the default"
+    raise InvalidInput(f"{priority} is not a valid priority", hint=hint)
 
 
 MAX_RUN_MS: Final = 600_000
@@ -146,12 +143,12 @@ def read_request(text: str) -> WorkerRequest:
     try:
         values = json.loads(text)
         if not all(isinstance(values[name], kind) for name, kind in _KINDS.items()):
-            raise TypeError("it does not say what to run")
+            raise TypeError("it names no skill to run")
         if not isinstance(values.get("entry"), str | None) or not 0 < values["timeout_ms"] <= MAX_RUN_MS:
             raise ValueError("it runs nothing, or for longer than anything may")
         return WorkerRequest(**values | {"warnings": tuple(map(str, values["warnings"]))})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidInput(
-            f"what a worker is told about this run cannot be read: {type(error).__name__}: {error}",
+            f"the request of this run cannot be read: {type(error).__name__}: {error}",
             hint="let callers and workers have the same version of skillyard",
         ) from None

@@ -1,24 +1,30 @@
-"""One run from its slot to its end, the same in every engine: executed, recorded, its memories saved."""
+"""One run from its slot to its end, the same in every engine: executed, recorded, its memories saved.
+
+Writes that the database could not take because it was away are tried again for as long as this process lives: a run that
+has ended in a process that lives must not stay `running` in the records for ever, since nobody else may end it. Whatever
+ends before the database is back leaves the run to `Journal.recover`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.concurrency import completed, in_thread
-from skillyard.engine.deferred_writes import defer_write, is_temporary, write_or_defer
 from skillyard.engine.live_output import LiveOutputWriter
 from skillyard.engine.result_cache import remaining_cache_seconds
 from skillyard.engine.slots import Slots
 from skillyard.engine.tracing import trace_run
-from skillyard.errors import ExecutionProblem, SkillyardError
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
 from skillyard.memory import keep_suggestions
+from skillyard.timing import Timing
 
 if TYPE_CHECKING:
     from skillyard.engine.journal import Journal
@@ -26,11 +32,13 @@ if TYPE_CHECKING:
     from skillyard.engine.run_call import RunCall
     from skillyard.engine.run_record import RunState
     from skillyard.memory import MemoryService
+    from skillyard.timing import Timing
 
 
 CANCELLED: Final = RunError("CANCELLED", "the run was cancelled")
-_TOO_LATE: Final = "the record of this run had ended before the run did: nothing is remembered"
+_TOO_LATE: Final = "this run was recorded as ended before it ended: its memories are not saved"
 _log = logging.getLogger(__name__)
+_deferred: set[asyncio.Task[None]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ class RunLifecycle:
     organisation: str = ""
 
     async def carry_out(self, call: RunCall, *, started: bool = False) -> Run:
-        """Wait for a turn, run, and record how it ended, whatever happens; an attempt that failed is followed by the next.
+        """Wait for a slot, run, and record how it ended, whatever happens; an attempt that failed is followed by the next.
 
         `started` says that it is noted as running already.
         """
@@ -63,7 +71,7 @@ class RunLifecycle:
             call, started = replace(call, attempt=call.attempt + 1, finished=call.retry.finished(run.steps)), False
 
     async def attempt(self, call: RunCall) -> Run:
-        """Do a run that has its turn and is noted as running; that it has ended is not noted yet."""
+        """Do a run that has its slot and is noted as running; that it has ended is not noted yet."""
         try:
             return await self._done(call, time.time_ns(), started=True)
         except BaseException as error:
@@ -78,7 +86,7 @@ class RunLifecycle:
         return ending.result()
 
     async def _ended(self, run: Run, call: RunCall) -> Run:
-        return await self._remembered(await self._recorded(run, call), call)
+        return await self._save_memories(await self._recorded(run, call), call)
 
     async def _failed(self, error: BaseException, call: RunCall) -> None:
         """Note that the run came to no result."""
@@ -116,7 +124,7 @@ class RunLifecycle:
         """Do the run, and let it be followed meanwhile."""
         log = LiveOutputWriter(self.journal.database if self.journal else None, call.run_id, call.attempt)
         try:
-            with log.hearing():
+            with log.capture():
                 run = await self.runner.run(
                     call.skill,
                     call.parameters,
@@ -147,7 +155,7 @@ class RunLifecycle:
             )
         except Exception as error:  # also a value that no database takes: the result is more than its record
             if is_temporary(error):
-                defer_write(run.run_id, lambda: self._late(run, call))
+                defer_write(run.run_id, lambda: self._record_late(run, call), journal.database.timing)
                 warning = f"how the run ended is not recorded yet: {error}"
                 return replace(run, memory_writes=(), warnings=(*run.warnings, warning))
             _log.exception("how run %s ended could not be recorded", run.run_id)
@@ -156,18 +164,18 @@ class RunLifecycle:
             return replace(run, warnings=(*run.warnings, problem.message))
         return run if ended else replace(run, memory_writes=(), warnings=(*run.warnings, _TOO_LATE))
 
-    async def _late(self, run: Run, call: RunCall) -> None:
+    async def _record_late(self, run: Run, call: RunCall) -> None:
         """Note how a run ended, and save its memories, when the database is there again.
 
         Raises:
             DatabaseUnavailable: it is not.
         """
         journal = self.journal
-        assert journal is not None  # noqa: S101 # nothing is owed to what is not there
+        assert journal is not None  # noqa: S101 # a write is only deferred with a journal
         if await in_thread(lambda: journal.finish(run, attempt=call.attempt)):
-            await self._remembered(run, call)
+            await self._save_memories(run, call)
 
-    async def _remembered(self, run: Run, call: RunCall) -> Run:
+    async def _save_memories(self, run: Run, call: RunCall) -> Run:
         """The run, after the memories it suggests were saved; a run that failed suggests none."""
         journal = self.journal
         if self.memory is None or not run.ok or not run.memory_writes:
@@ -192,12 +200,52 @@ async def record_end(
     """
     if journal is None:
         return True
-    return await completed(_record_end(run_id, lambda: journal.stop(run_id, state, error, attempt=attempt)))
+    stop = partial(journal.stop, run_id, state, error, attempt=attempt)
+    return await completed(_record_end(run_id, stop, journal.database.timing))
 
 
-async def _record_end(run_id: str, stop: Callable[[], bool]) -> bool:
+async def _record_end(run_id: str, stop: Callable[[], bool], timing: Timing) -> bool:
     try:
-        return await write_or_defer(run_id, lambda: in_thread(stop)) is not False
+        return await write_or_defer(run_id, lambda: in_thread(stop), timing) is not False
     except SkillyardError as problem:
         _log.error("run %s could not be recorded: %s", run_id, problem.message)
         return True
+
+
+def is_temporary(problem: Exception) -> bool:
+    """Whether the database may take later what it did not take now; not a value that it refuses, and not when it is damaged."""
+    return isinstance(problem, DatabaseUnavailable) and not isinstance(problem, DatabaseDamaged)
+
+
+def defer_write(run_id: str, write: Callable[[], Awaitable[object]], timing: Timing) -> None:
+    """Call `write` until the database takes it; what else it raises is logged, and ends it."""
+    task = asyncio.create_task(_retry(run_id, write, timing))
+    _deferred.add(task)
+    task.add_done_callback(_deferred.discard)
+
+
+async def write_or_defer(run_id: str, write: Callable[[], Awaitable[bool | None]], timing: Timing) -> bool | None:
+    """Call `write` now and give what it gives; None when the database is away, and it is called again later."""
+    try:
+        return await write()
+    except DatabaseUnavailable as problem:
+        _log.warning("run %s is to be recorded later: %s", run_id, problem.message)
+        defer_write(run_id, write, timing)
+        return None
+
+
+async def _retry(run_id: str, write: Callable[[], Awaitable[object]], timing: Timing) -> None:
+    wait = timing.first_retry_s
+    while True:
+        await asyncio.sleep(wait)
+        try:
+            await write()
+        except Exception as problem:
+            if is_temporary(problem):
+                wait = min(timing.longest_retry_s, 2 * wait)
+                continue
+            _log.exception("how run %s ended could not be recorded later either", run_id)
+            return
+        else:
+            _log.info("how run %s ended is recorded now", run_id)
+            return

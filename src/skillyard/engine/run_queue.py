@@ -8,9 +8,9 @@ organisation holds for all workers together, so with limits one worker chooses a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select, text, update
@@ -19,16 +19,17 @@ from skillyard.database import RUN_ENDED_CHANNEL, live_events_of, notify, queued
 from skillyard.engine.attempts import IMMEDIATELY, is_due, is_reusable, lock_queue_row, requeue
 from skillyard.engine.journal import INTERRUPTED, Journal, duplicate_run_explained, insert_queued_run, queued_row
 from skillyard.engine.live_output import collect_output, reported_steps
-from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, is_gone
+from skillyard.engine.liveness import is_gone
 from skillyard.engine.run_record import QUEUE_OWNER
 from skillyard.errors import DatabaseUnavailable
 from skillyard.execution import StepTrace
 
 if TYPE_CHECKING:
     from procrastinate import App
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from skillyard.database import Database
+    from skillyard.engine.liveness import HeartbeatMonitor
     from skillyard.engine.run_record import RunRecord
     from skillyard.execution import RunError
 
@@ -51,8 +52,6 @@ _WITHOUT_JOB: Final = """NOT EXISTS (
     SELECT 1 FROM procrastinate_jobs AS job WHERE job.queue_name = queued_runs.pool AND job.status = 'todo'
     AND (job.scheduled_at IS NULL OR job.scheduled_at <= now())
 )"""  # a job of hours to come calls nobody now
-_STALE_JOB_VALUES: Final = {"task": _TASK, "silent": HEARTBEAT_TIMEOUT_S}
-
 _DELETE_ENDED: Final = """
     DELETE FROM queued_runs USING runs
     WHERE runs.id = queued_runs.run_id AND runs.finished_at < now() - interval '20 seconds'
@@ -85,7 +84,7 @@ def name_problem(pool: str) -> str | None:
     """Why that is no name for a pool, or None."""
     if 0 < len(pool) <= _LONGEST_NAME and pool.isprintable() and pool.strip() == pool:
         return None
-    return f"{pool[:40]!r} is no name for a worker pool: at most {_LONGEST_NAME} characters that can be seen"
+    return f"{pool[:40]!r} is not a valid name for a worker pool: at most {_LONGEST_NAME} printable characters"
 
 
 class RunQueue:
@@ -100,6 +99,7 @@ class RunQueue:
             raise problem
         self._database = database
         self._sender: App | None = None
+        self._stale_jobs = {"task": _TASK, "silent": database.timing.silence_s}
 
     def prepare(self) -> None:
         """Make procrastinate's tables where there are none, however many processes try at once; forget jobs without a run."""
@@ -109,7 +109,7 @@ class RunQueue:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             if connection.execute(select(func.to_regclass("procrastinate_jobs"))).scalar() is None:
                 connection.exec_driver_sql(SchemaManager.get_schema().replace("%", "%%"))
-            connection.execute(text(_DELETE_STALE_JOBS), _STALE_JOB_VALUES)
+            connection.execute(text(_DELETE_STALE_JOBS), self._stale_jobs)
 
     def receiver(self, work: Callable[[], Awaitable[None]]) -> App:
         """What a worker runs: procrastinate's application, with `work` called for each word that something waits."""
@@ -187,7 +187,7 @@ class RunQueue:
         """Let go of runs that ended a while ago and that nobody let go of: who had to was killed."""
         with self._database.write() as connection:
             connection.execute(text(_DELETE_ENDED))
-            connection.execute(text(_DELETE_STALE_JOBS), _STALE_JOB_VALUES)
+            connection.execute(text(_DELETE_STALE_JOBS), self._stale_jobs)
 
     def lookup(self, run_id: str) -> QueuedRun:
         """Where the run is now.
@@ -229,7 +229,7 @@ class RunQueue:
         if self._sender is None:
             self._sender = App(connector=SyncPsycopgConnector())
         raw = connection.connection.driver_connection
-        later: Any = {"schedule_in": {"seconds": ceil(wait_s)}} if wait_s else {}
+        later: Any = {"schedule_in": {"seconds": math.ceil(wait_s)}} if wait_s else {}
         try:
             self._sender.configure_task(_TASK, queue=pool, priority=priority, connection=raw, **later).defer(run_id=run_id)
         except ConnectorException as error:
@@ -237,13 +237,6 @@ class RunQueue:
             raise DatabaseUnavailable(
                 f"the queue of {pool} cannot be used: {words}", hint="make the database reachable"
             ) from error
-
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
-
-    from skillyard.database import Database
-    from skillyard.engine.liveness import HeartbeatMonitor
 
 
 _LIMITS_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('skillyard.turns'), hashtext(current_schema()))"
@@ -350,6 +343,7 @@ def recover_abandoned(database: Database, queue: RunQueue, silence: HeartbeatMon
     with database.read() as connection:
         working = connection.execute(query).all()
     silence.keep({row.owner for row in working})
-    quiet = {row.id: silence.of(row.owner, row.seen_at) for row in working if row.seen_at is not None}
-    found = [row for row in working if is_gone(row.owner, quiet.get(row.id) if silent else None, seen=True)]
+    silences = {row.id: silence.of(row.owner, row.seen_at) for row in working if row.seen_at is not None}
+    most = database.timing.silence_s if silent else math.inf
+    found = [row for row in working if is_gone(row.owner, silent=silences.get(row.id, 0.0) > most, seen=True)]
     return tuple(row.id for row in found if queue.give_up(row.id, row.attempt, INTERRUPTED))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from skillyard import errors
 from skillyard.errors import ExecutionProblem, SkillyardError
@@ -23,6 +23,23 @@ QUEUE_OWNER: Final = "queue"
 _TIMES: Final = ("created_at", "started_at", "finished_at", "expires_at")
 _HIDDEN: Final = ("id", "skill_id", "skill_name", "error_code", "printed")
 _MAPPED: Final = ("memory_writes", "limits", "contacts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs of the journal: of the skill with that id or name, in those states, asked for by that schedule.
+
+    `statuses` are how their processes ended, `since` is when they were asked for at the earliest.
+    """
+
+    skill: str | None = None
+    states: Collection[RunState] = ()
+    statuses: Collection[str] = ()
+    schedule: str | None = None
+    since: datetime | None = None
+
+
+ALL_RUNS: Final = RunFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +151,6 @@ def _text(moment: datetime | None) -> str | None:
     return None if moment is None else utc_text(moment)
 
 
-if TYPE_CHECKING:
-    pass
-
-
 _STOPPED: Final = ("cancelled", "interrupted")
 _CODES: Final = {
     error.code: error
@@ -197,7 +210,7 @@ def recorded_limit(shape: Mapping[str, object]) -> Limit:
 
 def _raised(error: RunError, run_id: str) -> SkillyardError:
     kind = _CODES.get(error.code, ExecutionProblem)
-    return kind(error.message, hint=f"the worker said so; `skillyard runs show {run_id}` has its record", run_id=run_id)
+    return kind(error.message, hint=f"reported by the worker; `skillyard runs show {run_id}` has its record", run_id=run_id)
 
 
 def _memory_write(shape: Mapping[str, Any]) -> MemoryWrite:

@@ -19,7 +19,15 @@ from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from skillyard.access import ApiKey, Keys
-    from skillyard.engine.schedules import Schedule
+    from skillyard.catalog import Skill
+    from skillyard.engine.base_engine import StartedRun
+    from skillyard.engine.journal import Journal
+    from skillyard.engine.pool_engine import PoolEngine
+    from skillyard.engine.schedules import Schedule, Schedules
+    from skillyard.permissions import PermissionGate
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +55,12 @@ class ScheduleOwners:
 def _problem(schedule: Schedule, key: ApiKey | None) -> str | None:
     """Why runs are not begun with that key any more; None while they are."""
     if key is None:
-        return f"the key of {schedule.made_by} is not there any more"
+        return f"the key of {schedule.made_by} no longer exists"
     if key.state != "usable":
         return f"the key of {schedule.made_by} {'was revoked' if key.state == 'revoked' else 'has expired'}"
     if not {"runs:execute", "admin"} & set(key.scopes):
-        return f"the key of {schedule.made_by} has not got the scope runs:execute"
+        return f"the key of {schedule.made_by} lacks the scope runs:execute"
     return None
-
-
-if TYPE_CHECKING:
-    from skillyard.catalog import Skill
-    from skillyard.engine.base_engine import StartedRun
-    from skillyard.engine.journal import Journal
-    from skillyard.engine.pool_engine import PoolEngine
-    from skillyard.engine.schedules import Schedule, Schedules
-    from skillyard.permissions import PermissionGate
-
-
-_log = logging.getLogger(__name__)
 
 
 class Scheduler:
@@ -173,7 +169,7 @@ async def begin_scheduled(
     skill = await asyncio.to_thread(find, schedule.skill)
     gate.check(skill)
     if schedule.digest is None and gate.rules.decide(skill) == "ask":
-        raise ApprovalRejected("a rule wants it to be asked about first", hint="make the schedule again and agree to it")
+        raise ApprovalRejected("a rule requires approval first", hint="create the schedule again and approve it")
     return await engine().begin(
         skill,
         schedule.parameters,

@@ -64,7 +64,7 @@ def check_cron(expression: str) -> str:
     """
     words = expression.split()
     if len(words) != _FIELDS or len(expression) > _LONGEST or not _WRITTEN.fullmatch(expression.lower()):
-        raise InvalidInput(f"{expression[:60]!r} is no cron expression", hint=_HINT)
+        raise InvalidInput(f"{expression[:60]!r} is not a valid cron expression", hint=_HINT)
     found = " ".join(words)
     next_occurrence(found, zone_of("UTC"), datetime.now(UTC))
     return found
@@ -93,7 +93,7 @@ def _next(expression: str, wall: datetime) -> datetime:
     try:
         found = croniter(expression, wall, ret_type=datetime, max_years_between_matches=_YEARS).get_next()
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise InvalidInput(f"{expression!r} is no cron expression that ever comes due: {error}", hint=_HINT) from None
+        raise InvalidInput(f"{expression!r} is not a cron expression that ever comes due: {error}", hint=_HINT) from None
     assert isinstance(found, datetime)  # noqa: S101 # it was asked for
     return found
 
@@ -216,7 +216,9 @@ class Schedules:
                     raise InvalidInput(f"there are {_FULL:,} schedules already", hint="remove those that are over")
                 connection.execute(insert(schedules).values(row))
         except RecordExists as error:
-            raise RecordExists(f"there is a schedule {kept.name!r} already", hint="remove it, or choose a name") from error
+            raise RecordExists(
+                f"there is a schedule {kept.name!r} already", hint="remove it, or choose another name"
+            ) from error
         return kept
 
     def all(self) -> tuple[Schedule, ...]:
@@ -328,9 +330,9 @@ def next_times(cron: str | None, at: datetime | None, time_zone: str, *, count: 
 def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
     if not _NAME.fullmatch(schedule.name):
         hint = "lower-case letters, digits and single dashes inside, at most 63: nightly-report"
-        raise InvalidInput(f"{schedule.name[:60]!r} is no name for a schedule", hint=hint)
+        raise InvalidInput(f"{schedule.name[:60]!r} is not a valid name for a schedule", hint=hint)
     if schedule.missed not in get_args(MissedRunPolicy):
-        raise InvalidInput(f"{schedule.missed!r} says nothing about missed runs", hint="skip, once or all")
+        raise InvalidInput(f"{schedule.missed!r} is not a policy for missed runs", hint="skip, once or all")
     check_priority(schedule.priority)
     return _timed(schedule, at)
 
@@ -338,7 +340,7 @@ def _checked(schedule: Schedule, at: datetime | None) -> Schedule:
 def _timed(schedule: Schedule, at: datetime | None) -> Schedule:
     """The schedule with the moment at which it comes due first; a moment without an offset is one of its time zone."""
     if (schedule.cron is None) == (at is None):
-        raise InvalidInput("when?", hint="give a cron expression for a recurring run, or one moment")
+        raise InvalidInput("no time is given", hint="give a cron expression for a recurring run, or one moment")
     zone, now = zone_of(schedule.time_zone), utc_now()
     if schedule.cron is not None:
         kept = replace(schedule, cron=check_cron(schedule.cron))
@@ -347,9 +349,9 @@ def _timed(schedule: Schedule, at: datetime | None) -> Schedule:
     try:
         moment = (at if at.tzinfo is not None else at.replace(tzinfo=zone)).astimezone(UTC)
     except OverflowError:
-        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
+        raise InvalidInput("that time does not exist", hint="write it as 2026-01-31T08:00:00Z") from None
     if moment <= now:
-        raise InvalidInput(f"{utc_text(moment)} is over", hint="give a moment to come")
+        raise InvalidInput(f"{utc_text(moment)} is in the past", hint="give a time in the future")
     return replace(schedule, next_at=moment)
 
 

@@ -14,12 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.concurrency import completed, in_thread
-from skillyard.engine.deferred_writes import write_or_defer
 from skillyard.engine.journal import Journal
-from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, HeartbeatMonitor, ProcessIdentity
+from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.result_cache import cache_policy_of
 from skillyard.engine.run_call import RunCall, WorkerRequest, read_request
-from skillyard.engine.run_lifecycle import RunLifecycle, record_end
+from skillyard.engine.run_lifecycle import RunLifecycle, record_end, write_or_defer
 from skillyard.engine.run_queue import (
     ClaimedRun,
     QueueLimits,
@@ -30,12 +29,12 @@ from skillyard.engine.run_queue import (
     release_claim,
 )
 from skillyard.engine.run_record import FINAL_STATES
-from skillyard.engine.settings import EngineSettings
-from skillyard.engine.slots import SlotRequest, Slots
-from skillyard.engine.worker_roster import HEARTBEAT_INTERVAL_S, WorkerRoster, worker_id
+from skillyard.engine.slots import EngineSettings, SlotRequest, Slots
+from skillyard.engine.worker_roster import WorkerRoster, worker_id
 from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound, SkillyardError
 from skillyard.execution import RunError, retry_policy
 from skillyard.memory import SqlMemoryService
+from skillyard.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from procrastinate import App
@@ -45,10 +44,6 @@ if TYPE_CHECKING:
     from skillyard.engine.protocol import Runner
 
 
-_LOOK_S: Final = 5.0  # how often a worker looks whether a run was cancelled, should nobody tell
-_AGAIN_S: Final = 2.0  # before the database is tried again
-_POLL_S: Final = 2.0  # how often a worker looks for runs, should nobody tell
-_LEAVE_S: Final = 5.0  # to say goodbye to the queue
 _STOPPED: Final = RunError("INTERRUPTED", "its worker was stopped before the run had ended")
 _log = logging.getLogger(__name__)
 
@@ -80,11 +75,11 @@ class Worker:
         self.pools = tuple(dict.fromkeys(pools))
         wrong = next((problem for pool in self.pools if (problem := name_problem(pool))), None)
         if wrong or not self.pools or concurrency < 1:
-            raise InvalidInput(wrong or "a worker needs a pool, and takes at least one run at once", hint="name one: gpu")
+            raise InvalidInput(wrong or "a worker needs a pool and a concurrency of at least 1", hint="name one: gpu")
         self.id = worker_id()
         self.concurrency = concurrency
         self._find, self._runner = find, runner
-        self._database = database
+        self._database, self._timing = database, database.timing
         self._queue = RunQueue(database)
         self._roster = WorkerRoster(database)
         self._silence = HeartbeatMonitor()
@@ -132,12 +127,14 @@ class Worker:
         finally:
             stopping.cancel()
             receiving.cancel()
-            await asyncio.wait([stopping, receiving], timeout=grace_s + _LEAVE_S)  # a database that is away must not hold it
+            await asyncio.wait(
+                [stopping, receiving], timeout=grace_s + self._timing.leave_s
+            )  # a database that is away must not hold it
         if not stop.is_set():
             problem = None if receiving.cancelled() or not receiving.done() else receiving.exception()
-            _log.warning("the queue is not there, trying again: %s", problem or "the connection was lost")
+            _log.warning("the queue cannot be reached, trying again: %s", problem or "the connection was lost")
             with suppress(TimeoutError):
-                async with asyncio.timeout(_AGAIN_S):
+                async with asyncio.timeout(self._timing.reconnect_s):
                     await stop.wait()
 
     async def _listen(self, app: App, grace_s: float) -> None:
@@ -147,7 +144,7 @@ class Worker:
                 name=self.id,
                 concurrency=self.concurrency,
                 shutdown_graceful_timeout=grace_s,
-                fetch_job_polling_interval=_POLL_S,
+                fetch_job_polling_interval=self._timing.poll_s,
                 delete_jobs="always",
                 install_signal_handlers=False,
             )
@@ -159,12 +156,12 @@ class Worker:
         """Say every few seconds that this worker lives, and look after what others have left."""
         steady = 0.0  # seconds in which the database took every beat: before, nobody could have been heard
         while True:
-            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
+            await asyncio.sleep(self._timing.heartbeat_s)
             try:
                 if not await in_thread(partial(self._roster.heartbeat, self.id)):
                     await in_thread(self._join)
-                await in_thread(partial(self._look_after, steady > HEARTBEAT_TIMEOUT_S))
-                steady += HEARTBEAT_INTERVAL_S
+                await in_thread(partial(self._look_after, steady > self._timing.silence_s))
+                steady += self._timing.heartbeat_s
             except DatabaseUnavailable:
                 steady = 0.0
 
@@ -206,7 +203,7 @@ class Worker:
     async def _put_back(self, taken: ClaimedRun) -> None:
         """Leave a run that was not begun to others."""
         again = partial(release_claim, self._database, taken, self._owner)
-        await completed(write_or_defer(taken.run_id, lambda: in_thread(again)))
+        await completed(write_or_defer(taken.run_id, lambda: in_thread(again), self._timing))
 
     async def _work(self, taken: ClaimedRun) -> None:
         try:
@@ -238,7 +235,8 @@ class Worker:
             await work.ended(run, call)
         finally:
             if run.memory_writes:
-                await write_or_defer(call.run_id, lambda: in_thread(lambda: self._queue.release(call.run_id)))
+                release = partial(self._queue.release, call.run_id)
+                await write_or_defer(call.run_id, lambda: in_thread(release), self._timing)
 
     async def _call(self, taken: ClaimedRun, request: WorkerRequest) -> RunCall:
         """The run as this worker sees it: the skill with exactly that content, and whether its result may be kept."""
@@ -268,7 +266,9 @@ class Worker:
             try:
                 while not working.done() and not await self._is_over(call):
                     ringing = asyncio.create_task(rung.wait())
-                    await asyncio.wait([working, ringing], timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(
+                        [working, ringing], timeout=self._timing.lasting_look_s, return_when=asyncio.FIRST_COMPLETED
+                    )
                     ringing.cancel()
                     rung.clear()
             except asyncio.CancelledError:  # this worker is stopped; nobody cancelled the run
@@ -299,18 +299,13 @@ class Worker:
         return False
 
 
-if TYPE_CHECKING:
-    pass
-
-
-_NEW_ORGANISATIONS_S: Final = 10.0  # how often it looks for new organisations
-
-
 class WorkerGroup:
     """Serves the organisations that `names` gives, also those to come; `worker` makes the worker of one."""
 
-    def __init__(self, names: Callable[[], Collection[str]], worker: Callable[[str], Worker]) -> None:
-        self._names, self._worker = names, worker
+    def __init__(
+        self, names: Callable[[], Collection[str]], worker: Callable[[str], Worker], *, timing: Timing = DEFAULT_TIMING
+    ) -> None:
+        self._names, self._worker, self._timing = names, worker, timing
         self._serving: dict[str, asyncio.Task[None]] = {}
 
     async def serve(self, stop: asyncio.Event, *, grace_s: float = 600.0) -> None:
@@ -319,7 +314,7 @@ class WorkerGroup:
             while not stop.is_set():
                 await self._look(stop, grace_s)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_NEW_ORGANISATIONS_S):
+                    async with asyncio.timeout(self._timing.organisations_s):
                         await stop.wait()
             await asyncio.gather(*self._serving.values(), return_exceptions=True)
         finally:
@@ -336,7 +331,7 @@ class WorkerGroup:
                 if known is not None and not known.done():
                     continue
                 if known is not None and not known.cancelled() and (problem := known.exception()) is not None:
-                    _log.warning("the worker of %s is made again: %s", name, problem)
+                    _log.warning("restarting the worker of %s: %s", name, problem)
                 with suppress(RecordNotFound):
                     worker = await asyncio.to_thread(self._worker, name)
                     self._serving[name] = asyncio.create_task(worker.serve(stop, grace_s=grace_s))

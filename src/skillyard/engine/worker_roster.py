@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, insert, select, update
 
 from skillyard.database import queued_runs, runs, worker_pools, workers
-from skillyard.engine.liveness import HEARTBEAT_TIMEOUT_S, HeartbeatMonitor, ProcessIdentity
+from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity
 from skillyard.engine.run_queue import queue_problem
 from skillyard.times import utc_text
 
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     from skillyard.database import Database
 
 
-HEARTBEAT_INTERVAL_S: Final = 5.0
-"""How often a worker says that it lives, in seconds."""
-
-_LIVE: Final = timedelta(seconds=20)
-_DOUBT_S: Final = 1.5 * HEARTBEAT_INTERVAL_S  # within which one whose last sign is of another hour must say something
+_DOUBTED_HEARTBEATS: Final = 1.5  # within which one whose last sign is of another hour must give another
 _SHOWN: Final = timedelta(hours=1)
 _DOUBTED: Final = timedelta(days=1)  # nobody sets a clock further
 _FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be silent because the clock was set
@@ -102,6 +98,8 @@ class WorkerRoster:
             raise problem
         self._database = database
         self._silence = silence or HeartbeatMonitor()
+        self._timing = database.timing
+        self._recent = timedelta(seconds=database.timing.recent_s)
 
     def join(self, worker_id: str, pools: Sequence[str], concurrency: int) -> None:
         """Note that this process works for those pools; forgets workers that were not seen for a week."""
@@ -138,23 +136,24 @@ class WorkerRoster:
     def is_served(self, pool: str) -> bool:
         """Whether a worker that lives takes runs of that pool."""
         query = (
-            select(workers.c.owner, workers.c.seen_at, _fresh(_LIVE).label("live"), _fresh(_DOUBTED).label("doubted"))
+            select(workers.c.owner, workers.c.seen_at, _fresh(self._recent).label("live"), _fresh(_DOUBTED).label("doubted"))
             .join(worker_pools, worker_pools.c.worker_id == workers.c.id)
             .where(worker_pools.c.pool == pool, workers.c.draining.is_(False))
         )
         with self._database.read() as connection:
             found = [row for row in connection.execute(query) if _lives(row.owner)]
         silent = [self._silence.of(row.owner, row.seen_at) for row in found]  # each is noted
-        return any(row.live or (row.doubted and quiet < _DOUBT_S) for row, quiet in zip(found, silent, strict=True))
+        most = _DOUBTED_HEARTBEATS * self._timing.heartbeat_s
+        return any(row.live or (row.doubted and quiet < most) for row, quiet in zip(found, silent, strict=True))
 
     def owner_lives(self, owner: str) -> bool:
         """Whether the worker that is this process still is there."""
         if (alive := ProcessIdentity.is_process_alive(owner)) is not None:
             return alive
-        query = select(workers.c.seen_at, _fresh(_LIVE).label("live")).where(workers.c.owner == owner)
+        query = select(workers.c.seen_at, _fresh(self._recent).label("live")).where(workers.c.owner == owner)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return any(self._silence.of(owner, row.seen_at) < HEARTBEAT_TIMEOUT_S or row.live for row in rows)
+        return any(self._silence.of(owner, row.seen_at) < self._timing.silence_s or row.live for row in rows)
 
     def workers(self) -> tuple[WorkerInfo, ...]:
         """Every worker that is known, those that live first; who ended properly is not known any more."""
@@ -166,7 +165,7 @@ class WorkerRoster:
             busy: dict[str, list[str]] = {}
             for row in connection.execute(select(runs.c.id, runs.c.owner).where(runs.c.state == "running").order_by(runs.c.id)):
                 busy.setdefault(row.owner, []).append(row.id)
-            query = select(workers, _fresh(_LIVE).label("live")).where(shown).order_by(workers.c.started_at)
+            query = select(workers, _fresh(self._recent).label("live")).where(shown).order_by(workers.c.started_at)
             found = connection.execute(query).all()
         known = [_worker(row, tuple(served.get(row.id, ())), tuple(busy.get(row.owner, ()))) for row in found]
         return tuple(sorted(known, key=lambda worker: not worker.alive))

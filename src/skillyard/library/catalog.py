@@ -285,7 +285,7 @@ class Catalog(SearchableCatalog):
 
         async def run(skill: Skill, given: Mapping[str, object]) -> Run:
             if rules.decide(skill) == "ask":
-                raise NotExecutable("a rule wants it to be asked about first")
+                raise NotExecutable("a rule requires approval first")
             return await self.run(skill, given, context=context)
 
         return await run_first_match(
@@ -304,7 +304,7 @@ class Catalog(SearchableCatalog):
 
         async def run(skill: Skill, given: Mapping[str, object]) -> Run:
             if rules.decide(skill) == "ask":
-                raise ApprovalRejected("a rule wants it to be asked about first")
+                raise ApprovalRejected("a rule requires approval first")
             return await self.run(skill, given, context=context)
 
         return await run_preprocessors(self, request, run=run)

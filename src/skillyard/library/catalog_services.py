@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard import catalog as room
+from skillyard.timing import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from skillyard.permissions import Approvals, Approver, PermissionGate, Rules
     from skillyard.registry import Registry
     from skillyard.scanner import Suppression
+    from skillyard.timing import Timing
 
 
 class CatalogServices(room.SkillCatalog):
     """A catalog with the rooms that work on its skills, as its configuration says."""
 
+    timing: Timing = DEFAULT_TIMING
+    """How long its services wait; set before they are first used."""
     _recorded: Records | None = None
     _engine: PoolEngine | None = None
     _slots: Slots | None = None
@@ -65,7 +69,7 @@ class CatalogServices(room.SkillCatalog):
         from skillyard.engine import Records
 
         if self._recorded is None:
-            self._recorded = Records.of(self)
+            self._recorded = Records.of(self, timing=self.timing)
         return self._recorded
 
     def memory(self) -> SqlMemoryService:
@@ -135,7 +139,7 @@ class CatalogServices(room.SkillCatalog):
     def for_organisation(self, data: str, database_url: str) -> Self:
         """As `skillyard.catalog.SkillCatalog`; its runs take turns with those of this catalog."""
         found = super().for_organisation(data, database_url)
-        found._slots = self._turns()
+        found._slots, found.timing = self._turns(), self.timing
         return found
 
     def worker(self, *pools: str, concurrency: int = 1, slots: Slots | None = None) -> Worker:

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from skillyard.access import DEFAULT_ORGANISATION, Keys
 from skillyard.engine import ScheduleOwners
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skillyard.server.organisation_services import OrganisationPool
 
 
-_TICK_S: Final = 1.0
-_LOOK_S: Final = 30.0  # what others have changed is seen after that
 _log = logging.getLogger(__name__)
 
 
@@ -31,7 +29,7 @@ class ScheduleClock:
     """Begins the runs of all schedules of one server."""
 
     def __init__(self, homes: OrganisationPool) -> None:
-        self._homes = homes
+        self._homes, self._timing = homes, homes.main.catalog.timing
         self._looks: dict[str, float] = {}
 
     @asynccontextmanager
@@ -56,7 +54,7 @@ class ScheduleClock:
             except Exception:
                 _log.exception("looking at the schedules failed")
             with suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_S):
+                async with asyncio.timeout(self._timing.schedules_tick_s):
                     await leaving.wait()
 
     def wake(self, organisation: str) -> None:
@@ -70,7 +68,7 @@ class ScheduleClock:
 
     async def _look(self, name: str) -> None:
         """Begin what has come due in one organisation."""
-        self._looks[name] = time.monotonic() + _LOOK_S
+        self._looks[name] = time.monotonic() + self._timing.schedules_look_s
         try:
             async with self._homes.of(name) as service:
                 scheduler = service.catalog.scheduler(service.runs.begin, ScheduleOwners(Keys(self._homes.database), name))

@@ -177,6 +177,8 @@ def runs_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     if (arguments.action == "show") != (arguments.run_id is not None):
         raise UsageProblem("which run?", hint="`skillyard runs` lists the runs, `skillyard runs show RUN_ID` shows one")
+    from skillyard.engine import RunFilter
+
     journal = open_records(arguments).journal
     if arguments.action == "show":
         from skillyard.cli.run_view import draw_run_record
@@ -187,9 +189,8 @@ def runs_command(arguments: argparse.Namespace) -> int:
         else:
             draw_run_record(screen, record)
         return OK
-    found = journal.list(
-        skill=arguments.skill, states=arguments.status or (), schedule=arguments.schedule, limit=arguments.limit
-    )
+    only = RunFilter(skill=arguments.skill, states=arguments.status or (), schedule=arguments.schedule)
+    found = journal.list(only, limit=arguments.limit)
     if screen.as_json:
         screen.data({"runs": [record.summary() for record in found]})
     elif found:

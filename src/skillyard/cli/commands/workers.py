@@ -64,7 +64,7 @@ def _crew(catalog: Catalog, first: Worker) -> WorkerGroup:
         found = organisations.catalog(name, catalog)
         return found.worker(*first.pools, concurrency=first.concurrency, slots=slots)
 
-    return WorkerGroup(lambda: [organisation.name for organisation in organisations.all()], worker_of)
+    return WorkerGroup(lambda: [organisation.name for organisation in organisations.all()], worker_of, timing=catalog.timing)
 
 
 async def _serve(worker: Worker, serves: Worker | WorkerGroup, grace_s: float, screen: Screen) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy import delete, insert, select, update
 
 from skillyard.concurrency import completed, in_thread
 from skillyard.database import UPDATES_CHANNEL, database_now, notify, questions, runs, wait_for_change
-from skillyard.engine import FINAL_STATES, HEARTBEAT_TIMEOUT_S, ProcessIdentity, is_gone
+from skillyard.engine import FINAL_STATES, ProcessIdentity, is_gone
 from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover
 
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
     from skillyard.database import Database
+    from skillyard.timing import Timing
 
 
 _PATIENCE_S: Final = 300.0
-_LOOK_S: Final = 1.0  # how often who waits looks for itself, should nobody tell
-_SIGN_S: Final = 15.0  # how often it says that it waits
-_SILENT: Final = timedelta(seconds=HEARTBEAT_TIMEOUT_S)
 _OLD: Final = timedelta(days=1)  # more than any clock is set by
 
 
@@ -121,7 +119,7 @@ class ApprovalQuestions:
             await completed(_closed_after(database, question))
 
     async def _answered(self, database: Database, question: ApprovalQuestion, rung: asyncio.Event) -> ApprovalAnswer:
-        until, sign = time.monotonic() + self._patience_s, time.monotonic() + _SIGN_S
+        until, sign = time.monotonic() + self._patience_s, time.monotonic() + database.timing.confirm_s
         while (left := until - time.monotonic()) > 0:
             if self._refusing is not None:
                 return self._refusing
@@ -130,22 +128,23 @@ class ApprovalQuestions:
                     return answer
                 if time.monotonic() > sign:
                     await asyncio.to_thread(_confirm_waiting, database, question.id, left)
-                    sign = time.monotonic() + _SIGN_S
-            await wait_for_change(rung, min(left, _LOOK_S))
+                    sign = time.monotonic() + database.timing.confirm_s
+            await wait_for_change(rung, min(left, database.timing.look_s))
         return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
 
     def _find(self, *wanted: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
         """The open questions that fit; those whose process is gone are closed."""
         table = questions.c
-        with self._database().read() as connection:
+        database = self._database()
+        with database.read() as connection:
             now = database_now(connection)
             query = select(questions, now.label("now")).where(table.decision.is_(None), table.expires_at > now, *wanted)
             found = connection.execute(query.order_by(table.asked_at, table.id)).all()
         gone = [row.id for row in found if ProcessIdentity.is_process_alive(row.owner) is False]
         if gone:
-            with self._database().write() as connection:
+            with database.write() as connection:
                 _forget(connection, gone)
-        return tuple(_question(row) for row in found if row.id not in gone and _waits(row))
+        return tuple(_question(row) for row in found if row.id not in gone and _waits(row, database.timing))
 
 
 def rejecting_approver() -> PolicyApprover:
@@ -238,9 +237,9 @@ def _tell(connection: Connection, ids: Collection[str]) -> None:
         notify(connection, UPDATES_CHANNEL, one)
 
 
-def _waits(row: Row[Any]) -> bool:
+def _waits(row: Row[Any], timing: Timing) -> bool:
     """Whether the process that asked still is there; one of another machine says so itself."""
-    return not is_gone(row.owner, abs(row.now - row.seen_at).total_seconds())
+    return not is_gone(row.owner, silent=abs(row.now - row.seen_at).total_seconds() > timing.silence_s)
 
 
 def _question(row: Row[Any]) -> ApprovalQuestion:

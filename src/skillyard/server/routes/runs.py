@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.access import set_audit_subject
 from skillyard.catalog import Skill
 from skillyard.database import wait_for_change
-from skillyard.engine import FINAL_STATES, RunRecord, RunState, StartedRun
+from skillyard.engine import FINAL_STATES, RunFilter, RunRecord, RunState, StartedRun
 from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from skillyard.server.background.approval_questions import ApprovalQuestions
 
 
-_LOOK_S: Final = 1.0  # how often the record is looked at, should nobody tell
 _ID: Final = re.compile(r"(\d{1,9})\.(\d{1,12})\.(\d{1,12})\.(\d{1,9})", re.ASCII)
 _ORDER: Final = {"queued": 1, "running": 2}
 _ENDED: Final = 3  # every other state
@@ -103,7 +102,7 @@ async def run_events(
                 yield _event(one, position)
             number = news[-1].number if news else number
             steps += sum("step" in item.body for item in news)
-            await wait_for_change(rung, _LOOK_S)
+            await wait_for_change(rung, journal.database.timing.look_s)
     record = await asyncio.to_thread(journal.get, run_id)
     for reached, last in _remaining_events(record, position):
         yield _event(last, reached)
@@ -291,10 +290,8 @@ def list_runs(
     """The runs, the newest first."""
     journal = service.catalog.records().journal
     moment = _in_utc(since) if since else None
-    total = journal.count(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
-    found = journal.list(
-        skill=skill, states=state, statuses=status, schedule=schedule, since=moment, limit=limit, offset=(page - 1) * limit
-    )
+    only = RunFilter(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
+    total, found = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[summary(record) for record in found], meta=meta)
 
