@@ -18,11 +18,16 @@ from skillyard.registry import Registry
 KILLED = signal.SIGKILL
 INSTALL = [
     *(f"step:{step}" for step in ("download", "checksum", "validate_structure", "consent", "save_db", "activate")),
-    *(f"Versions.{method}:{when}" for method in ("place", "activate") for when in ("before", "after")),
-    *(f"Ledger.{method}:{when}" for method in ("begin", "save", "activate") for when in ("before", "after")),
+    *(f"VersionStore.{method}:{when}" for method in ("place", "activate") for when in ("before", "after")),
+    *(f"RegistryRecords.{method}:{when}" for method in ("begin", "save", "activate") for when in ("before", "after")),
 ]
-UNINSTALL = ["step:deactivate", "Versions.deactivate:before", "Versions.deactivate:after", "Ledger.deactivate:before"]
-ROLLBACK = ["step:activate", "Versions.activate:before", "Versions.activate:after", "Ledger.activate:before"]
+UNINSTALL = [
+    "step:deactivate",
+    "VersionStore.deactivate:before",
+    "VersionStore.deactivate:after",
+    "RegistryRecords.deactivate:before",
+]
+ROLLBACK = ["step:activate", "VersionStore.activate:before", "VersionStore.activate:after", "RegistryRecords.activate:before"]
 
 
 def _whole(registry: Registry, skill_id: str, expected: set[str]) -> str | None:
@@ -115,7 +120,7 @@ def test_a_process_killed_while_it_deletes_leaves_nothing_behind(
         "url": None,
         "skill": "tidy",
         "prune": True,
-        "deadly_at": "Versions.remove:after",
+        "deadly_at": "VersionStore.remove:after",
     }
     (status,) = processes.run(order)
     assert os.WTERMSIG(status) == KILLED
@@ -167,7 +172,13 @@ def test_what_a_killed_installation_did_not_prune_is_pruned_by_the_next_one(
         source = write(body=str(number))
         registry.install(str(source))
     source = write(body="last")
-    order = {"do": "install", "data": str(data), "url": None, "sources": [str(source)], "deadly_at": "Versions.activate:after"}
+    order = {
+        "do": "install",
+        "data": str(data),
+        "url": None,
+        "sources": [str(source)],
+        "deadly_at": "VersionStore.activate:after",
+    }
     (status,) = processes.run(order)
     assert os.WTERMSIG(status) == KILLED
     again = _reopened(data)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from skillyard.document import parse_document
 from skillyard.registry import Registry, Requirements
-from skillyard.registry.requirements import RequirementContext, cycles, read_requirements, unmet_requirements
-from skillyard.registry.version_ranges import parse_requirement
+from skillyard.registry.requirements import RequirementContext, cycles, parse_requirement, read_requirements, unmet_requirements
 
 
 def _read(header: str) -> Requirements:

@@ -19,8 +19,8 @@ from skillyard.registry import records as ledger_module
 from skillyard.registry import version_store as versions_module
 
 WATCHED = {
-    "Versions": ("place", "activate", "deactivate", "remove"),
-    "Ledger": ("begin", "save", "activate", "deactivate", "end", "mark"),
+    "VersionStore": ("place", "activate", "deactivate", "remove"),
+    "RegistryRecords": ("begin", "save", "activate", "deactivate", "end", "mark"),
 }
 
 

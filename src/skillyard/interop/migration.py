@@ -10,10 +10,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import Final
+from typing import Final, Literal, get_args
 
 from skillyard.document import DOCUMENT_LIMIT, CodeBlock, Document, Section, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
@@ -26,7 +26,6 @@ from skillyard.interop.apexbridge_format import (
     missing_headings,
     read_legacy,
 )
-from skillyard.interop.migration_report import MigrationReport, MigrationResult
 from skillyard.paths import is_inside, read_inside, safe_relative
 
 _ENDINGS: Final = {
@@ -351,3 +350,45 @@ def _canonical_form_problems(folder: Path) -> Iterator[str]:
         yield f"resources.entry names {entry}, which is not there"
     elif entry is None and document.metadata.kind in _SCRIPTED:
         yield "resources.entry is missing: there is no script that could run"
+
+
+Status = Literal["migrated", "validated", "skipped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationResult:
+    """What became of one skill: `issues` are sentences for people, `details` the files that were or would be written."""
+
+    skill_name: str
+    status: Status
+    issues: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    before: str = field(default="", repr=False)
+    after: str = field(default="", repr=False)
+    """SKILL.md before and after, where it changes."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The result in the words of document 000: `{skillName, status, issues?, details?}`."""
+        shape: dict[str, object] = {"skillName": self.skill_name, "status": self.status}
+        if self.issues:
+            shape["issues"] = list(self.issues)
+        if self.details:
+            shape["details"] = list(self.details)
+        return shape
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport:
+    """What became of every skill of a folder (row 000-56)."""
+
+    results: tuple[MigrationResult, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether none failed."""
+        return all(result.status != "failed" for result in self.results)
+
+    def to_dict(self) -> dict[str, object]:
+        """`{total, migrated, validated, skipped, failed, results}`."""
+        counts = {status: sum(result.status == status for result in self.results) for status in get_args(Status)}
+        return {"total": len(self.results), **counts, "results": [result.to_dict() for result in self.results]}

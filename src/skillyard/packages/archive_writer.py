@@ -20,8 +20,7 @@ from typing import Final, Literal
 
 from skillyard.errors import ArchiveTooLarge, InvalidInput, LinkNotAllowed, NoSkillInside, SpecialNotAllowed, UnsafePath
 from skillyard.packages.digest import digest_of_entries
-from skillyard.packages.entry_rules import EntryNames, PackageLimits, quoted_name, safe_name
-from skillyard.packages.tree_writer import file_too_large, new_staging
+from skillyard.packages.entries import EntryNames, PackageLimits, file_too_large, new_staging, quoted_name, safe_name
 from skillyard.paths import read_inside, slug
 
 PackageFormat = Literal["zip", "tar.gz", "skill"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.errors import InvalidConfiguration, PackageMissing, StoreFailed
 from skillyard.packages.digest import DIGEST_PATTERN, check_content, check_size, digest_hex, digest_of
-from skillyard.packages.entry_rules import PackageLimits
+from skillyard.packages.entries import PackageLimits
 from skillyard.packages.source import shown_address
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

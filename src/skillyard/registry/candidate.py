@@ -92,7 +92,7 @@ def copy_skill(folder: Path, within: Path, limits: PackageLimits) -> Path:
     Raises:
         ArchiveRefused: the folder holds what no package may.
     """
-    from skillyard.packages.tree_writer import new_staging
+    from skillyard.packages.entries import new_staging
 
     with new_staging(within, limits) as writer:
         for path, mode in _walk(folder, ""):

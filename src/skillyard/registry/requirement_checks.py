@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from skillyard.registry.requirements import RequirementContext, Requirements, cycles, read_requirements, unmet_requirements
-from skillyard.registry.version_ranges import parse_requirement
+from skillyard.registry.requirements import (
+    RequirementContext,
+    Requirements,
+    cycles,
+    parse_requirement,
+    read_requirements,
+    unmet_requirements,
+)
 
 if TYPE_CHECKING:
     from skillyard.registry.model import InstalledSkill

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, LocalEdits, StoreFailed, VersionUnusable
 from skillyard.packages import Store, extract, find_skills, pack, tree_digest
-from skillyard.registry.version_ranges import locked_versions
+from skillyard.registry.requirements import locked_versions
 
 if TYPE_CHECKING:
     from skillyard.registry.model import SkillVersion

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 
 from skillyard.errors import SkillNotFound
 from skillyard.packages import Store
-from skillyard.registry.metadata_edits import EditValue, check_edits
 from skillyard.registry.model import (
     AgreeReplacement,
+    EditValue,
     InstalledSkill,
     InstallLog,
     Operation,
     OperationResult,
     Progress,
     SkillVersion,
+    check_edits,
 )
 from skillyard.registry.operations import Operations
 from skillyard.registry.recovery import recover, settling
@@ -39,10 +40,9 @@ from skillyard.registry.version_store import VersionStore
 
 if TYPE_CHECKING:
     from skillyard.database import Database
+    from skillyard.registry.community import Popularity, VersionTags
     from skillyard.registry.operations import OpenLog, RunningOperation
-    from skillyard.registry.popularity import Popularity
     from skillyard.registry.records import RegistryRecords
-    from skillyard.registry.version_tags import VersionTags
 
 
 class RegistryReader:
@@ -89,14 +89,14 @@ class RegistryReader:
     @property
     def popularity(self) -> Popularity:
         """Stars and counts of downloads."""
-        from skillyard.registry.popularity import Popularity
+        from skillyard.registry.community import Popularity
 
         return Popularity(self.ledger.database)
 
     @property
     def tags(self) -> VersionTags:
         """The names that were given to versions."""
-        from skillyard.registry.version_tags import VersionTags
+        from skillyard.registry.community import VersionTags
 
         return VersionTags(self.ledger.database)
 

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 
 from skillyard.errors import ArchiveRefused, ArchiveTooLarge, InvalidInput
 from skillyard.packages import PackageLimits
-from skillyard.packages.entry_rules import safe_name
+from skillyard.packages.entries import safe_name
 from skillyard.paths import slug
 from skillyard.registry import PowerChange, SourceReplacement
 
