@@ -111,7 +111,7 @@ def test_everything_comes_back_into_either_kind_of_database(
     install(other, "pdf", "Do it best.")
     with contextlib.closing(registry(other)) as opened:
         opened.rollback("pdf")
-        assert opened.skill("pdf").current_version != opened.versions("pdf")[0].version
+        assert opened.installed.skill("pdf").current_version != opened.installed.versions("pdf")[0].version
 
 
 def test_a_backup_that_is_made_while_skills_are_installed_fits_together(
@@ -139,10 +139,12 @@ def test_a_backup_that_is_made_while_skills_are_installed_fits_together(
         other = BackupHome("default", tmp_path / f"other-{number}", f"sqlite:///{tmp_path}/other-{number}/skillyard.db")
         restore_backup(tmp_path / f"backup-{number}", lambda name, other=other: other)  # type: ignore[misc]
         with contextlib.closing(registry(other)) as opened:
-            for skill in opened.skills():
+            for skill in opened.installed.skills():
                 assert other.versions.current(skill.skill_id) == skill.current_version
                 assert skill.current_version is not None
-                digest = next(one.digest for one in opened.versions(skill.skill_id) if one.version == skill.current_version)
+                digest = next(
+                    one.digest for one in opened.installed.versions(skill.skill_id) if one.version == skill.current_version
+                )
                 assert tree_digest(other.versions.path(skill.skill_id, skill.current_version)) == digest
 
 

@@ -14,13 +14,12 @@ import sys
 from typing import Any
 
 from skillyard.database import Database
-from skillyard.registry import ProgressEvent, Registry
-from skillyard.registry import records as ledger_module
-from skillyard.registry import version_store as versions_module
+from skillyard.registry import ProgressEvent, Registry, records, version_store
 
 WATCHED = {
     "VersionStore": ("place", "activate", "deactivate", "remove"),
-    "RegistryRecords": ("begin", "save", "activate", "deactivate", "end", "mark"),
+    "RegistryRecords": ("save", "activate", "deactivate", "mark"),
+    "OperationLogs": ("begin", "end"),
 }
 
 
@@ -47,23 +46,25 @@ def _checkpoint(place: str, deadly_at: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DeadlyRegistry(Registry):
+def deadly_registry(data: str, url: str | None, deadly_at: str) -> Registry:
     """A registry that dies at one place."""
+    registry = Registry(data, url)
+    storage = registry.storage
+    storage.versions = _deadly(version_store.VersionStore, deadly_at)(storage.versions.root)
 
-    def __init__(self, *args: Any, deadly_at: str = "", **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.deadly_at = deadly_at
-        folder = _deadly(versions_module.VersionStore, deadly_at)
-        self.versions_folder = folder(self.versions_folder.root)
+    def open_records() -> Any:
+        made = _deadly(records.RegistryRecords, deadly_at)(Database.open(data, url))
+        made.logs = _deadly(records.OperationLogs, deadly_at)(made.database)
+        return made
 
-    def _ledger_over(self, database: Database) -> Any:
-        return _deadly(ledger_module.RegistryRecords, self.deadly_at)(database)
+    storage._open_records = open_records  # type: ignore[method-assign] # for the places in it
+    return registry
 
 
 def carry_out(order: dict[str, Any]) -> None:
     """Do what one order says."""
     deadly_at = order.get("deadly_at", "")
-    registry = DeadlyRegistry(order["data"], order["url"], deadly_at=deadly_at)
+    registry = deadly_registry(order["data"], order["url"], deadly_at)
 
     def progress(event: ProgressEvent) -> None:
         _checkpoint(f"step:{event.step}", deadly_at)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from skillyard.document import DOCUMENT_LIMIT, CodeBlock, Document, Section, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
@@ -27,6 +27,7 @@ from skillyard.interop.apexbridge_format import (
     read_legacy,
 )
 from skillyard.paths import is_inside, read_inside, safe_relative
+from skillyard.wire import WireForm, wire
 
 _ENDINGS: Final = {
     "ts": "ts", "typescript": "ts", "js": "js", "javascript": "js", "py": "py", "python": "py", "sh": "sh", "bash": "sh",
@@ -356,29 +357,20 @@ Status = Literal["migrated", "validated", "skipped", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationResult:
+class MigrationResult(WireForm, camel_case=True):
     """What became of one skill: `issues` are sentences for people, `details` the files that were or would be written."""
 
     skill_name: str
     status: Status
-    issues: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
-    before: str = field(default="", repr=False)
-    after: str = field(default="", repr=False)
+    issues: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
+    details: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
+    before: str = field(default="", repr=False, metadata=wire(hidden=True))
+    after: str = field(default="", repr=False, metadata=wire(hidden=True))
     """SKILL.md before and after, where it changes."""
-
-    def to_dict(self) -> dict[str, object]:
-        """The result in the words of document 000: `{skillName, status, issues?, details?}`."""
-        shape: dict[str, object] = {"skillName": self.skill_name, "status": self.status}
-        if self.issues:
-            shape["issues"] = list(self.issues)
-        if self.details:
-            shape["details"] = list(self.details)
-        return shape
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationReport:
+class MigrationReport(WireForm):
     """What became of every skill of a folder (row 000-56)."""
 
     results: tuple[MigrationResult, ...]
@@ -388,7 +380,7 @@ class MigrationReport:
         """Whether none failed."""
         return all(result.status != "failed" for result in self.results)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """`{total, migrated, validated, skipped, failed, results}`."""
         counts = {status: sum(result.status == status for result in self.results) for status in get_args(Status)}
-        return {"total": len(self.results), **counts, "results": [result.to_dict() for result in self.results]}
+        return {"total": len(self.results), **counts, **WireForm.to_dict(self)}

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from skillyard.document import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, NAME_LIMIT, is_name, parse_document, read_front_matter
 from skillyard.document.spelling import SPEC_FIELDS
@@ -23,6 +23,7 @@ from skillyard.interop.manifest import validate_manifest
 from skillyard.interop.manifest_conversion import convert_codex_to_semibot, infer_entry, read_manifest_file
 from skillyard.paths import read_inside
 from skillyard.text import sanitize, shorten, single_line
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.document import Document
@@ -69,7 +70,7 @@ class PackageStructure:
 
 
 @dataclass(frozen=True, slots=True)
-class ProtocolCompatibility:
+class ProtocolCompatibility(WireForm):
     """Which protocols a package can be offered in, and what each of the others lacks."""
 
     anthropic: bool
@@ -77,13 +78,9 @@ class ProtocolCompatibility:
     semibot: bool
     issues: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, object]:
-        """`{anthropic, codex, semibot, issues}`."""
-        return {"anthropic": self.anthropic, "codex": self.codex, "semibot": self.semibot, "issues": list(self.issues)}
-
 
 @dataclass(frozen=True, slots=True)
-class PackageCheck:
+class PackageCheck(WireForm):
     """All that is known of one package: its structure, its manifest as Semibot would have it, its compatibility."""
 
     path: str
@@ -96,14 +93,10 @@ class PackageCheck:
         """Whether the package can be used."""
         return self.structure.valid
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The check as `--json` shows it."""
-        return {
-            "path": self.path,
-            **self.structure.to_dict(),
-            "manifest": dict(self.manifest),
-            "compatibility": self.compatibility.to_dict(),
-        }
+        form = WireForm.to_dict(self)
+        return {"path": form.pop("path"), **form.pop("structure"), **form}
 
 
 def validate_package_structure(folder: str | Path) -> PackageStructure:
@@ -252,7 +245,7 @@ _UNSAFE: Final = re.compile(r'[:\\/<>*?"|]')
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCompatibility:
+class ClientCompatibility(WireForm):
     """What one client makes of a skill: the `name` and `description` it shows, `problems` that keep it out, and `notes`."""
 
     client: ClientName
@@ -266,16 +259,9 @@ class ClientCompatibility:
         """Whether the client offers the skill."""
         return not self.problems
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The answer as plain data."""
-        return {
-            "client": self.client,
-            "loads": self.loads,
-            "name": self.name,
-            "description": self.description,
-            "problems": list(self.problems),
-            "notes": list(self.notes),
-        }
+        return {"client": self.client, "loads": self.loads, **WireForm.to_dict(self)}
 
 
 @dataclass(frozen=True, slots=True)

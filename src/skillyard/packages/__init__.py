@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, pack
+    from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, is_never_packed, pack
     from skillyard.packages.digest import digest_of, tree_digest
     from skillyard.packages.entries import PackageLimits
     from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
@@ -55,6 +55,7 @@ __all__ = [
     "digest_of",
     "extract",
     "find_skills",
+    "is_never_packed",
     "is_signer",
     "open_store",
     "pack",
@@ -69,7 +70,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "pack"),
+    "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack"),
     "digest": ("digest_of", "tree_digest"),
     "entries": ("PackageLimits",),
     "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),

@@ -38,6 +38,7 @@ from skillyard.registry.backup_archive import (
 )
 from skillyard.registry.version_store import VersionStore, delete_tree
 from skillyard.reserved_files import is_reserved
+from skillyard.wire import WireForm
 
 __all__ = ["BackupHome", "BackupManifest", "BackupReport", "RestoreReport", "check_backup", "restore_backup", "write_backup"]
 
@@ -45,7 +46,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class BackupReport:
+class BackupReport(WireForm):
     """What went into a backup; `gone` are versions that were deleted while it was made, or before, as `skill@version`."""
 
     file: str
@@ -55,10 +56,6 @@ class BackupReport:
     versions: int
     records: int
     gone: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain data."""
-        return {name: list(self.gone) if name == "gone" else getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def write_backup(
@@ -189,16 +186,12 @@ class _HomeBackup:
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreReport:
+class RestoreReport(WireForm):
     """What was brought back."""
 
     homes: tuple[str, ...]
     versions: int
     records: int
-
-    def to_dict(self) -> dict[str, object]:
-        """The outcome as plain data."""
-        return {"homes": list(self.homes), "versions": self.versions, "records": self.records}
 
 
 def restore_backup(

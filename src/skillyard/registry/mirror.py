@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from skillyard.errors import DigestMismatch, PackageMissing, PackageProblem
 from skillyard.packages import LocalStore, Source, pack, tree_digest
@@ -28,9 +28,10 @@ from skillyard.registry.mirror_locations import (
     open_mirror,
     open_mirror_target,
 )
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import AgreeReplacement, Consent, InstalledSkill, OperationResult, Progress, SkillVersion
+    from skillyard.registry.model import InstalledSkill, InstallOptions, OperationResult, SkillVersion
     from skillyard.registry.registry import Registry
 
 
@@ -61,7 +62,7 @@ CopyProgress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorCopyReport:
+class MirrorCopyReport(WireForm):
     """What a copy did: ids that are `added`, `changed`, `removed` in the target's list; packages and bytes that were carried.
 
     `missing` are packages that the target lists and has not, or damaged: only a comparison looks for them.
@@ -79,17 +80,9 @@ class MirrorCopyReport:
         """Whether the target was as the source already."""
         return not (self.added or self.changed or self.removed or self.missing)
 
-    def to_dict(self) -> dict[str, object]:
-        """The outcome as plain data."""
-        return {
-            "same": self.same,
-            "added": list(self.added),
-            "changed": list(self.changed),
-            "removed": list(self.removed),
-            "packages": self.packages,
-            "size": self.size,
-            "missing": list(self.missing),
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {"same": self.same, **WireForm.to_dict(self)}
 
 
 def copy_mirror(
@@ -184,15 +177,11 @@ class MirrorImportPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorImportReport:
+class MirrorImportReport(WireForm):
     """What an import did: a result for each version, and how many versions were marked."""
 
     results: tuple[OperationResult, ...] = field(default=())
     marked: int = 0
-
-    def to_dict(self) -> dict[str, object]:
-        """The outcome as plain data."""
-        return {"results": [result.to_dict() for result in self.results], "marked": self.marked}
 
 
 def plan_import(
@@ -214,14 +203,9 @@ def import_mirror(
     *,
     names: tuple[str, ...] = (),
     history: bool = False,
-    consent: Consent | None = None,
-    accept_signer: bool = False,
-    accept_source: bool = False,
-    replacing: AgreeReplacement | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[InstallOptions],
 ) -> MirrorImportReport:
-    """Install what `registry` lacks of the mirror at `address`; the parts are as in `Registry.install`.
+    """Install what `registry` lacks of the mirror at `address`; `options` are as for `Registry.install`.
 
     Each skill is an operation of its own: what was imported when one is refused stays, and the next import goes on from there.
 
@@ -232,17 +216,13 @@ def import_mirror(
     results: list[OperationResult] = []
     plan = _plan(registry, index, history=history)
     for skill_id in plan.serve:
-        report = registry.install(
-            Source("mirror", address, path=skill_id), only=(skill_id,), consent=consent, accept_signer=accept_signer,
-            accept_source=accept_source, replacing=replacing, force=force, progress=progress,
-        )  # fmt: skip
-        results += report.results
+        source = Source("mirror", address, path=skill_id)
+        results += registry.install(source, only=(skill_id,), **options).results
+    kept: InstallOptions = {**options, "force": False}
     for skill_id, version in plan.history:
-        results += registry.install(
-            Source("mirror", address, path=skill_id, ref=version.version), only=(skill_id,), activate=False,
-            installed_at=version.installed_at, consent=consent, accept_signer=accept_signer,
-            accept_source=accept_source, replacing=replacing, progress=progress,
-        ).results  # fmt: skip
+        source = Source("mirror", address, path=skill_id, ref=version.version)
+        report = registry.install(source, only=(skill_id,), activate=False, installed_at=version.installed_at, **kept)
+        results += report.results
     marks = _plan(registry, index, history=history).marks
     for known, listed in marks:
         _mark(registry, known, listed)
@@ -250,14 +230,16 @@ def import_mirror(
 
 
 def _plan(registry: Registry, index: MirrorIndex, *, history: bool) -> MirrorImportPlan:
-    known = {skill.skill_id: registry.versions(skill.skill_id) for skill in registry.skills(uninstalled=True)}
+    known = {
+        skill.skill_id: registry.installed.versions(skill.skill_id) for skill in registry.installed.skills(uninstalled=True)
+    }
     serve, older, marks = [], [], []
     for skill in index.skills:
         here = known.get(skill.skill_id, ())
         if skill.current and not _serves(here, skill):
             serve.append(skill.skill_id)
         if history and skill.current:
-            older += [(skill.skill_id, version) for version in _lacking(here, skill, registry.keep)]
+            older += [(skill.skill_id, version) for version in _lacking(here, skill, registry.versions.keep)]
         marks += _marks(here, skill)
     return MirrorImportPlan(tuple(serve), tuple(older), tuple(marks))
 
@@ -292,9 +274,9 @@ def _marks(here: Sequence[SkillVersion], skill: MirroredSkill) -> list[tuple[Ski
 
 def _mark(registry: Registry, known: SkillVersion, listed: MirroredVersion) -> None:
     if listed.yanked is not None and not known.yanked:
-        registry.yank(known.skill_id, known.version, reason=listed.yanked)
+        registry.versions.yank(known.skill_id, known.version, reason=listed.yanked)
     if listed.deprecated is not None and known.status != "deprecated" and not known.current:
-        registry.deprecate(known.skill_id, known.version, reason=listed.deprecated)
+        registry.versions.deprecate(known.skill_id, known.version, reason=listed.deprecated)
 
 
 _CACHE: Final = "cache/packages"
@@ -311,7 +293,7 @@ class RegistryMirror:
 
     def index(self) -> MirrorIndex:
         """As `MirrorPlace.index`; versions whose files are gone, or were changed by hand, are left out."""
-        listed = [self._skill(skill) for skill in self._registry.skills(uninstalled=True)]
+        listed = [self._skill(skill) for skill in self._registry.installed.skills(uninstalled=True)]
         self._skills = {}
         for skill in listed:
             for version in skill.versions:
@@ -329,7 +311,7 @@ class RegistryMirror:
         return self._store.get(digest)
 
     def _skill(self, skill: InstalledSkill) -> MirroredSkill:
-        there = [version for version in self._registry.versions(skill.skill_id) if not version.removed]
+        there = [version for version in self._registry.installed.versions(skill.skill_id) if not version.removed]
         listed = tuple(found for version in there if (found := self._version(version)) is not None)
         current = skill.current_version if skill.current_version in {one.version for one in listed} else None
         return MirroredSkill(skill.skill_id, skill.name, skill.description, current, listed)
@@ -364,7 +346,7 @@ class RegistryMirror:
             digest, size = known.read_text().split()
             if self._store.has(digest):
                 return digest, int(size)
-        folder = self._registry.versions_folder.path(version.skill_id, version.version)
+        folder = self._registry.storage.versions.path(version.skill_id, version.version)
         if not folder.is_dir():
             raise PackageMissing(f"the files of {version.skill_id} {version.version} are gone")
         if tree_digest(folder) != version.digest:

@@ -12,12 +12,13 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypedDict
 from urllib.parse import urlsplit
 
 from skillyard.errors import InvalidInput
 from skillyard.registry.powers import PowerChange, Powers
 from skillyard.text import single_line
+from skillyard.wire import WireForm
 
 Operation = Literal["install", "update", "rollback", "uninstall"]
 LogStatus = Literal["pending", "in_progress", "success", "failed"]
@@ -50,7 +51,7 @@ Consent = Callable[[Sequence[PowerChange]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceReplacement:
+class SourceReplacement(WireForm):
     """That content from another source, or signed by another key (None: by nobody), would serve in place of what does.
 
     `digest` is that of the new content, `sentence` says what is different.
@@ -70,13 +71,37 @@ class SourceReplacement:
         text = json.dumps([getattr(self, item.name) for item in fields(self)])
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The replacement as plain data."""
-        return _plain_fields(self) | {"consent": self.consent}
+        return WireForm.to_dict(self) | {"consent": self.consent}
 
 
 AgreeReplacement = Callable[[Sequence[SourceReplacement]], bool]
 """Asks whether skills may come from another source, or be signed by another key; the answer is about all of them."""
+
+
+class RollbackOptions(TypedDict, total=False):
+    """How another version may come to serve.
+
+    `force` installs over local edits and yanked content, and installs the same content again. The next version of a skill comes
+    from the same source, unless `accept_source`, and is signed by whoever signed the one before, unless `accept_signer`;
+    `replacing` is asked about what these two do not accept. `progress` hears of every step.
+    """
+
+    force: bool
+    accept_signer: bool
+    accept_source: bool
+    replacing: AgreeReplacement | None
+    progress: Progress | None
+
+
+class InstallOptions(RollbackOptions, total=False):
+    """How skills may be installed: as `RollbackOptions`.
+
+    `consent` is asked when an installed skill would be allowed more than before; without it that is refused.
+    """
+
+    consent: Consent | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +239,7 @@ class InstallLog:
 
 
 @dataclass(frozen=True, slots=True)
-class OperationResult:
+class OperationResult(WireForm):
     """What became of one skill of an operation.
 
     `unmet` are requirements this machine lacks, `findings` what a scanner says of it, as plain data: advice only.
@@ -236,23 +261,17 @@ class OperationResult:
     origin: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Mapping[str, object], ...] = ()
 
-    def to_dict(self) -> dict[str, object]:
-        """The result as plain data."""
-        powers = self.powers
-        sentences = list(powers.sentences()) if powers else []
-        return _plain_fields(self) | {"powers": powers and powers.to_dict(), "power_sentences": sentences}
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, with what the skill may do as sentences."""
+        return WireForm.to_dict(self) | {"power_sentences": list(self.powers.sentences()) if self.powers else []}
 
 
 @dataclass(frozen=True, slots=True)
-class InstallReport:
+class InstallReport(WireForm):
     """What became of every skill of an operation."""
 
     operation_id: str
     results: tuple[OperationResult, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain data."""
-        return {"operation_id": self.operation_id, "results": [result.to_dict() for result in self.results]}
 
 
 def _plain_fields(thing: SkillVersion | InstallLog | OperationResult | SourceReplacement) -> dict[str, object]:

@@ -23,10 +23,11 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillyard.registry.model import SkillVersion
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.document import Document
@@ -45,31 +46,28 @@ _NAMES: Final[Mapping[str, str]] = {
     "skills": "skills", "anyskills": "any_skills",
 }  # fmt: skip
 _MOST: Final = 200  # items of one list
+_IF_ANY: Final = wire(omit_empty=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Requirements:
+class Requirements(WireForm):
     """Everything a skill requires; in each list all, in the lists called `any_…` at least one."""
 
-    bins: tuple[str, ...] = ()
-    any_bins: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    any_env: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    mcp_servers: tuple[str, ...] = ()
-    any_mcp_servers: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
-    any_skills: tuple[str, ...] = ()
+    bins: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_bins: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    env: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_env: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    python: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    packages: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
 
     @property
     def skill_names(self) -> tuple[str, ...]:
         """The names of the skills it requires, without ranges."""
         return tuple(dict.fromkeys(parse_requirement(text).name for text in self.skills))
-
-    def to_dict(self) -> dict[str, object]:
-        """Only what is required."""
-        return {item.name: list(value) for item in fields(self) if (value := getattr(self, item.name))}
 
 
 @dataclass(frozen=True, slots=True)
