@@ -22,6 +22,7 @@ INSTALL = [
     *(f"RegistryRecords.{method}:{when}" for method in ("save", "activate") for when in ("before", "after")),
     *(f"OperationLogs.begin:{when}" for when in ("before", "after")),
 ]
+FIRST = ("step:download", "RegistryRecords.save:after", "VersionStore.place:after", "VersionStore.activate:after")
 UNINSTALL = [
     "step:deactivate",
     "VersionStore.deactivate:before",
@@ -76,7 +77,9 @@ def test_an_update_that_is_killed_leaves_a_whole_version(
     again.close()
 
 
-@pytest.mark.parametrize("place", INSTALL)
+@pytest.mark.parametrize(
+    "place", [place if place in FIRST else pytest.param(place, marks=pytest.mark.long) for place in INSTALL]
+)
 def test_a_first_install_that_is_killed_installs_all_or_nothing(place: str, data: Path, write: Any, processes: Any) -> None:
     source = write()
     order = {"do": "install", "data": str(data), "url": None, "sources": [str(source)], "deadly_at": place}
@@ -132,8 +135,9 @@ def test_a_process_killed_while_it_deletes_leaves_nothing_behind(
     again.close()
 
 
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.long)])
 def test_killed_at_random_instants_nothing_is_ever_half(
-    pytestconfig: pytest.Config, data: Path, database_address: str, write: Any, processes: Any
+    kills: int, data: Path, database_address: str, write: Any, processes: Any
 ) -> None:
     chance = random.Random(8)
     files = {f"references/{number}.md": "x" * 3000 for number in range(40)}
@@ -146,7 +150,7 @@ def test_killed_at_random_instants_nothing_is_ever_half(
     began = time.monotonic()
     assert processes.run(order | {"force": True}) == [0]
     usual = time.monotonic() - began
-    for number in range(1, pytestconfig.getoption("--kills", 30) + 1):
+    for number in range(1, kills + 1):
         write(body=str(number), files=files)
         digests.add(tree_digest(source))
         (child,) = processes.start([order])
@@ -155,7 +159,7 @@ def test_killed_at_random_instants_nothing_is_ever_half(
             os.kill(child, signal.SIGKILL)
         (status,) = processes.wait()
         assert status in (0, KILLED)
-        if number % 5 == 0:
+        if number % 3 == 0:
             registry = _reopened(data, database_address)
             assert _whole(registry, "tidy", digests) is not None
             registry.close()

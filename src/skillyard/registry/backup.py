@@ -24,7 +24,7 @@ from sqlalchemy import and_, select, update
 from skillyard._version import __version__
 from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
-from skillyard.files import locked
+from skillyard.files import locked, wait_for_disk
 from skillyard.packages import tree_digest
 from skillyard.registry.backup_archive import (
     RECORDS,
@@ -314,19 +314,22 @@ class _HomeRestore:
 
 def _extract(backup: Path, manifest: BackupManifest, homes: Mapping[str, Path], project: Path | None, *, force: bool) -> None:
     """Write every file, link and empty folder where it is proven before it takes its place."""
+    written = []
     for name, file, _ in members(backup):
         if name in manifest.entries and (target := _target(name, homes, project, force=force)) is not None:
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as writing:  # noqa: PTH123
                 shutil.copyfileobj(file, writing)
                 os.fchmod(writing.fileno(), manifest.entries[name].mode & 0o777)
+            written.append(target)
     for name, entry in manifest.entries.items():
         target = _target(name, homes, project, force=force)
         if target is not None and entry.kind != "f":
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             target.symlink_to(entry.target) if entry.kind == "l" else target.mkdir()
     _close_versions(manifest, homes)
-    os.sync()
+    folders = {folder for staging in homes.values() for folder, _, _ in os.walk(staging)}
+    wait_for_disk([*map(str, written), *folders, *({str(project)} if project is not None else ())])
 
 
 def _target(name: str, homes: Mapping[str, Path], project: Path | None, *, force: bool) -> Path | None:
