@@ -8,8 +8,7 @@ from skillyard.access import AuditLog, Keys
 from skillyard.database import Database
 from skillyard.engine import RunFilter
 from skillyard.engine.journal import Journal
-from skillyard.registry.record_queries import find_skill, page_of_skills, skills_named
-from skillyard.registry.records import RegistryRecords
+from skillyard.registry.record_queries import RecordReader, find_skill, page_of_skills, skills_named
 
 __all__ = ["HOT", "READING_ALL"]
 
@@ -17,12 +16,12 @@ HOT: Mapping[str, Callable[[Database], object]] = {
     "a skill by its id": lambda database: find_skill(database, "skill-777"),
     "a skill by its name": lambda database: find_skill(database, "skill 777"),
     "skills that another requires": lambda database: skills_named(database, ["skill-1", "skill 2", "nothing"]),
-    "the versions of a skill": lambda database: RegistryRecords(database).versions("skill-777"),
-    "the names of its versions": lambda database: RegistryRecords(database).version_names("skill-777"),
-    "the package of a content": lambda database: RegistryRecords(database).package_of("skill-777", "sha256:777"),
-    "what was done to a skill": lambda database: RegistryRecords(database).history("skill-777"),
-    "what was done last": lambda database: RegistryRecords(database).history(limit=50),
-    "the logs of an operation": lambda database: RegistryRecords(database).history(operation_id="op_777", limit=1000),
+    "the versions of a skill": lambda database: RecordReader(database).versions("skill-777"),
+    "the names of its versions": lambda database: RecordReader(database).version_names("skill-777"),
+    "the package of a content": lambda database: RecordReader(database).package_of("skill-777", "sha256:777"),
+    "what was done to a skill": lambda database: RecordReader(database).history("skill-777"),
+    "what was done last": lambda database: RecordReader(database).history(limit=50),
+    "the logs of an operation": lambda database: RecordReader(database).history(operation_id="op_777", limit=1000),
     "skills with a word in them": lambda database: page_of_skills(database, text="number 4242 "),
     "skills with part of a word": lambda database: page_of_skills(database, text="KILL-424", active=True),
     "skills with a word that none has": lambda database: page_of_skills(database, text="nowhere"),

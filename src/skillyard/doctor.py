@@ -169,7 +169,7 @@ def _requirements(catalog: Catalog) -> Iterator[MachineCheck]:
     from skillyard.registry import Registry
 
     try:
-        trouble = list(Registry.of(catalog).trouble())
+        trouble = list(Registry.of(catalog).installed.problems())
     except SkillyardError as error:
         yield MachineCheck("installed skills", "error", error.message, error.hint)
         return

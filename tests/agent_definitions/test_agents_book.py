@@ -63,8 +63,8 @@ def test_a_lock_of_an_agent_keeps_a_version_from_being_pruned(tmp_path: Path) ->
         (folder / "SKILL.md").write_text(f"---\nname: pdf\ndescription: x\nversion: {number}.0.0\n---\n{number}\n", "utf-8")
         registry.install(str(folder))
         if number == 1:
-            AgentStore(lambda: registry.ledger.database).create(AgentDraft("a", skills=(AgentSkill("pdf", "1.0.0"),)))
-    there = {version.declared_version for version in registry.versions("pdf") if not version.removed}
+            AgentStore(lambda: registry.records.database).create(AgentDraft("a", skills=(AgentSkill("pdf", "1.0.0"),)))
+    there = {version.declared_version for version in registry.installed.versions("pdf") if not version.removed}
     registry.close()
     assert there == {"1.0.0", "3.0.0"}
 

@@ -82,7 +82,7 @@ class Site(RuleBasedStateMachine):
     @rule(pick=st.integers(0, MOST), undo=st.booleans())
     def yank(self, pick: int, undo: bool) -> None:
         version = sorted(self.contents)[pick % len(self.contents)]
-        self.registry.yank(self.name, version, undo=undo)
+        self.registry.versions.yank(self.name, version, undo=undo)
         self.yanked = self.yanked - {version} if undo else self.yanked | {version}
 
     @precondition(lambda self: self.current)
@@ -127,13 +127,13 @@ class Site(RuleBasedStateMachine):
     def the_records_say_what_happened(self) -> None:
         found = self.records.journal.list(RunFilter(skill=self.name), limit=200)
         assert Counter(record.state for record in found) == self.ends
-        known = {version.version: version for version in self.registry.versions(self.name)} if self.contents else {}
+        known = {version.version: version for version in self.registry.installed.versions(self.name)} if self.contents else {}
         assert set(known) == set(self.contents)
         assert {name for name, version in known.items() if version.yanked} == self.yanked
-        serving = {skill.skill_id for skill in self.registry.skills()}
+        serving = {skill.skill_id for skill in self.registry.installed.skills()}
         assert (self.name in serving) == (self.current is not None)
         if self.current is not None:
-            assert self.registry.current(self.name).version == self.current
+            assert self.registry.installed.current(self.name).version == self.current
 
 
 def test_any_order_of_changes_runs_and_cancels_is_what_the_reference_says(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,12 @@ import pytest
 from skillyard.registry import Registry
 
 WORKER = Path(__file__).with_name("worker.py")
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed process has written is in the kernel: the disk only matters when power is lost, which no test here does."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture
@@ -97,8 +104,3 @@ def processes() -> Iterator[Processes]:
     made = Processes()
     yield made
     made.close()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """How often the test of random kills kills."""
-    parser.addoption("--kills", type=int, default=30, help="random kills of an installation (default: 30)")

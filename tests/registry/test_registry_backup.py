@@ -8,12 +8,10 @@ import io
 import os
 import random
 import signal
-import subprocess
-import sys
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +109,7 @@ def test_everything_comes_back_into_either_kind_of_database(
     install(other, "pdf", "Do it best.")
     with contextlib.closing(registry(other)) as opened:
         opened.rollback("pdf")
-        assert opened.skill("pdf").current_version != opened.versions("pdf")[0].version
+        assert opened.installed.skill("pdf").current_version != opened.installed.versions("pdf")[0].version
 
 
 def test_a_backup_that_is_made_while_skills_are_installed_fits_together(
@@ -139,10 +137,12 @@ def test_a_backup_that_is_made_while_skills_are_installed_fits_together(
         other = BackupHome("default", tmp_path / f"other-{number}", f"sqlite:///{tmp_path}/other-{number}/skillyard.db")
         restore_backup(tmp_path / f"backup-{number}", lambda name, other=other: other)  # type: ignore[misc]
         with contextlib.closing(registry(other)) as opened:
-            for skill in opened.skills():
+            for skill in opened.installed.skills():
                 assert other.versions.current(skill.skill_id) == skill.current_version
                 assert skill.current_version is not None
-                digest = next(one.digest for one in opened.versions(skill.skill_id) if one.version == skill.current_version)
+                digest = next(
+                    one.digest for one in opened.installed.versions(skill.skill_id) if one.version == skill.current_version
+                )
                 assert tree_digest(other.versions.path(skill.skill_id, skill.current_version)) == digest
 
 
@@ -244,54 +244,41 @@ def test_rubbish_is_refused(tmp_path: Path, data: bytes) -> None:
         check_backup(tmp_path / "rubbish")
 
 
-PROGRAM = """
-import sys
-from pathlib import Path
-from skillyard.registry.backup import BackupHome, restore_backup, write_backup
-action, home, url, file = sys.argv[1:]
-place = BackupHome("default", Path(home), url)
-print("begun", flush=True)
-if action == "write":
-    write_backup([place], Path(file), force=True)
-else:
-    restore_backup(Path(file), lambda name: place, force=True)
-"""
+def kill_after(seconds: float, processes: Any, do: str, place: BackupHome, file: Path) -> None:
+    """Let another process back up or restore, and kill it; it may have ended before."""
+    (child,) = processes.start([{"do": do, "data": str(place.home), "url": place.database_url, "file": str(file)}])
+    time.sleep(seconds)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    processes.wait()
 
 
-@contextlib.contextmanager
-def killed_after(seconds: float, *arguments: str) -> Iterator[None]:
-    """Another process that does it and is killed."""
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(seconds)
-        os.kill(process.pid, signal.SIGKILL)
-    yield
-
-
-def test_a_killed_backup_leaves_the_one_before(place: BackupHome, install: Callable[..., None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("instants", [(0.06, 0.12), pytest.param([0.03 * n for n in range(12)], marks=pytest.mark.long)])
+def test_a_killed_backup_leaves_the_one_before(
+    place: BackupHome, install: Callable[..., None], tmp_path: Path, processes: Any, instants: Sequence[float]
+) -> None:
     for number in range(6):
         install(place, f"skill-{number}")
     target = tmp_path / "backup"
     write_backup([place], target)
-    for number in range(6):
-        with killed_after(0.03 * number, "write", str(place.home), str(place.database_url), str(target)):
-            check_backup(target)
+    for seconds in instants:
+        kill_after(seconds, processes, "backup", place, target)
+        check_backup(target)
 
 
+@pytest.mark.parametrize("instants", [(0.1, 0.25), pytest.param([0.03 * n for n in range(16)], marks=pytest.mark.long)])
 def test_a_killed_restore_is_repeated_and_loses_nothing(
-    place: BackupHome, install: Callable[..., None], tmp_path: Path
+    place: BackupHome, install: Callable[..., None], tmp_path: Path, processes: Any, instants: Sequence[float]
 ) -> None:
     for number in range(6):
         install(place, f"skill-{number}")
     target = tmp_path / "backup"
     write_backup([place], target)
     saved = without_places(rows(place)), trees(place)
-    for number in range(8):
+    for number, seconds in enumerate(instants):
         install(place, "later", f"Version {number}.")
-        with killed_after(0.06 * number, "restore", str(place.home), str(place.database_url), str(target)):
-            restore_backup(target, lambda name: place, force=True)
+        kill_after(seconds, processes, "restore", place, target)
+        restore_backup(target, lambda name: place, force=True)
         assert (without_places(rows(place)), trees(place)) == saved
         assert not (place.home / ".restore").exists()
 

@@ -49,7 +49,7 @@ def test_each_widening_is_told_and_refused_without_consent(
         registry.install(str(folder))
     changes: Any = refused.value.details["changes"]
     assert [change["widened"] for change in changes] == [[sentence]]
-    assert registry.current("tidy").version == before
+    assert registry.installed.current("tidy").version == before
     assert registry.install(str(folder), consent=lambda changes: True).results[0].status == "updated"
 
 
@@ -132,8 +132,8 @@ def test_the_answer_no_changes_nothing(registry: Registry, write: Any) -> None:
     with pytest.raises(ConsentRequired):
         registry.install(str(folder), consent=no)
     assert [change.skill_id for change in asked[0]] == ["tidy"]
-    assert registry.current("tidy").version == before
-    assert registry.history("tidy")[0].error_code == "consent_required"
+    assert registry.installed.current("tidy").version == before
+    assert registry.installed.history("tidy")[0].error_code == "consent_required"
 
 
 def test_less_power_or_a_host_that_was_covered_needs_no_consent(registry: Registry, write: Any) -> None:

@@ -18,33 +18,40 @@ from skillyard.registry import Registry
 KILLED = signal.SIGKILL
 INSTALL = [
     *(f"step:{step}" for step in ("download", "checksum", "validate_structure", "consent", "save_db", "activate")),
-    *(f"Versions.{method}:{when}" for method in ("place", "activate") for when in ("before", "after")),
-    *(f"Ledger.{method}:{when}" for method in ("begin", "save", "activate") for when in ("before", "after")),
+    *(f"VersionStore.{method}:{when}" for method in ("place", "activate") for when in ("before", "after")),
+    *(f"RegistryRecords.{method}:{when}" for method in ("save", "activate") for when in ("before", "after")),
+    *(f"OperationLogs.begin:{when}" for when in ("before", "after")),
 ]
-UNINSTALL = ["step:deactivate", "Versions.deactivate:before", "Versions.deactivate:after", "Ledger.deactivate:before"]
-ROLLBACK = ["step:activate", "Versions.activate:before", "Versions.activate:after", "Ledger.activate:before"]
+FIRST = ("step:download", "RegistryRecords.save:after", "VersionStore.place:after", "VersionStore.activate:after")
+UNINSTALL = [
+    "step:deactivate",
+    "VersionStore.deactivate:before",
+    "VersionStore.deactivate:after",
+    "RegistryRecords.deactivate:before",
+]
+ROLLBACK = ["step:activate", "VersionStore.activate:before", "VersionStore.activate:after", "RegistryRecords.activate:before"]
 
 
 def _whole(registry: Registry, skill_id: str, expected: set[str]) -> str | None:
     """The digest that serves, after looking that disk and records agree and nothing is left over."""
-    versions = registry.versions_folder
-    skill = registry.skill(skill_id, installed=False)
+    versions = registry.storage.versions
+    skill = registry.installed.skill(skill_id, installed=False)
     current = versions.current(skill_id)
     assert skill.current_version == current
     assert skill.active == (current is not None)
-    assert [path.name for path in registry.operations.folder.iterdir()] == ["gate"]
-    recorded = {version.version: version for version in registry.versions(skill_id)}
+    assert [path.name for path in registry.storage.operations.folder.iterdir()] == ["gate"]
+    recorded = {version.version: version for version in registry.installed.versions(skill_id)}
     for name in versions.names(skill_id):
         digest = tree_digest(versions.path(skill_id, name))
         assert digest == recorded[name].digest
         assert digest in expected
-    assert not [log for log in registry.history() if log.status in ("pending", "in_progress")]
+    assert not [log for log in registry.installed.history() if log.status in ("pending", "in_progress")]
     return tree_digest(versions.path(skill_id, current)) if current else None
 
 
 def _reopened(data: Path, url: str | None = None) -> Registry:
     registry = Registry(str(data), url)
-    assert registry.skills() is not None  # the first use puts things in order
+    assert registry.installed.skills() is not None  # the first use puts things in order
     return registry
 
 
@@ -61,7 +68,7 @@ def test_an_update_that_is_killed_leaves_a_whole_version(
     order = {"do": "install", "data": str(data), "url": None, "sources": [str(source)], "deadly_at": place}
     (status,) = processes.run(order)
     assert os.WTERMSIG(status) == KILLED
-    serving = tree_digest(registry.versions_folder.path("tidy", registry.versions_folder.current("tidy") or ""))
+    serving = tree_digest(registry.storage.versions.path("tidy", registry.storage.versions.current("tidy") or ""))
     assert serving in (old, new)
     again = _reopened(data)
     assert _whole(again, "tidy", {str(old), new}) == serving
@@ -70,17 +77,19 @@ def test_an_update_that_is_killed_leaves_a_whole_version(
     again.close()
 
 
-@pytest.mark.parametrize("place", INSTALL)
+@pytest.mark.parametrize(
+    "place", [place if place in FIRST else pytest.param(place, marks=pytest.mark.long) for place in INSTALL]
+)
 def test_a_first_install_that_is_killed_installs_all_or_nothing(place: str, data: Path, write: Any, processes: Any) -> None:
     source = write()
     order = {"do": "install", "data": str(data), "url": None, "sources": [str(source)], "deadly_at": place}
     (status,) = processes.run(order)
     assert os.WTERMSIG(status) == KILLED
     registry = _reopened(data)
-    installed = [skill.skill_id for skill in registry.skills()]
-    on_disk = registry.versions_folder.current("tidy")
+    installed = [skill.skill_id for skill in registry.installed.skills()]
+    on_disk = registry.storage.versions.current("tidy")
     assert installed == (["tidy"] if on_disk else [])
-    assert bool(registry.versions_folder.names("tidy")) == bool(on_disk)
+    assert bool(registry.storage.versions.names("tidy")) == bool(on_disk)
     registry.install(str(source))
     assert _whole(registry, "tidy", {tree_digest(source)}) == tree_digest(source)
     registry.close()
@@ -99,7 +108,7 @@ def test_a_rollback_or_an_uninstallation_that_is_killed_is_done_or_not(
     again = _reopened(data)
     serving = _whole(again, "tidy", {str(old), str(new)})
     assert serving in {"uninstall": (new, None), "rollback": (new, old)}[do]
-    log = again.history("tidy")[0]
+    log = again.installed.history("tidy")[0]
     assert log.operation == do
     assert log.status == ("failed" if serving == new else "success")
     again.close()
@@ -115,19 +124,20 @@ def test_a_process_killed_while_it_deletes_leaves_nothing_behind(
         "url": None,
         "skill": "tidy",
         "prune": True,
-        "deadly_at": "Versions.remove:after",
+        "deadly_at": "VersionStore.remove:after",
     }
     (status,) = processes.run(order)
     assert os.WTERMSIG(status) == KILLED
     again = _reopened(data)
-    assert again.versions_folder.names("tidy") == []
+    assert again.storage.versions.names("tidy") == []
     assert _whole(again, "tidy", set()) is None
-    assert again.versions("tidy")[0].removed
+    assert again.installed.versions("tidy")[0].removed
     again.close()
 
 
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.long)])
 def test_killed_at_random_instants_nothing_is_ever_half(
-    pytestconfig: pytest.Config, data: Path, database_address: str, write: Any, processes: Any
+    kills: int, data: Path, database_address: str, write: Any, processes: Any
 ) -> None:
     chance = random.Random(8)
     files = {f"references/{number}.md": "x" * 3000 for number in range(40)}
@@ -140,7 +150,7 @@ def test_killed_at_random_instants_nothing_is_ever_half(
     began = time.monotonic()
     assert processes.run(order | {"force": True}) == [0]
     usual = time.monotonic() - began
-    for number in range(1, pytestconfig.getoption("--kills", 30) + 1):
+    for number in range(1, kills + 1):
         write(body=str(number), files=files)
         digests.add(tree_digest(source))
         (child,) = processes.start([order])
@@ -149,14 +159,14 @@ def test_killed_at_random_instants_nothing_is_ever_half(
             os.kill(child, signal.SIGKILL)
         (status,) = processes.wait()
         assert status in (0, KILLED)
-        if number % 5 == 0:
+        if number % 3 == 0:
             registry = _reopened(data, database_address)
             assert _whole(registry, "tidy", digests) is not None
             registry.close()
     registry = _reopened(data, database_address)
     assert registry.install(str(source)).results[0].digest == tree_digest(source)
     assert _whole(registry, "tidy", digests) == tree_digest(source)
-    assert len(registry.versions_folder.names("tidy")) <= 5
+    assert len(registry.storage.versions.names("tidy")) <= 5
     registry.close()
 
 
@@ -167,12 +177,18 @@ def test_what_a_killed_installation_did_not_prune_is_pruned_by_the_next_one(
         source = write(body=str(number))
         registry.install(str(source))
     source = write(body="last")
-    order = {"do": "install", "data": str(data), "url": None, "sources": [str(source)], "deadly_at": "Versions.activate:after"}
+    order = {
+        "do": "install",
+        "data": str(data),
+        "url": None,
+        "sources": [str(source)],
+        "deadly_at": "VersionStore.activate:after",
+    }
     (status,) = processes.run(order)
     assert os.WTERMSIG(status) == KILLED
     again = _reopened(data)
-    assert len(again.versions_folder.names("tidy")) == 6
+    assert len(again.storage.versions.names("tidy")) == 6
     (result,) = again.install(str(source)).results
     assert (result.status, len(result.pruned)) == ("unchanged", 1)
-    assert len(again.versions_folder.names("tidy")) == 5
+    assert len(again.storage.versions.names("tidy")) == 5
     again.close()

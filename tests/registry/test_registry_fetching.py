@@ -189,7 +189,7 @@ def test_faults_of_the_network_are_tried_again_and_refusals_are_not(data: Path, 
     with pytest.raises(NetworkFailed) as failed:
         failing.install(source)
     assert (len(calls), failed.value.details["attempts"]) == (3, 3)
-    assert failing.history()[0].error_code == "network_failed"
+    assert failing.installed.history()[0].error_code == "network_failed"
     refusing = registry(InvalidSource("no"), 9)
     with pytest.raises(InvalidSource):
         refusing.install(source)

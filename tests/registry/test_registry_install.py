@@ -63,7 +63,7 @@ def test_the_records_hold_text_inventory_hash_size_and_origin(any_registry: Regi
     folder = write(files={"scripts/run.py": "print(1)\n", "references/more.md": "More.", "REFERENCE.md": "R"})
     archive = pack(folder, tmp_path / "tidy.zip")
     result = any_registry.install(str(archive.path)).results[0]
-    skill = any_registry.skill("tidy")
+    skill = any_registry.installed.skill("tidy")
     assert skill.skill_md_content == (folder / "SKILL.md").read_text("utf-8")
     assert len(skill.skill_md_hash or "") == 64
     shape = skill.to_dict()
@@ -72,11 +72,11 @@ def test_the_records_hold_text_inventory_hash_size_and_origin(any_registry: Regi
     inventory: Any = shape["fileInventory"]
     assert inventory["scriptFiles"] == ["scripts/run.py"]
     assert inventory["referenceFiles"] == ["REFERENCE.md", "references/more.md"]
-    (version,) = any_registry.versions("tidy")
+    (version,) = any_registry.installed.versions("tidy")
     assert version.size_bytes == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert version.checksum_sha256 == archive.archive_sha256
     assert version.origin == {"kind": "archive", "address": str(archive.path), "sha256": archive.archive_sha256}
-    assert Path(version.package_path) == any_registry.versions_folder.path("tidy", version.version)
+    assert Path(version.package_path) == any_registry.storage.versions.path("tidy", version.version)
 
 
 @pytest.mark.row("002-6", "C-5", "C-6", "003-4")
@@ -88,18 +88,18 @@ def test_each_install_makes_a_version_of_its_own_and_moves_current(any_registry:
     assert (first.status, second.status) == ("installed", "updated")
     assert second.previous == first.version
     assert second.declared_version == "1.3.0"
-    names = any_registry.versions_folder.names("tidy")
+    names = any_registry.storage.versions.names("tidy")
     assert names == [first.version, second.version]
     assert all(len(name.partition("-")[0]) == 8 for name in names)
     link = any_registry.root / "tidy" / "current"
     assert link.is_symlink()
     assert str(link.readlink()) == second.version
-    assert any_registry.current("tidy").version == second.version
+    assert any_registry.installed.current("tidy").version == second.version
 
 
 def test_an_installed_version_cannot_be_written_to(registry: Registry, write: Any) -> None:
     result = registry.install(str(write(files={"scripts/a.sh": "echo\n", "assets/x/y.txt": "y"}))).results[0]
-    path = registry.versions_folder.path("tidy", result.version or "")
+    path = registry.storage.versions.path("tidy", result.version or "")
     assert all(not found.stat().st_mode & 0o222 for found in (path, *path.rglob("*")))
 
 
@@ -109,7 +109,7 @@ def test_content_that_is_installed_already_is_left_alone(any_registry: Registry,
     again = any_registry.install(folder).results[0]
     assert again.status == "unchanged"
     assert again.version == first.version
-    assert [log.status for log in any_registry.history("tidy")] == ["success", "success"]
+    assert [log.status for log in any_registry.installed.history("tidy")] == ["success", "success"]
     forced = any_registry.install(folder, force=True).results[0]
     assert forced.version not in (None, first.version)
 
@@ -121,7 +121,7 @@ def test_the_log_has_every_step_with_its_time_and_is_told_while_it_goes_on(any_r
     steps = ["download", "checksum", "validate_structure", "consent", "save_db", "activate"]
     assert [event.step for event in seen] == steps
     assert [event.percent for event in seen] == [30, 50, 60, 70, 80, 90]
-    (log,) = any_registry.history("tidy")
+    (log,) = any_registry.installed.history("tidy")
     assert (log.operation, log.status, log.step, log.progress, log.state) == ("install", "success", "done", 100, "active")
     assert [step["name"] for step in log.steps] == steps
     assert all(isinstance(step["duration_ms"], int) for step in log.steps)
@@ -136,7 +136,7 @@ def test_every_operation_is_logged_under_its_own_name(any_registry: Registry, wr
     any_registry.update("tidy")
     any_registry.rollback("tidy")
     any_registry.uninstall("tidy")
-    assert [log.operation for log in any_registry.history("tidy")] == ["uninstall", "rollback", "update", "install"]
+    assert [log.operation for log in any_registry.installed.history("tidy")] == ["uninstall", "rollback", "update", "install"]
 
 
 @pytest.mark.row("003-1", "C-1")
@@ -154,8 +154,8 @@ def test_a_skill_without_description_is_refused_and_the_old_version_serves(regis
     (folder / "SKILL.md").write_text("---\nname: tidy\n---\nx\n", "utf-8")
     with pytest.raises(InvalidSkill, match="description"):
         registry.install(str(folder))
-    assert registry.current("tidy").version == before
-    log = registry.history("tidy")[0]
+    assert registry.installed.current("tidy").version == before
+    log = registry.installed.history("tidy")[0]
     assert (log.status, log.error_code, log.state) == ("failed", "invalid_skill", "failed")
 
 
@@ -180,9 +180,9 @@ def test_a_name_without_latin_letters_takes_the_folders_name(registry: Registry,
 @pytest.mark.parametrize("name", ["../../etc", "/abs", "..", ".", "a/b", "", "current/../x", "A", ".work"])
 def test_no_name_leads_out_of_the_folder(name: str, registry: Registry) -> None:
     with pytest.raises(InvalidInput):
-        registry.versions_folder.home(name)
+        registry.storage.versions.home(name)
     with pytest.raises(InvalidInput):
-        registry.versions_folder.path("tidy", name if name != "A" else "../A")
+        registry.storage.versions.path("tidy", name if name != "A" else "../A")
     with pytest.raises(SkillyardError):
         registry.uninstall(name or " ")
 
@@ -202,7 +202,7 @@ def test_of_several_skills_in_a_source_all_or_the_chosen_are_installed(registry:
     with pytest.raises(NoSkillInside, match="four"):
         registry.install(source, skills=["four"])
     assert len(registry.install(source).results) == 3
-    assert registry.current("two").origin["path"] == "two"
+    assert registry.installed.current("two").origin["path"] == "two"
 
 
 def test_when_one_of_several_is_refused_none_is_installed(registry: Registry, write: Any) -> None:
@@ -210,8 +210,8 @@ def test_when_one_of_several_is_refused_none_is_installed(registry: Registry, wr
     (write("bad") / "SKILL.md").write_text("---\nname: bad\n---\n", "utf-8")
     with pytest.raises(InvalidSkill):
         registry.install(str(write("good").parent))
-    assert registry.skills() == ()
-    assert {log.status for log in registry.history()} == {"failed"}
+    assert registry.installed.skills() == ()
+    assert {log.status for log in registry.installed.history()} == {"failed"}
 
 
 def test_two_skills_of_one_name_in_a_source_are_told_apart_by_path(registry: Registry, write: Any, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_two_skills_of_one_name_in_a_source_are_told_apart_by_path(registry: Reg
 def test_local_edits_are_not_overwritten(registry: Registry, write: Any) -> None:
     folder = write()
     first = registry.install(str(folder)).results[0]
-    edited = registry.versions_folder.path("tidy", first.version or "") / "SKILL.md"
+    edited = registry.storage.versions.path("tidy", first.version or "") / "SKILL.md"
     edited.chmod(0o644)
     edited.write_text(edited.read_text("utf-8") + "mine\n", "utf-8")
     write(body="newer")
@@ -246,7 +246,7 @@ def test_local_edits_are_not_overwritten(registry: Registry, write: Any) -> None
 def test_a_link_in_a_folder_is_refused_and_what_is_never_packed_is_left_out(registry: Registry, write: Any) -> None:
     folder = write(files={"__pycache__/x.pyc": "x", ".git/config": "x"})
     result = registry.install(str(folder)).results[0]
-    assert {path.name for path in registry.versions_folder.path("tidy", result.version or "").iterdir()} == {"SKILL.md"}
+    assert {path.name for path in registry.storage.versions.path("tidy", result.version or "").iterdir()} == {"SKILL.md"}
     (folder / "secret").symlink_to("/etc/passwd")
     with pytest.raises(LinkNotAllowed):
         registry.install(str(folder))
@@ -294,8 +294,8 @@ def test_nothing_is_left_of_a_refused_install(registry: Registry, write: Any, tm
     for source in (str(broken), str(tmp_path)):
         with pytest.raises(SkillyardError):
             registry.install(source)
-    assert [path.name for path in registry.operations.folder.iterdir()] == ["gate"]
-    assert [log.status for log in registry.history()] == ["failed", "failed"]
+    assert [path.name for path in registry.storage.operations.folder.iterdir()] == ["gate"]
+    assert [log.status for log in registry.installed.history()] == ["failed", "failed"]
 
 
 def test_a_step_that_failed_is_timed_too(registry: Registry, write: Any) -> None:
@@ -303,7 +303,7 @@ def test_a_step_that_failed_is_timed_too(registry: Registry, write: Any) -> None
     write(files={"scripts/execute.py": "print(1)"})
     with pytest.raises(ConsentRequired):
         registry.install(str(write()))
-    log = registry.history()[0]
+    log = registry.installed.history()[0]
     assert (log.status, log.step) == ("failed", "consent")
     assert log.steps[-1]["name"] == "consent"
     assert all(isinstance(step["duration_ms"], int) for step in log.steps)
@@ -315,5 +315,5 @@ def test_the_time_of_one_of_many_holds_no_other_ones_turn(registry: Registry, wr
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(f"---\nname: s{number}\ndescription: One of many. Use it.\n---\n")
     registry.install(str(tmp_path / "many"))
-    for log in registry.history():
+    for log in registry.installed.history():
         assert log.duration_ms == sum(int(str(step["duration_ms"])) for step in log.steps)

@@ -65,7 +65,7 @@ def other(tmp_path: Path) -> Iterator[Registry]:
 
 
 def _digests(registry: Registry, skill_id: str = "tidy") -> list[str]:
-    return [version.digest for version in registry.versions(skill_id)]
+    return [version.digest for version in registry.installed.versions(skill_id)]
 
 
 def test_what_is_installed_goes_through_a_mirror_to_another_registry(
@@ -77,8 +77,8 @@ def test_what_is_installed_goes_through_a_mirror_to_another_registry(
     assert (outcome.added, outcome.packages) == (("tidy",), 1)
     (result,) = import_mirror(other, mirror, address).results
     assert (result.status, result.digest) == ("installed", installed.digest)
-    assert tree_digest(other.versions_folder.path("tidy", str(result.version))) == installed.digest
-    assert other.current("tidy").origin == {"kind": "mirror", "address": address, "path": "tidy"}
+    assert tree_digest(other.storage.versions.path("tidy", str(result.version))) == installed.digest
+    assert other.installed.current("tidy").origin == {"kind": "mirror", "address": address, "path": "tidy"}
 
 
 def test_what_is_there_is_not_carried_again(address: str, registry: Registry, place: RegistryMirror, write: Any) -> None:
@@ -105,7 +105,7 @@ def test_an_import_brings_what_is_lacking_and_nothing_twice(
     registry.install(str(write(body="newer")))
     copy_mirror(place, mirror)
     (result,) = other.update("tidy").results
-    assert (result.status, result.digest) == ("updated", registry.current("tidy").digest)
+    assert (result.status, result.digest) == ("updated", registry.installed.current("tidy").digest)
 
 
 def test_the_history_comes_along_when_it_is_wanted_and_can_serve_again(
@@ -119,7 +119,7 @@ def test_the_history_comes_along_when_it_is_wanted_and_can_serve_again(
     outcome = import_mirror(other, mirror, address, history=True)
     assert [result.status for result in outcome.results] == ["installed", "kept", "kept"]
     assert _digests(other) == _digests(registry)
-    assert other.current("tidy").digest == registry.current("tidy").digest
+    assert other.installed.current("tidy").digest == registry.installed.current("tidy").digest
     assert other.rollback("tidy").digest == _digests(registry)[1]
 
 
@@ -144,12 +144,12 @@ def test_a_version_that_was_yanked_there_is_yanked_here(
     registry.install(str(write()))
     copy_mirror(place, mirror)
     import_mirror(other, mirror, address)
-    old = registry.current("tidy").version
+    old = registry.installed.current("tidy").version
     registry.install(str(write(body="newer")))
-    registry.yank("tidy", old, reason="it deletes too much")
+    registry.versions.yank("tidy", old, reason="it deletes too much")
     copy_mirror(place, mirror)
     assert import_mirror(other, mirror, address).marked == 1
-    newer, older = other.versions("tidy")
+    newer, older = other.installed.versions("tidy")
     assert (newer.yanked, older.yanked, older.yanked_reason) == (False, True, "it deletes too much")
 
 
@@ -161,12 +161,12 @@ def test_more_power_needs_consent_here_too(
     registry.install(str(write()))
     copy_mirror(place, mirror)
     import_mirror(other, mirror, address)
-    before = other.current("tidy")
+    before = other.installed.current("tidy")
     registry.install(str(write(files={"scripts/new.py": "print(1)\n"})), consent=lambda changes: True)
     copy_mirror(place, mirror)
     with pytest.raises(ConsentRequired):
         import_mirror(other, mirror, address)
-    assert other.current("tidy") == before
+    assert other.installed.current("tidy") == before
     assert import_mirror(other, mirror, address, consent=lambda changes: True).results[0].status == "updated"
 
 
@@ -200,7 +200,7 @@ def test_a_damaged_package_is_refused_and_nothing_of_it_serves(
     assert len(compare_mirrors(place, mirror).missing) == 1
     with pytest.raises(DigestMismatch):
         import_mirror(other, mirror, str(address))
-    assert other.skills() == ()
+    assert other.installed.skills() == ()
     assert copy_mirror(place, mirror, verify=True).packages == 1
     assert compare_mirrors(place, mirror).same
     package.unlink()
@@ -218,10 +218,10 @@ def test_a_list_that_names_another_content_is_refused(
     registry.install(str(write()))
     copy_mirror(place, open_mirror_target(str(address)))
     text = (address / INDEX_FILE).read_text()
-    (address / INDEX_FILE).write_text(text.replace(registry.current("tidy").digest, "sha256:" + "0" * 64))
+    (address / INDEX_FILE).write_text(text.replace(registry.installed.current("tidy").digest, "sha256:" + "0" * 64))
     with pytest.raises(DigestMismatch):
         import_mirror(other, open_mirror(str(address)), str(address))
-    assert other.skills() == ()
+    assert other.installed.skills() == ()
 
 
 def test_a_folder_behind_a_web_server_is_a_mirror(
@@ -270,7 +270,7 @@ def test_only_the_chosen_skills_are_carried_and_the_others_stay(
 
 def test_what_was_changed_by_hand_is_not_carried(registry: Registry, place: RegistryMirror, write: Any, tmp_path: Path) -> None:
     registry.install(str(write()))
-    folder = registry.versions_folder.path("tidy", registry.current("tidy").version)
+    folder = registry.storage.versions.path("tidy", registry.installed.current("tidy").version)
     shutil.copytree(folder, tmp_path / "copy")
     (folder / "SKILL.md").chmod(0o644)
     (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Changed by hand.\n---\n")

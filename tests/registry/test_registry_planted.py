@@ -26,7 +26,7 @@ def test_a_planted_link_gets_nothing_written_behind_it(place: str, data: Path, t
         registry.install(str(source))
     except (SkillyardError, OSError):
         (data / place).unlink()
-        assert not [skill for skill in registry.skills() if skill.active]
+        assert not [skill for skill in registry.installed.skills() if skill.active]
     finally:
         registry.close()
     assert [path.name for path in elsewhere.iterdir()] == ["precious"]
@@ -40,6 +40,6 @@ def test_a_link_in_place_of_a_version_is_not_taken_for_one(data: Path, registry:
     (tmp_path / "theirs/SKILL.md").write_text("---\nname: tidy\ndescription: Theirs.\n---\n")
     planted = data / "skills/tidy/20200101-000000"
     planted.symlink_to(tmp_path / "theirs")
-    assert "20200101-000000" not in registry.versions_folder.names("tidy")
+    assert "20200101-000000" not in registry.storage.versions.names("tidy")
     with pytest.raises(SkillyardError):
         registry.rollback("tidy", "20200101-000000")

@@ -69,7 +69,7 @@ def test_a_package_that_comes_with_an_update_is_asked_wherever_its_script_lies(
     write(files={path: "#!/usr/bin/env python3\n" + BLOCK})
     with pytest.raises(ConsentRequired, match="installs the package evil"):
         registry.install(str(folder))
-    assert registry.current("tidy").version == before
+    assert registry.installed.current("tidy").version == before
 
 
 def test_a_pipe_among_the_files_of_a_skill_holds_nobody_up(write: Any) -> None:

@@ -25,11 +25,14 @@ def test_eight_processes_install_the_same_and_other_skills_at_once(
     ]
     assert processes.run(*orders) == [0] * PROCESSES
     registry = Registry(str(data), database_address)
-    assert [skill.skill_id for skill in registry.skills()] == [*(f"own-{number}" for number in range(PROCESSES)), "shared"]
-    logs = registry.history(limit=1000)
+    assert [skill.skill_id for skill in registry.installed.skills()] == [
+        *(f"own-{number}" for number in range(PROCESSES)),
+        "shared",
+    ]
+    logs = registry.installed.history(limit=1000)
     assert len(logs) == 3 * PROCESSES
     assert {log.status for log in logs} == {"success"}
-    assert len(registry.versions("shared")) == 1
+    assert len(registry.installed.versions("shared")) == 1
     registry.close()
 
 
@@ -44,12 +47,12 @@ def test_eight_processes_that_change_one_skill_take_turns(
     orders = [{"do": "install", "data": str(data), "url": database_address, "sources": [str(folder)]} for folder in sources]
     assert processes.run(*orders) == [0] * PROCESSES
     registry = Registry(str(data), database_address)
-    logs = registry.history("tidy", limit=1000)
+    logs = registry.installed.history("tidy", limit=1000)
     assert len(logs) == PROCESSES
     assert {log.status for log in logs} == {"success"}
     assert len({log.version for log in logs}) == PROCESSES
-    known = registry.versions("tidy")
+    known = registry.installed.versions("tidy")
     assert {version.digest for version in known} == {tree_digest(folder) for folder in sources}
-    assert len(registry.versions_folder.names("tidy")) == 5
-    assert registry.current("tidy").version == registry.versions_folder.current("tidy")
+    assert len(registry.storage.versions.names("tidy")) == 5
+    assert registry.installed.current("tidy").version == registry.storage.versions.current("tidy")
     registry.close()

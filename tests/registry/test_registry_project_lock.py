@@ -77,7 +77,7 @@ def test_a_source_that_no_longer_has_the_locked_content_is_refused(
     other = Registry(str(tmp_path / "another"))
     with pytest.raises(DigestMismatch):
         lock.sync(other)
-    assert other.skills() == ()
+    assert other.installed.skills() == ()
     other.close()
 
 

@@ -102,7 +102,7 @@ def test_all_skills_of_a_site_are_installed_or_those_that_are_named(site: str, o
     assert [result.skill_id for result in report.results] == ["two"]
     assert report.results[0].origin == {"kind": "well-known", "address": site, "path": "two"}
     assert [result.status for result in open_registry.install(site).results] == ["installed", "unchanged"]
-    assert (open_registry.versions_folder.path("two", str(report.results[0].version)) / "scripts/run.sh").is_file()
+    assert (open_registry.storage.versions.path("two", str(report.results[0].version)) / "scripts/run.sh").is_file()
 
 
 def test_an_update_asks_the_index_again_and_takes_only_its_skill(
@@ -145,7 +145,7 @@ def test_an_index_that_is_none_installs_nothing(
     address = publish("/.well-known/agent-skills/index.json", index)
     with pytest.raises(error, match=why):
         open_registry.install(address)
-    assert open_registry.skills() == ()
+    assert open_registry.installed.skills() == ()
 
 
 def test_an_index_cannot_call_a_skill_by_the_name_of_another(publish: Publish, open_registry: Registry, write: Any) -> None:
@@ -206,8 +206,8 @@ def test_a_list_that_leads_nowhere_says_so(
 ) -> None:
     with pytest.raises(error, match=why):
         open_registry.install(publish("/list.json", listed))
-    assert open_registry.skills() == ()
-    assert open_registry.history()[0].status == "failed"
+    assert open_registry.installed.skills() == ()
+    assert open_registry.installed.history()[0].status == "failed"
 
 
 @pytest.mark.parametrize("repository", ["https://127.0.0.1:9/x.git", "ssh://git@127.0.0.1/x.git", "git+ssh://h/x"])
@@ -266,6 +266,7 @@ def test_a_token_in_an_address_is_used_and_nowhere_kept_or_told(
     kept = [path.read_bytes() for path in [*data.rglob("*"), *tmp_path.joinpath("project").iterdir()] if path.is_file()]
     assert not any(b"hush" in content for content in kept)
     told = json.dumps(
-        [log.to_dict() for log in open_registry.history()] + [one.to_dict() for one in open_registry.versions("tidy")]
+        [log.to_dict() for log in open_registry.installed.history()]
+        + [one.to_dict() for one in open_registry.installed.versions("tidy")]
     )
     assert "hush" not in told + "".join(capfd.readouterr())

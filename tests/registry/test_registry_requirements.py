@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from skillyard.document import parse_document
 from skillyard.registry import Registry, Requirements
-from skillyard.registry.requirements import RequirementContext, cycles, read_requirements, unmet_requirements
-from skillyard.registry.version_ranges import parse_requirement
+from skillyard.registry.requirements import RequirementContext, cycles, parse_requirement, read_requirements, unmet_requirements
 
 
 def _read(header: str) -> Requirements:
@@ -151,7 +150,7 @@ def test_an_install_tells_what_is_missing_and_circles(any_registry: Registry, wr
     assert one.unmet == ("the program nosuch is missing: install it", "the skill two is missing: install it")
     two = any_registry.install(str(write("two", header="requires: {skills: [one]}\n"))).results[0]
     assert two.unmet == ("skills require each other in a circle: one → two → one",)
-    assert list(any_registry.trouble()) == [
+    assert list(any_registry.installed.problems()) == [
         ("one", "the program nosuch is missing: install it"),
         ("one", "skills require each other in a circle: one → two → one"),
     ]

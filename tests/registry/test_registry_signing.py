@@ -20,7 +20,7 @@ def test_the_first_signer_is_written_down(any_registry: Registry, write: Any) ->
     sign_tree(folder, key)
     (result,) = any_registry.install(str(folder)).results
     assert result.signer == key.public
-    assert any_registry.current("tidy").signer == key.public
+    assert any_registry.installed.current("tidy").signer == key.public
 
 
 def test_the_same_signer_may_go_on(registry: Registry, write: Any) -> None:
@@ -29,7 +29,7 @@ def test_the_same_signer_may_go_on(registry: Registry, write: Any) -> None:
         write(body=body)
         sign_tree(folder, key)
         registry.install(str(folder))
-    assert len(registry.versions("tidy")) == 2
+    assert len(registry.installed.versions("tidy")) == 2
 
 
 @pytest.mark.parametrize("next_key", [None, SigningKey.new()], ids=["nobody", "somebody else"])
@@ -48,9 +48,9 @@ def test_another_signer_is_refused_until_somebody_accepts_it(
             call()
         assert refused.value.details["before"] == first.public
         assert "--accept-signer" in refused.value.hint
-        assert registry.current("tidy").version == before
+        assert registry.installed.current("tidy").version == before
     registry.install(str(folder), accept_signer=True)
-    assert registry.current("tidy").signer == (next_key.public if next_key else None)
+    assert registry.installed.current("tidy").signer == (next_key.public if next_key else None)
 
 
 def test_uninstalling_does_not_make_the_signer_forgotten(registry: Registry, write: Any) -> None:
@@ -80,8 +80,8 @@ def test_a_signature_that_does_not_hold_installs_nothing(registry: Registry, wri
     for source in (folder, package.path):
         with pytest.raises(SignatureInvalid):
             registry.install(str(source))
-    assert registry.skills() == ()
-    assert registry.history()[0].error_code == "signature_invalid"
+    assert registry.installed.skills() == ()
+    assert registry.installed.history()[0].error_code == "signature_invalid"
 
 
 def test_content_that_was_signed_before_what_is_installed_is_no_update(

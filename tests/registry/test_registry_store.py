@@ -25,12 +25,12 @@ def test_a_version_that_was_pruned_comes_back_from_the_store(store: Store, data:
     first = registry.install(str(folder)).results[0]
     write(body="two")
     registry.install(str(folder))
-    assert [version.removed for version in registry.versions("tidy")] == [False, True]
+    assert [version.removed for version in registry.installed.versions("tidy")] == [False, True]
     assert len(list(store.list())) == 2
     back = registry.rollback("tidy", first.version)
-    assert tree_digest(registry.versions_folder.path("tidy", str(back.version))) == first.digest
-    assert registry.current("tidy").version == first.version
-    assert not registry.versions("tidy")[1].removed
+    assert tree_digest(registry.storage.versions.path("tidy", str(back.version))) == first.digest
+    assert registry.installed.current("tidy").version == first.version
+    assert not registry.installed.versions("tidy")[1].removed
     registry.close()
 
 
@@ -56,8 +56,8 @@ def test_a_package_that_is_not_what_was_installed_never_serves(data: Path, write
     store.delete(digest)
     with pytest.raises(PackageMissing):
         registry.rollback("tidy")
-    assert registry.skills() == ()
-    assert registry.versions_folder.names("tidy") == []
+    assert registry.installed.skills() == ()
+    assert registry.storage.versions.names("tidy") == []
     registry.close()
 
 
@@ -87,7 +87,7 @@ def test_as_many_versions_stay_as_the_user_says(home: Path, tmp_path: Path, writ
     registry = Registry.of(Catalog.discover(roots=(), cwd=tmp_path, cache=False))
     for number in range(4):
         registry.install(str(write(body=f"number {number}")))
-    assert [version.removed for version in registry.versions("tidy")] == [False, False, True, True]
+    assert [version.removed for version in registry.installed.versions("tidy")] == [False, False, True, True]
     registry.close()
     for wrong in ("0", "true", '"two"'):
         settings.write_text(f"[packages]\nkeep = {wrong}\n")
@@ -100,7 +100,7 @@ def test_a_store_that_cannot_be_written_installs_nothing(data: Path, write: Any,
     registry = Registry(str(data), store=LocalStore(tmp_path / "file"))
     with pytest.raises(StoreFailed):
         registry.install(str(write()))
-    assert registry.skills() == ()
+    assert registry.installed.skills() == ()
     registry.close()
 
 
@@ -120,11 +120,11 @@ def test_packages_of_versions_that_were_there_before_the_store_are_put_there(sto
     without.install(str(write()))
     without.close()
     registry = Registry(str(data), store=store)
-    assert registry.current("tidy").package_digest is None
+    assert registry.installed.current("tidy").package_digest is None
     assert registry.backfill().problems == ()
-    digest = registry.current("tidy").package_digest
+    digest = registry.installed.current("tidy").package_digest
     assert digest is not None
     assert store.has(digest)
     registry.backfill()
-    assert registry.current("tidy").package_digest == digest
+    assert registry.installed.current("tidy").package_digest == digest
     registry.close()

@@ -51,8 +51,8 @@ def test_a_namesake_from_another_repository_replaces_nothing_unasked(published: 
     assert sentence in refused.value.message
     assert "--accept-source" in (refused.value.hint or "")
     assert (refused.value.status, refused.value.details["replacements"][0]["kind"]) == (409, "source")
-    assert published.current("tidy").origin["address"] == GOOD.address
-    assert published.history("tidy")[0].error_code == "source_changed"
+    assert published.installed.current("tidy").origin["address"] == GOOD.address
+    assert published.installed.history("tidy")[0].error_code == "source_changed"
     seen, no = _asked(answers=False)
     with pytest.raises(SourceChanged):
         published.install(EVIL, replacing=no)
@@ -78,10 +78,10 @@ def test_a_skill_of_a_folder_is_replaced_by_no_other_source_unasked(
         "folder": Source("folder", str(other)), "archive": Source("archive", str(archive)),
         "upload": Source("upload", str(archive)), "mirror": Source("mirror", str(tmp_path / "mirror"), "tidy"),
     }  # fmt: skip
-    before = registry.current("tidy").version
+    before = registry.installed.current("tidy").version
     with pytest.raises(SourceChanged):
         registry.install(sources[how], force=True)
-    assert registry.current("tidy").version == before
+    assert registry.installed.current("tidy").version == before
     assert registry.install(sources[how], accept_source=True).results[0].status == "updated"
     stranger.close()
 
@@ -164,7 +164,7 @@ def test_a_lock_of_a_stranger_drops_no_signer(
         with pytest.raises(SignerChanged) as refused:
             lock.sync(registry, force=True, consent=lambda changes: True)
     assert refused.value.status == 409
-    assert registry.current("tidy").signer == signed.public
+    assert registry.installed.current("tidy").signer == signed.public
     assert [result.status for result in lock.sync(registry, accept_signer=True)] == ["updated"]
     stranger.close()
 
@@ -192,7 +192,7 @@ def test_a_lock_names_the_signer_and_holds_a_new_machine_to_it(
     other = Registry(str(tmp_path / "another"))
     with pytest.raises(SignerChanged, match="the lock names"):
         lock.sync(other)
-    assert other.skills() == ()
+    assert other.installed.skills() == ()
     other.close()
 
 
@@ -231,7 +231,7 @@ def test_a_rollback_to_another_source_or_signer_is_asked(published: Registry, wr
     published.install(GOOD, accept_source=True)
     with pytest.raises(SourceChanged):
         published.rollback("tidy")
-    assert published.current("tidy").origin["address"] == GOOD.address
+    assert published.installed.current("tidy").origin["address"] == GOOD.address
     assert published.rollback("tidy", accept_source=True).status == "rolled back"
 
 

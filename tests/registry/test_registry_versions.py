@@ -29,14 +29,14 @@ def test_a_rollback_serves_the_earlier_version_and_deprecates_the_later(any_regi
     first, second = _install(any_registry, write, 2)
     result = any_registry.rollback("tidy")
     assert (result.status, result.version, result.previous) == ("rolled back", first, second)
-    assert any_registry.current("tidy").version == first
-    assert "body 0" in (any_registry.skill("tidy").skill_md_content or "")
-    newest = any_registry.versions("tidy")[0]
+    assert any_registry.installed.current("tidy").version == first
+    assert "body 0" in (any_registry.installed.skill("tidy").skill_md_content or "")
+    newest = any_registry.installed.versions("tidy")[0]
     assert (newest.status, newest.deprecated_reason) == ("deprecated", f"rolled back to {first}")
     with pytest.raises(VersionUnusable, match="deprecated"):
         any_registry.rollback("tidy", second)
     assert any_registry.rollback("tidy", second, force=True).version == second
-    assert any_registry.current("tidy").status == "active"
+    assert any_registry.installed.current("tidy").status == "active"
 
 
 def test_a_version_is_also_known_by_what_it_declares(registry: Registry, write: Any) -> None:
@@ -46,21 +46,21 @@ def test_a_version_is_also_known_by_what_it_declares(registry: Registry, write: 
         registry.rollback("tidy", "9.9.9")
     with pytest.raises(VersionNotFound):
         registry.rollback("tidy")
-    assert registry.history("tidy")[0].error_code == "version_not_found"
+    assert registry.installed.history("tidy")[0].error_code == "version_not_found"
 
 
 @pytest.mark.row("D-34", "C-22")
 def test_uninstalling_keeps_the_files_until_they_are_pruned(any_registry: Registry, write: Any) -> None:
     (version,) = _install(any_registry, write, 1)
     assert any_registry.uninstall("tidy").previous == version
-    assert any_registry.skills() == ()
-    assert any_registry.versions_folder.names("tidy") == [version]
+    assert any_registry.installed.skills() == ()
+    assert any_registry.storage.versions.names("tidy") == [version]
     with pytest.raises(SkillNotFound, match="no longer installed"):
-        any_registry.current("tidy")
+        any_registry.installed.current("tidy")
     assert any_registry.rollback("tidy").version == version
     assert any_registry.uninstall("tidy", prune=True).pruned == (version,)
     assert not (any_registry.root / "tidy").exists()
-    assert any_registry.versions("tidy")[0].removed
+    assert any_registry.installed.versions("tidy")[0].removed
     with pytest.raises(VersionUnusable, match="no longer on the disk"):
         any_registry.rollback("tidy", version)
     assert _install(any_registry, write, 1) != [version]
@@ -77,11 +77,11 @@ def test_the_catalog_deletes_no_installed_skill(registry: Registry, write: Any, 
 
 def test_only_the_newest_five_stay_and_never_less_than_the_current(any_registry: Registry, write: Any) -> None:
     versions = _install(any_registry, write, 7)
-    assert any_registry.versions_folder.names("tidy") == versions[2:]
+    assert any_registry.storage.versions.names("tidy") == versions[2:]
     any_registry.rollback("tidy", versions[2])
-    assert any_registry.prune("tidy", keep=1) == tuple(reversed(versions[3:6]))
-    assert any_registry.versions_folder.names("tidy") == [versions[2], versions[6]]
-    assert any_registry.current("tidy").version == versions[2]
+    assert any_registry.versions.prune("tidy", keep=1) == tuple(reversed(versions[3:6]))
+    assert any_registry.storage.versions.names("tidy") == [versions[2], versions[6]]
+    assert any_registry.installed.current("tidy").version == versions[2]
 
 
 def test_a_version_in_use_stays_while_it_is_used(registry: Registry, write: Any, data: Path, tmp_path: Path) -> None:
@@ -89,13 +89,13 @@ def test_a_version_in_use_stays_while_it_is_used(registry: Registry, write: Any,
     environ = {"SKILLYARD_HOME": str(data), "HOME": str(tmp_path)}
     skill = Catalog.discover(environ=environ, cwd=tmp_path, cache=False).get("tidy")
     with pinned(skill) as kept:
-        assert kept.directory == str(registry.versions_folder.path("tidy", first))
+        assert kept.directory == str(registry.storage.versions.path("tidy", first))
         registry.install(str(write(body="newer")))
         assert "body 0" in kept.document().body
         assert "newer" in skill.document().body
-        assert registry.prune("tidy", keep=1) == ()
+        assert registry.versions.prune("tidy", keep=1) == ()
         assert kept.read_file("SKILL.md").data
-    assert registry.prune("tidy", keep=1) == (first,)
+    assert registry.versions.prune("tidy", keep=1) == (first,)
 
 
 async def test_a_run_in_progress_keeps_its_version(registry: Registry, write: Any, data: Path, tmp_path: Path) -> None:
@@ -125,35 +125,35 @@ async def test_a_run_in_progress_keeps_its_version(registry: Registry, write: An
 @pytest.mark.row("002-16")
 def test_a_deprecated_version_serves_on_and_a_yanked_one_is_never_gone_back_to(any_registry: Registry, write: Any) -> None:
     first, second, third = _install(any_registry, write, 3)
-    assert any_registry.deprecate("tidy", reason="use neat").deprecated_reason == "use neat"
-    assert any_registry.current("tidy").version == third
-    any_registry.yank("tidy", second, reason="deletes files")
+    assert any_registry.versions.deprecate("tidy", reason="use neat").deprecated_reason == "use neat"
+    assert any_registry.installed.current("tidy").version == third
+    any_registry.versions.yank("tidy", second, reason="deletes files")
     with pytest.raises(VersionUnusable, match="yanked: deletes files"):
         any_registry.rollback("tidy", second, force=True)
     assert any_registry.rollback("tidy").version == first
     with pytest.raises(VersionUnusable, match="yanked"):
         any_registry.install(str(write(body="body 1", header="version: 1.1.0\n")))
-    any_registry.yank("tidy", second, undo=True)
+    any_registry.versions.yank("tidy", second, undo=True)
     assert any_registry.install(str(write(body="body 1", header="version: 1.1.0\n"))).results[0].status == "updated"
 
 
 def test_an_unknown_skill_is_met_with_near_names(registry: Registry, write: Any) -> None:
     _install(registry, write, 1)
     with pytest.raises(SkillNotFound) as unknown:
-        registry.skill("tidi")
+        registry.installed.skill("tidi")
     assert unknown.value.details["candidates"] == ["tidy"]
-    assert registry.skill("installed:tidy").skill_id == "tidy"
+    assert registry.installed.skill("installed:tidy").skill_id == "tidy"
 
 
 def test_whoever_looks_for_trouble_is_told_what_was_withdrawn(registry: Registry, write: Any) -> None:
     first, second = _install(registry, write, 2)
-    registry.deprecate("tidy", first)
-    assert list(registry.trouble()) == []
-    registry.yank("tidy", reason="risk: deletes files")
-    ((skill_id, sentence),) = registry.trouble()
+    registry.versions.deprecate("tidy", first)
+    assert list(registry.installed.problems()) == []
+    registry.versions.yank("tidy", reason="risk: deletes files")
+    ((skill_id, sentence),) = registry.installed.problems()
     assert (skill_id, sentence.partition(": ")[0]) == ("tidy", f"its version {second} was yanked (risk, deletes files)")
-    registry.yank("tidy", undo=True)
-    assert list(registry.trouble()) == []
+    registry.versions.yank("tidy", undo=True)
+    assert list(registry.installed.problems()) == []
 
 
 @pytest.mark.row("002-16")
@@ -169,9 +169,9 @@ def test_a_version_that_an_agent_is_locked_to_stays_on_the_disk(
             connection.execute(
                 insert(agent_skills).values(agent_id=agent, skill_id="tidy", position=0, version_lock=lock, auto_update=False)
             )
-    assert any_registry.prune("tidy", keep=1) == ()
+    assert any_registry.versions.prune("tidy", keep=1) == ()
     with database.write() as connection:
         connection.execute(delete(agent_skills).where(agent_skills.c.agent_id == "one"))
     database.close()
-    assert any_registry.prune("tidy", keep=1) == (first,)
-    assert second in any_registry.versions_folder.names("tidy")
+    assert any_registry.versions.prune("tidy", keep=1) == (first,)
+    assert second in any_registry.storage.versions.names("tidy")

@@ -228,7 +228,7 @@ def test_an_install_that_goes_on_is_finished_before_the_server_stops(app: FastAP
     with TestClient(app, base_url="http://localhost") as client:
         assert _send(client, pack(), wait=False).status_code == 202
     registry = Registry(str(home / "data"))
-    assert [skill.skill_id for skill in registry.skills()] == ["tidy"]
+    assert [skill.skill_id for skill in registry.installed.skills()] == ["tidy"]
     registry.close()
 
 

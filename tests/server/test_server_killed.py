@@ -110,9 +110,9 @@ def _look(home: Path, url: str, acknowledged: dict[str, set[int]], tried: dict[s
     """Disk and records agree, hold what was acknowledged, and nothing is left over."""
     registry = Registry(str(home / "data"), url)
     with contextlib.closing(registry):
-        versions = registry.versions_folder
+        versions = registry.storage.versions
         for name, numbers in acknowledged.items():
-            recorded = {version.version: version for version in registry.versions(name)}
+            recorded = {version.version: version for version in registry.installed.versions(name)}
             folders = {version: versions.path(name, version) for version in versions.names(name)}
             assert set(folders) == set(recorded)
             for version, folder in folders.items():
@@ -121,10 +121,10 @@ def _look(home: Path, url: str, acknowledged: dict[str, set[int]], tried: dict[s
             assert numbers <= held <= set(range(1, tried[name] + 1))
             current = versions.current(name)
             assert current is not None
-            assert current == registry.skill(name).current_version
+            assert current == registry.installed.skill(name).current_version
             assert _number_in(folders[current]) >= max(numbers)
-        assert not [log for log in registry.history(limit=500) if log.status in ("pending", "in_progress")]
-        assert [path.name for path in registry.operations.folder.iterdir()] == ["gate"]
+        assert not [log for log in registry.installed.history(limit=500) if log.status in ("pending", "in_progress")]
+        assert [path.name for path in registry.storage.operations.folder.iterdir()] == ["gate"]
 
 
 @pytest.mark.abuse("F18")

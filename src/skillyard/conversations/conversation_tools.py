@@ -53,7 +53,7 @@ def versions_of_locks(agent: AgentDraft, registry: Registry) -> dict[str, str]:
     for chosen in agent.skills:
         if chosen.version_lock is None:
             continue
-        found = locked_versions(registry.versions(chosen.skill_id), [chosen.version_lock])
+        found = locked_versions(registry.installed.versions(chosen.skill_id), [chosen.version_lock])
         if not found:
             raise VersionNotFound(
                 f"the agent {agent.name!r} is locked to {chosen.skill_id} {chosen.version_lock}, which is not installed",

@@ -1,7 +1,6 @@
 """Other formats: manifests of three protocols, their conversions, and whether a package is one."""
 
 from skillyard.interop.adoption import FOREIGN_FORMATS, ForeignFormat, adopt_skills
-from skillyard.interop.client_compatibility import CLIENTS, ClientCompatibility, ClientName, check_clients
 from skillyard.interop.conversion import FORMATS, ConversionResult, PackageFormatName, convert
 from skillyard.interop.manifest import (
     MANIFEST_FIELDS,
@@ -25,13 +24,16 @@ from skillyard.interop.manifest_conversion import (
     infer_entry,
     infer_tags,
 )
-from skillyard.interop.migration import migrate_skills, validate_skills
-from skillyard.interop.migration_report import MigrationReport, MigrationResult
+from skillyard.interop.migration import MigrationReport, MigrationResult, migrate_skills, validate_skills
 from skillyard.interop.originals import ORIGINALS_FILE
 from skillyard.interop.package_checks import (
+    CLIENTS,
+    ClientCompatibility,
+    ClientName,
     PackageCheck,
     PackageStructure,
     ProtocolCompatibility,
+    check_clients,
     check_package,
     check_protocol_compatibility,
     closing_line,

@@ -17,7 +17,7 @@ from typing import Final, Literal, get_args
 
 from skillyard.document import DESCRIPTION_LIMIT, new_document, parse_document, read_front_matter
 from skillyard.errors import FileProblem, InvalidInput
-from skillyard.interop.migration_report import MigrationReport, MigrationResult
+from skillyard.interop.migration import MigrationReport, MigrationResult
 from skillyard.paths import read_inside, real_path, slug
 from skillyard.text import shorten, single_line
 

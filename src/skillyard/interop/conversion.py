@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -29,6 +29,7 @@ from skillyard.interop.plugin_packages import (
 from skillyard.interop.skill_formats import SKILL_FORMATS, SkillFormat, convert_in_place, format_of_skill
 from skillyard.packages import IGNORED, FoundSkill, choose_skills, copy_tree, extract, find_skills
 from skillyard.paths import slug
+from skillyard.wire import WireForm, wire
 
 PackageFormatName = Literal[
     "agent-skills", "anthropic", "codex", "semibot", "apexbridge", "claude-plugin", "claude-marketplace"
@@ -38,24 +39,14 @@ _SCRATCH: Final = ".converting-"
 
 
 @dataclass(frozen=True, slots=True)
-class ConversionResult:
+class ConversionResult(WireForm):
     """One folder that was written: the skills in it, the format they had, and what there is to say."""
 
     path: Path
     skills: tuple[str, ...]
-    before: str
-    after: PackageFormatName
+    before: str = field(metadata=wire(name="from"))
+    after: PackageFormatName = field(metadata=wire(name="to"))
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        """The outcome as plain data."""
-        return {
-            "path": str(self.path),
-            "skills": list(self.skills),
-            "from": self.before,
-            "to": self.after,
-            "notes": list(self.notes),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from urllib.parse import urljoin
 
@@ -13,6 +13,7 @@ from skillyard.document import read_front_matter
 from skillyard.errors import InvalidManifest, PathRefused
 from skillyard.interop.manifest_conversion import parse_object
 from skillyard.paths import safe_relative
+from skillyard.wire import WireForm, wire
 
 REQUIRED: Final = ("skill_id", "name", "version")
 TEXTS: Final[Mapping[str, int]] = {
@@ -236,19 +237,14 @@ _KEYWORDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogEntry:
+class CatalogEntry(WireForm):
     """One skill of a catalog; `manifest_url` is absolute, None when the catalog names none."""
 
     skill_id: str
     name: str
-    description: str = ""
-    version: str | None = None
-    manifest_url: str | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """The entry as a catalog writes it."""
-        fields = {name: getattr(self, name) for name in ("skill_id", "name", "description", "version", "manifest_url")}
-        return {name: value for name, value in fields.items() if value}
+    description: str = field(default="", metadata=wire(omit_empty=True))
+    version: str | None = field(default=None, metadata=wire(omit_empty=True))
+    manifest_url: str | None = field(default=None, metadata=wire(omit_empty=True))
 
 
 def read_anthropic_manifest(data: bytes) -> dict[str, object]:

@@ -10,10 +10,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import Final
+from typing import Any, Final, Literal, get_args
 
 from skillyard.document import DOCUMENT_LIMIT, CodeBlock, Document, Section, parse_document
 from skillyard.errors import FileProblem, InvalidInput, PathRefused
@@ -26,8 +26,8 @@ from skillyard.interop.apexbridge_format import (
     missing_headings,
     read_legacy,
 )
-from skillyard.interop.migration_report import MigrationReport, MigrationResult
 from skillyard.paths import is_inside, read_inside, safe_relative
+from skillyard.wire import WireForm, wire
 
 _ENDINGS: Final = {
     "ts": "ts", "typescript": "ts", "js": "js", "javascript": "js", "py": "py", "python": "py", "sh": "sh", "bash": "sh",
@@ -351,3 +351,36 @@ def _canonical_form_problems(folder: Path) -> Iterator[str]:
         yield f"resources.entry names {entry}, which is not there"
     elif entry is None and document.metadata.kind in _SCRIPTED:
         yield "resources.entry is missing: there is no script that could run"
+
+
+Status = Literal["migrated", "validated", "skipped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationResult(WireForm, camel_case=True):
+    """What became of one skill: `issues` are sentences for people, `details` the files that were or would be written."""
+
+    skill_name: str
+    status: Status
+    issues: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
+    details: tuple[str, ...] = field(default=(), metadata=wire(omit_empty=True))
+    before: str = field(default="", repr=False, metadata=wire(hidden=True))
+    after: str = field(default="", repr=False, metadata=wire(hidden=True))
+    """SKILL.md before and after, where it changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport(WireForm):
+    """What became of every skill of a folder (row 000-56)."""
+
+    results: tuple[MigrationResult, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether none failed."""
+        return all(result.status != "failed" for result in self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{total, migrated, validated, skipped, failed, results}`."""
+        counts = {status: sum(result.status == status for result in self.results) for status in get_args(Status)}
+        return {"total": len(self.results), **counts, **WireForm.to_dict(self)}

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillyard.packages.archive_extraction import ArchiveFormat, Extracted, extract, sniff
-    from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, pack
+    from skillyard.packages.archive_writer import IGNORED, Package, PackageFormat, copy_tree, is_never_packed, pack
     from skillyard.packages.digest import digest_of, tree_digest
-    from skillyard.packages.entry_rules import PackageLimits
+    from skillyard.packages.entries import PackageLimits
+    from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
     from skillyard.packages.s3_store import S3Store
     from skillyard.packages.signatures import (
         SIGNATURE_FILE,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         sign_tree,
         verify_tree,
     )
-    from skillyard.packages.skill_discovery import FoundSkill, choose_skills, find_skills
     from skillyard.packages.source import Origin, OriginShape, Source, SourceKind, resolve, shown_address, without_secrets
     from skillyard.packages.store import LocalStore, PackageCopyReport, Store, copy_packages, open_store
     from skillyard.packages.tree_diff import FileDifference, FolderDifference, compare_trees
@@ -56,6 +55,7 @@ __all__ = [
     "digest_of",
     "extract",
     "find_skills",
+    "is_never_packed",
     "is_signer",
     "open_store",
     "pack",
@@ -70,13 +70,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "archive_extraction": ("ArchiveFormat", "Extracted", "extract", "sniff"),
-    "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "pack"),
+    "archive_writer": ("IGNORED", "Package", "PackageFormat", "copy_tree", "is_never_packed", "pack"),
     "digest": ("digest_of", "tree_digest"),
-    "entry_rules": ("PackageLimits",),
+    "entries": ("PackageLimits",),
+    "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
     "s3_store": ("S3Store",),
     "signatures": ("SIGNATURE_FILE", "Signature", "SigningKey", "is_signer", "read_signature", "sign_tree", "verify_tree"),
-    "skill_discovery": ("FoundSkill", "choose_skills", "find_skills"),
     "source": ("Origin", "OriginShape", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
     "store": ("LocalStore", "PackageCopyReport", "Store", "copy_packages", "open_store"),
     "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),

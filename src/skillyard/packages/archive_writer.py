@@ -20,8 +20,7 @@ from typing import Final, Literal
 
 from skillyard.errors import ArchiveTooLarge, InvalidInput, LinkNotAllowed, NoSkillInside, SpecialNotAllowed, UnsafePath
 from skillyard.packages.digest import digest_of_entries
-from skillyard.packages.entry_rules import EntryNames, PackageLimits, quoted_name, safe_name
-from skillyard.packages.tree_writer import file_too_large, new_staging
+from skillyard.packages.entries import EntryNames, PackageLimits, file_too_large, new_staging, quoted_name, safe_name
 from skillyard.paths import read_inside, slug
 
 PackageFormat = Literal["zip", "tar.gz", "skill"]
@@ -131,7 +130,7 @@ def _ignore_filter(ignored: list[str] | None) -> Callable[[str, os.DirEntry[str]
     """What says whether an entry is not packed, and notes it in `ignored`; None packs everything."""
 
     def without(path: str, entry: os.DirEntry[str]) -> bool:
-        if ignored is None or not (entry.name in IGNORED or entry.name.endswith(".pyc")):
+        if ignored is None or not is_never_packed(path, entry):
             return False
         ignored.append(path)
         return True
@@ -235,7 +234,11 @@ def _full_mode(item: _Item) -> int:
 
 
 _WRITERS: Final[dict[PackageFormat, Callable[[list[_Item], str], bytes]]] = {"zip": _zip, "skill": _zip, "tar.gz": _tar_gz}
-_COPY_LIMITS = PackageLimits()
+
+
+def is_never_packed(_path: str, entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is left out of every package: one of `IGNORED`, or compiled Python."""
+    return entry.name in IGNORED or entry.name.endswith(".pyc")
 
 
 def copy_tree(
@@ -243,20 +246,24 @@ def copy_tree(
     within: str | os.PathLike[str],
     *,
     without: Callable[[str, os.DirEntry[str]], bool] = lambda _path, _entry: False,
-    limits: PackageLimits = _COPY_LIMITS,
+    limits: PackageLimits = _DEFAULT,
+    exact_names: bool = True,
+    durable: bool = False,
 ) -> Path:
-    """Copy what is in `directory` into a new folder `staging-<random>` in the folder `within`; nobody waits for the disk.
+    """Copy what is in `directory` into a new folder `staging-<random>` in the folder `within`.
 
-    `without` is asked for each path with its entry, and leaves out what it says yes to.
+    `without` is asked for each path with its entry, and leaves out what it says yes to. Names that are not in Unicode's
+    composed form are refused, unless `exact_names` is false: they are composed then. `durable` waits until the disk has it all.
 
     Raises:
         ArchiveRefused: it has a link, or a name or a size that no package may have.
         OSError: it cannot be read or written.
     """
     root = Path(directory).resolve()
-    with new_staging(within, limits, durable=False) as writer:
-        for path, kind in walk_items(root, without):
-            check_name(path, limits)
+    with new_staging(within, limits, durable=durable) as writer:
+        for path, kind in sorted(walk_items(root, without)):
+            if exact_names:
+                check_name(path, limits)
             if kind == "d":
                 writer.folder(path)
             else:

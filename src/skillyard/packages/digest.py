@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from skillyard.errors import DigestMismatch, InvalidInput
-from skillyard.packages.entry_rules import PackageLimits
+from skillyard.packages.entries import PackageLimits
 from skillyard.reserved_files import is_reserved
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY

@@ -12,11 +12,12 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import InvalidInput, SignatureInvalid
 from skillyard.packages.digest import tree_digest
 from skillyard.times import utc_now, utc_text
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,7 +33,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(WireForm):
     """What `skillyard.sig` says: that whoever holds the private half of `key` signed the `digest` at `signed_at` (UTC)."""
 
     digest: str
@@ -59,15 +60,9 @@ class Signature:
         except (InvalidSignature, ValueError):
             raise SignatureInvalid(f"{SIGNATURE_FILE} was not made by {self.key}", hint=_REPACK_HINT) from None
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The signature as it stands in its file."""
-        return {
-            "version": 1,
-            "digest": self.digest,
-            "key": self.key,
-            "signed_at": self.signed_at,
-            "signature": self.signature,
-        }
+        return {"version": 1, **WireForm.to_dict(self)}
 
 
 class SigningKey:

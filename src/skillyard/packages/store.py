@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.errors import InvalidConfiguration, PackageMissing, StoreFailed
 from skillyard.packages.digest import DIGEST_PATTERN, check_content, check_size, digest_hex, digest_of
-from skillyard.packages.entry_rules import PackageLimits
+from skillyard.packages.entries import PackageLimits
 from skillyard.packages.source import shown_address
+from skillyard.wire import WireForm
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -168,15 +169,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PackageCopyReport:
+class PackageCopyReport(WireForm):
     """How many packages the first store has, and how many of them were new to the second one."""
 
     packages: int
     new: int
-
-    def to_dict(self) -> dict[str, object]:
-        """As plain data."""
-        return {"packages": self.packages, "new": self.new}
 
 
 def copy_packages(source: Store, target: Store, *, check: bool = False) -> PackageCopyReport:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed, TooManyFiles
-from skillyard.packages.entry_rules import PackageLimits, decode_name, quoted_name
-from skillyard.packages.tree_writer import TreeWriter, file_too_large
+from skillyard.packages.entries import PackageLimits, TreeWriter, decode_name, file_too_large, quoted_name
 
 _BLOCK: Final = 512
 _CHUNK: Final = 256 * 1024

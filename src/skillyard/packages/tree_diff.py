@@ -18,6 +18,7 @@ from typing import Final, Literal
 from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.packages.digest import file_digests
 from skillyard.paths import read_inside
+from skillyard.wire import WireForm
 
 _STEPS: Final = 200_000
 """Of the greedy algorithm for one file: some 0.1 s."""
@@ -164,7 +165,7 @@ _MEMORY_MB: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class FileDifference:
+class FileDifference(WireForm):
     """One file that is not the same: its sizes in bytes (None where it is not there), and what its `lines` are now and were.
 
     `lines` are a unified diff; `unshown` says why there are none, or not all.
@@ -177,28 +178,13 @@ class FileDifference:
     lines: str = ""
     unshown: str | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """The file as plain data."""
-        return {
-            "path": self.path,
-            "change": self.change,
-            "before": self.before,
-            "after": self.after,
-            "lines": self.lines,
-            "unshown": self.unshown,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class FolderDifference:
+class FolderDifference(WireForm):
     """Every file that is not the same, by path, and how many are."""
 
     files: tuple[FileDifference, ...]
     unchanged: int
-
-    def to_dict(self) -> dict[str, object]:
-        """The difference as plain data."""
-        return {"files": [file.to_dict() for file in self.files], "unchanged": self.unchanged}
 
 
 def compare_trees(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> FolderDifference:

@@ -17,8 +17,7 @@ from itertools import chain
 from typing import Final
 
 from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed, TooManyFiles
-from skillyard.packages.entry_rules import PackageLimits, decode_name, quoted_name
-from skillyard.packages.tree_writer import TreeWriter, file_too_large
+from skillyard.packages.entries import PackageLimits, TreeWriter, decode_name, file_too_large, quoted_name
 
 _END: Final = struct.Struct("<4s4H2LH")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")

@@ -12,17 +12,19 @@ from skillyard.registry.candidate import Scanner, ScannerFinding
 from skillyard.registry.fetcher import FetchedTree, Fetcher
 from skillyard.registry.git_fetcher import GitFetcher
 from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
-from skillyard.registry.metadata_edits import EditValue
 from skillyard.registry.model import (
     AgreeReplacement,
     Consent,
+    EditValue,
     InstalledSkill,
     InstallLog,
+    InstallOptions,
     InstallReport,
     Operation,
     OperationResult,
     Progress,
     ProgressEvent,
+    RollbackOptions,
     SkillVersion,
     SourceReplacement,
 )
@@ -32,13 +34,11 @@ from skillyard.registry.powers import PowerChange, Powers, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
 from skillyard.registry.recovery import BackfillReport
 from skillyard.registry.registry import Registry
-from skillyard.registry.requirements import Requirements
+from skillyard.registry.requirements import Requirements, locked_versions
 from skillyard.registry.source_fetcher import SourceFetcher
-from skillyard.registry.version_ranges import locked_versions
 
 if TYPE_CHECKING:
-    from skillyard.registry.popularity import PopularityCounts
-    from skillyard.registry.version_tags import LATEST, check_tag
+    from skillyard.registry.community import LATEST, PopularityCounts, check_tag
 
 __all__ = [
     "LATEST",
@@ -51,6 +51,7 @@ __all__ = [
     "Fetcher",
     "GitFetcher",
     "InstallLog",
+    "InstallOptions",
     "InstallRefusal",
     "InstallReport",
     "InstalledSkill",
@@ -66,6 +67,7 @@ __all__ = [
     "ProjectLock",
     "Registry",
     "Requirements",
+    "RollbackOptions",
     "Scanner",
     "ScannerFinding",
     "SkillInspection",
@@ -80,7 +82,7 @@ __all__ = [
     "subscribe_operations",
 ]
 
-_LATER = {"LATEST": "version_tags", "PopularityCounts": "popularity", "check_tag": "version_tags"}  # they need the database
+_LATER = {"LATEST": "community", "PopularityCounts": "community", "check_tag": "community"}  # they need the database
 
 
 def __getattr__(name: str) -> object:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, LinkNotAllowed, NoSkillInside, SpecialNotAllowed
-from skillyard.packages import IGNORED, FoundSkill, Origin, PackageLimits, Source, tree_digest, verify_tree
+from skillyard.errors import AmbiguousSkill, DigestMismatch, InvalidSkill, NoSkillInside
+from skillyard.packages import FoundSkill, Origin, PackageLimits, Source, copy_tree, is_never_packed, tree_digest, verify_tree
 from skillyard.registry.fetcher import FetchedTree
 from skillyard.registry.model import AgreeReplacement, Consent, Progress
 from skillyard.registry.powers import Powers, read_powers
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _MANIFEST: Final = "manifest.json"
-_CHUNK: Final = 1024 * 1024
 _MANIFEST_IGNORED: Final = (
     f"{_MANIFEST} is ignored: SKILL.md alone says what the skill is; `skillyard check --package` shows what the manifest adds"
 )
@@ -45,7 +43,7 @@ class Scanner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One skill in `tree`; `digest` names its content, `size` is the sum of its files in bytes (D-8).
+    """One skill in `tree`; `digest` names its content, `size` is the sum of its files in bytes.
 
     `signer` is the public key of whoever signed it, `package_digest` names its package in the store.
     """
@@ -83,53 +81,12 @@ def stage_skill(found: FoundSkill, fetched: FetchedTree, within: Path, limits: P
         target = within / f"skill-{os.urandom(6).hex()}"
         found.directory.rename(target)
         return target, origin
-    return copy_skill(found.directory, within, limits), origin
-
-
-def copy_skill(folder: Path, within: Path, limits: PackageLimits) -> Path:
-    """A copy of `folder` in a new folder below `within` that has reached the disk.
-
-    Raises:
-        ArchiveRefused: the folder holds what no package may.
-    """
-    from skillyard.packages.tree_writer import new_staging
-
-    with new_staging(within, limits) as writer:
-        for path, mode in _walk(folder, ""):
-            if stat.S_ISDIR(mode):
-                writer.folder(path)
-            elif stat.S_ISLNK(mode):
-                raise LinkNotAllowed(f"{path!r} is a link", hint="put the file itself there", entry=path)
-            elif not stat.S_ISREG(mode):
-                raise SpecialNotAllowed(f"{path!r} is no regular file", hint="remove it", entry=path)
-            else:
-                writer.file(path, _chunks(folder, path), executable=bool(mode & 0o111))
-    return Path(writer.path)
-
-
-def _walk(root: Path, prefix: str) -> Iterator[tuple[str, int]]:
-    with os.scandir(root / prefix) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.name in IGNORED or entry.name.endswith(".pyc"):
-                continue
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if not stat.S_ISDIR(mode):
-                yield prefix + entry.name, mode
-                continue
-            below = list(_walk(root, f"{prefix}{entry.name}/"))
-            yield from below or [(prefix + entry.name, mode)]
-
-
-def _chunks(root: Path, path: str) -> Iterator[bytes]:
-    from skillyard.paths import open_inside
-
-    with os.fdopen(open_inside(root, path), "rb") as file:
-        while piece := file.read(_CHUNK):
-            yield piece
+    copy = copy_tree(found.directory, within, without=is_never_packed, limits=limits, exact_names=False, durable=True)
+    return copy, origin
 
 
 def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: str | None = None) -> Candidate:
-    """What is in `tree`: SKILL.md is the only truth about it (rows 003-1 to 003-7).
+    """What is in `tree`: SKILL.md is the only truth about it.
 
     `folder_name` is the name of the folder it came in, `skill_id` the id it has when it is installed already.
     """
@@ -171,11 +128,11 @@ def check_candidate(candidate: Candidate, folder_name: str) -> Candidate:
             hint=(errors[0].fix if errors else None) or "`skillyard check` shows everything that is wrong with it",
             diagnostics=[found.to_dict() for found in document.diagnostics],
         )
-    told = tuple(f"SKILL.md:{found.line}: {found.message}" for found in document.diagnostics if found.severity != "info")
+    warnings = tuple(f"SKILL.md:{found.line}: {found.message}" for found in document.diagnostics if found.severity != "info")
     signature = verify_tree(candidate.tree)
     return replace(
         candidate,
-        warnings=(*candidate.warnings, *told),
+        warnings=(*candidate.warnings, *warnings),
         signer=signature.key if signature else None,
         signed_at=signature.signed_at if signature else None,
     )
@@ -188,12 +145,10 @@ _SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill", ".git")
 class InstallRequest:
     """What is to be installed, and how.
 
-    `names` are the skills of the source that are wanted, all when empty; `only` ids that it must have; `expected` the digests
-    that it must have, `signers` the keys that a lock says signed it. `force` installs over local edits and yanked content, and
-    installs the same content again. With `accept_signer` another signer than before is taken, or none, with `accept_source`
-    another source; `replacing` is asked about what these leave open. Without `activate` a version is put beside the one that
-    serves, as if it had been installed at the moment `installed_at`. With `new` none may be installed already.
-    `operation_id` was made by `new_operation_id`.
+    `names` are the requested skills of the source, all when empty; `only` ids that it must have; `expected` the digests that it
+    must have, `signers` the keys that a lock says signed it. Without `activate` a version is put beside the one that serves, as
+    if it had been installed at the moment `installed_at`. With `new` none may be installed already. `operation_id` was made by
+    `new_operation_id`. The others are as in `InstallOptions`.
     """
 
     source: Source
@@ -246,7 +201,7 @@ def select_candidates(pairs: list[tuple[Candidate, str]], order: InstallRequest)
 
 
 def source_folder_name(path: str, source: Source) -> str:
-    """The name of the folder a skill came in, which stands in for a name without Latin letters (D-4)."""
+    """The name of the folder a skill came in, which stands in for a name without Latin letters."""
     name = (path if path != "." else source.path or source.address).rstrip("/").rpartition("/")[2]
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)

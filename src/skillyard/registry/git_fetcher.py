@@ -125,7 +125,7 @@ class GitFetcher:
                 process.kill()
 
     def _written(self, repository: Path, blobs: list[_Blob], into: Path) -> Path:
-        from skillyard.packages.tree_writer import new_staging
+        from skillyard.packages.entries import new_staging
 
         with new_staging(into, self._limits) as writer, _BlobReader(self._command(repository), self._environment()) as objects:
             for blob in sorted(blobs, key=lambda blob: blob.path):

@@ -62,7 +62,7 @@ class InstallPipeline:
 
     versions: VersionStore
     operations: Operations
-    ledger: RegistryRecords
+    records: RegistryRecords
     fetcher: Fetcher
     unmet: Callable[[str, Requirements], tuple[str, ...]]
     scanner: Scanner | None = None
@@ -76,10 +76,12 @@ class InstallPipeline:
         Raises:
             SkillyardError: what was refused; nothing of it serves, and the log says why.
         """
-        recover(self.operations, self.versions, self.ledger)
+        recover(self.operations, self.versions, self.records)
         with self.operations.begin(order.operation_id) as operation:
-            log = self.ledger.begin(operation.id, order.operation, source=shown_source(order.source), progress=order.progress)
-            with settling(operation, self.versions, self.ledger):
+            log = self.records.logs.begin(
+                operation.id, order.operation, source=shown_source(order.source), progress=order.progress
+            )
+            with settling(operation, self.versions, self.records):
                 results = self._install(operation, log, order)
         return InstallReport(operation.id, results)
 
@@ -100,8 +102,8 @@ class InstallPipeline:
             for candidate in candidates:
                 if self.versions.current(candidate.skill_id) is not None:
                     refuse_existing(candidate.skill_id, order)
-                refuse_yanked(self.ledger, candidate, order)
-            candidates, replaced = accept_replacements(self.versions, self.ledger, candidates, order)
+                refuse_yanked(self.records, candidate, order)
+            candidates, replaced = accept_replacements(self.versions, self.records, candidates, order)
             candidates = [_with_address_warning(candidate, order.source) for candidate in candidates]
         if self.scanner is not None:
             with log.step("scan", 65):
@@ -122,11 +124,11 @@ class InstallPipeline:
             kind = "update" if self.versions.current(candidate.skill_id) else order.operation
             own = log
             if index:
-                own = self.ledger.begin(
+                own = self.records.logs.begin(
                     operation.id, kind, source=log.source, skill_id=candidate.skill_id, progress=order.progress, like=log
                 )
             own.operation, own.skill_id = kind, candidate.skill_id
-            self.ledger.write_log(own.id, operation=kind, skill_id=candidate.skill_id)
+            self.records.logs.write(own.id, operation=kind, skill_id=candidate.skill_id)
             logs.append(own)
         return logs
 
@@ -138,34 +140,34 @@ class InstallPipeline:
             current = self.versions.current(skill_id)
             if current is not None:
                 refuse_existing(skill_id, order)
-                actual = refuse_local_edits(self.versions, self.ledger, skill_id, current, force=order.force)
+                actual = refuse_local_edits(self.versions, self.records, skill_id, current, force=order.force)
                 if actual == candidate.digest and not order.force:
-                    self.ledger.end(log, skill_id, current, "unchanged")
+                    self.records.logs.end(log, skill_id, current, "unchanged")
                     pruned = self._prune(skill_id, operation)  # what an installation that was killed did not come to
                     return replace(self._result(candidate, log, "unchanged", current, current), pruned=pruned)
                 self._refuse_what_came_between(candidate, accepted, order)
-            version = self.versions.free_name(skill_id, self.ledger.version_names(skill_id), order.installed_at)
+            version = self.versions.free_name(skill_id, self.records.read.version_names(skill_id), order.installed_at)
             if self.store is not None:
                 with log.step("store", 75):
                     kept = store_package(self.store, candidate.tree, operation.folder)
                     candidate = replace(candidate, package_digest=kept)
             with log.step("save_db", 80):
                 path = self.versions.path(skill_id, version)
-                self.ledger.save(candidate, version, path, operation.id)
+                self.records.save(candidate, version, path, operation.id)
                 self.versions.place(candidate.tree, skill_id, version)
             if not order.activate and current is not None:
-                self.ledger.record_inactive_version(skill_id, version, log, order.installed_at)
+                self.records.record_inactive_version(skill_id, version, log, order.installed_at)
                 return self._result(candidate, log, "kept", version, current)
             with log.step("activate", 90):
                 self.versions.activate(skill_id, version, operation.folder)
-            self.ledger.activate(skill_id, version, log, action=log.operation)
+            self.records.activate(skill_id, version, log, action=log.operation)
             pruned = self._prune(skill_id, operation)
         status: Literal["installed", "updated"] = "updated" if current else "installed"
         return replace(self._result(candidate, log, status, version, current), pruned=pruned)
 
     def _refuse_what_came_between(self, candidate: Candidate, accepted: frozenset[str], order: InstallRequest) -> None:
         """Judge once more, now that nobody else installs the skill: since the first time another version may have come."""
-        found = find_replacements(self.versions, self.ledger, candidate, order)
+        found = find_replacements(self.versions, self.records, candidate, order)
         refuse_replacements(
             [change for change in found if change.sentence not in accepted],
             accept_signer=order.accept_signer,
@@ -176,7 +178,7 @@ class InstallPipeline:
             raise consent_required([change], asked=False)
 
     def _prune(self, skill_id: str, operation: RunningOperation) -> tuple[str, ...]:
-        return prune_versions(self.versions, self.ledger, skill_id, operation.folder, keep=self.keep)
+        return prune_versions(self.versions, self.records, skill_id, operation.folder, keep=self.keep)
 
     def _result(
         self,
@@ -302,7 +304,7 @@ def _inspect_candidate(pipeline: InstallPipeline, candidate: Candidate, folder: 
 
     candidate, refusals = _check_refusals(pipeline, candidate, folder, order)
     document = candidate.document
-    installed = next((known for known in pipeline.ledger.versions(candidate.skill_id) if known.current), None)
+    installed = next((known for known in pipeline.records.read.versions(candidate.skill_id) if known.current), None)
     before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
     before = before if before is not None and before.is_dir() else None
     tree = candidate.tree
@@ -346,7 +348,7 @@ def _check_refusals(
             candidate = judge(candidate)
         except SkillyardError as error:
             refusals.append(InstallRefusal.of(error))
-    for change in find_replacements(pipeline.versions, pipeline.ledger, candidate, order):
+    for change in find_replacements(pipeline.versions, pipeline.records, candidate, order):
         try:
             refuse_replacements([change], accept_signer=False, accept_source=False)
         except SkillyardError as error:
@@ -355,5 +357,5 @@ def _check_refusals(
 
 
 def _not_yanked(pipeline: InstallPipeline, candidate: Candidate, order: InstallRequest) -> Candidate:
-    refuse_yanked(pipeline.ledger, candidate, order)
+    refuse_yanked(pipeline.records, candidate, order)
     return candidate

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Final, Self
 
 from skillyard.errors import InvalidSource, NoSkillInside
+from skillyard.wire import WireForm
 
 INDEX_FILE: Final = "skillyard-mirror.json"
 INDEX_LIMIT: Final = 256 * 1024 * 1024
@@ -83,7 +84,7 @@ class MirroredVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class MirroredSkill:
+class MirroredSkill(WireForm, camel_case=True):
     """One skill: `current` is the version that serves where the mirror was made, None when it was uninstalled there."""
 
     skill_id: str
@@ -104,16 +105,6 @@ class MirroredSkill:
             what = f"no version {name!r}" if name else "no version that serves"
             raise NoSkillInside(f"the mirror has {what} of {self.skill_id}", hint="`skillyard mirror list` shows what it has")
         return found
-
-    def to_dict(self) -> dict[str, object]:
-        """The skill as it stands in the list."""
-        return {
-            "skillId": self.skill_id,
-            "name": self.name,
-            "description": self.description,
-            "current": self.current,
-            "versions": [version.to_dict() for version in self.versions],
-        }
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:

@@ -1,15 +1,24 @@
-"""What the registry tells: installed skills, their versions, the log of what was done, and the answer to an install."""
+"""The registry's values: installed skills, versions, the log of what was done, reports, and metadata edits.
+
+Edits say something else of a skill than its SKILL.md: category, tags, author, addresses, icon. They are kept in the database,
+never in the folder, so content, digest and signature stay what they are; they outlive new versions. Name, description
+and instructions can only be set by the SKILL.md.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypedDict
+from urllib.parse import urlsplit
 
+from skillyard.errors import InvalidInput
 from skillyard.registry.powers import PowerChange, Powers
+from skillyard.text import single_line
+from skillyard.wire import WireForm
 
 Operation = Literal["install", "update", "rollback", "uninstall"]
 LogStatus = Literal["pending", "in_progress", "success", "failed"]
@@ -42,7 +51,7 @@ Consent = Callable[[Sequence[PowerChange]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceReplacement:
+class SourceReplacement(WireForm):
     """That content from another source, or signed by another key (None: by nobody), would serve in place of what does.
 
     `digest` is that of the new content, `sentence` says what is different.
@@ -62,13 +71,37 @@ class SourceReplacement:
         text = json.dumps([getattr(self, item.name) for item in fields(self)])
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The replacement as plain data."""
-        return _plain_fields(self) | {"consent": self.consent}
+        return WireForm.to_dict(self) | {"consent": self.consent}
 
 
 AgreeReplacement = Callable[[Sequence[SourceReplacement]], bool]
 """Asks whether skills may come from another source, or be signed by another key; the answer is about all of them."""
+
+
+class RollbackOptions(TypedDict, total=False):
+    """How another version may come to serve.
+
+    `force` installs over local edits and yanked content, and installs the same content again. The next version of a skill comes
+    from the same source, unless `accept_source`, and is signed by whoever signed the one before, unless `accept_signer`;
+    `replacing` is asked about what these two do not accept. `progress` hears of every step.
+    """
+
+    force: bool
+    accept_signer: bool
+    accept_source: bool
+    replacing: AgreeReplacement | None
+    progress: Progress | None
+
+
+class InstallOptions(RollbackOptions, total=False):
+    """How skills may be installed: as `RollbackOptions`.
+
+    `consent` is asked when an installed skill would be allowed more than before; without it that is refused.
+    """
+
+    consent: Consent | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +239,7 @@ class InstallLog:
 
 
 @dataclass(frozen=True, slots=True)
-class OperationResult:
+class OperationResult(WireForm):
     """What became of one skill of an operation.
 
     `unmet` are requirements this machine lacks, `findings` what a scanner says of it, as plain data: advice only.
@@ -228,23 +261,17 @@ class OperationResult:
     origin: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Mapping[str, object], ...] = ()
 
-    def to_dict(self) -> dict[str, object]:
-        """The result as plain data."""
-        powers = self.powers
-        sentences = list(powers.sentences()) if powers else []
-        return _plain_fields(self) | {"powers": powers and powers.to_dict(), "power_sentences": sentences}
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, with what the skill may do as sentences."""
+        return WireForm.to_dict(self) | {"power_sentences": list(self.powers.sentences()) if self.powers else []}
 
 
 @dataclass(frozen=True, slots=True)
-class InstallReport:
+class InstallReport(WireForm):
     """What became of every skill of an operation."""
 
     operation_id: str
     results: tuple[OperationResult, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain data."""
-        return {"operation_id": self.operation_id, "results": [result.to_dict() for result in self.results]}
 
 
 def _plain_fields(thing: SkillVersion | InstallLog | OperationResult | SourceReplacement) -> dict[str, object]:
@@ -256,3 +283,67 @@ def _plain_fields(thing: SkillVersion | InstallLog | OperationResult | SourceRep
             value = value.isoformat()
         shape[item.name] = list(value) if isinstance(value, tuple) else value
     return shape
+
+
+EditValue = str | tuple[str, ...] | None
+"""What a field is edited to; None takes the edit back, and the SKILL.md speaks again."""
+
+EDITABLE: Final = ("category", "tags", "author", "homepage_url", "documentation_url", "icon_url")
+_WORDS: Final = 200
+_TAGS: Final = 50
+_ADDRESS: Final = 2000
+
+
+def check_edits(edits: Mapping[str, EditValue]) -> dict[str, str | list[str] | None]:
+    """The edits as they are kept.
+
+    Raises:
+        InvalidInput: a field cannot be edited, or cannot be meant so.
+    """
+    return {name: _checked(name, value) for name, value in edits.items()}
+
+
+def _checked(name: str, value: EditValue) -> str | list[str] | None:
+    if name not in EDITABLE:
+        raise InvalidInput(f"{name} cannot be edited", hint=f"only {', '.join(EDITABLE)}: all else its SKILL.md says")
+    if value is None:
+        return None
+    if name == "tags":
+        return _tags(value)
+    if not isinstance(value, str):
+        raise InvalidInput(f"the {_field_label(name)} is no text", hint="give one line of text")
+    if name.endswith("_url") and value:
+        return _address(name, value)
+    return _line(name, value)
+
+
+def _tags(value: Collection[str]) -> list[str]:
+    if isinstance(value, str) or len(value) > _TAGS:
+        raise InvalidInput("tags are a list of at most fifty", hint="leave some out")
+    lines = (_line("tags", tag) for tag in value)
+    return list(dict.fromkeys(line for line in lines if line))
+
+
+def _line(name: str, value: str) -> str:
+    line = single_line(value).strip()
+    if len(line) > _WORDS:
+        raise InvalidInput(f"{_field_label(name)}: over {_WORDS} characters", hint="shorten it")
+    return line
+
+
+def _address(name: str, value: str) -> str:
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
+    if len(value) > _ADDRESS or not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput(f"the {_field_label(name)} is no address of a page", hint="as in https://example.org/skill")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInput(
+            f"the {_field_label(name)} holds a user's name or password", hint="leave it out: all see the address"
+        )
+    return value
+
+
+def _field_label(name: str) -> str:
+    return name.removesuffix("_url").replace("_", " ")

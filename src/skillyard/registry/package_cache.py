@@ -172,7 +172,7 @@ def _from_store(registry: Registry, skill_id: str, digest: str) -> Skill | None:
 
     store, name = registry.store, skill_id.removeprefix("installed:")
     try:
-        package = registry.ledger.package_of(name, digest) if store is not None else None
+        package = registry.records.read.package_of(name, digest) if store is not None else None
     finally:
         registry.close()
     if store is None or package is None:

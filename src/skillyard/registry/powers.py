@@ -13,9 +13,11 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.document import Document, Metadata
@@ -44,7 +46,7 @@ _LISTS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Powers:
+class Powers(WireForm):
     """All that a skill declares or carries that does something; `tools` is None when it does not limit itself to any."""
 
     scripts: tuple[str, ...] = ()
@@ -58,10 +60,6 @@ class Powers:
     timeout_ms: int = 30_000
     memory_mb: int = 256
 
-    def to_dict(self) -> dict[str, object]:
-        """The powers as plain data."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-
     def sentences(self) -> tuple[str, ...]:
         """What to tell a person who has never seen the skill; nothing when it only holds instructions."""
         told = _sentences(replace(self, tools=self.tools or ()), Powers(tools=()))
@@ -73,7 +71,7 @@ class Powers:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerChange:
+class PowerChange(WireForm):
     """An update that widens what a skill may do: `widened` says how, one sentence each."""
 
     skill_id: str
@@ -89,16 +87,9 @@ class PowerChange:
         text = json.dumps(told, sort_keys=True, default=str)
         return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The change as plain data."""
-        return {
-            "skill_id": self.skill_id,
-            "name": self.name,
-            "widened": list(self.widened),
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict(),
-            "consent": self.consent,
-        }
+        return WireForm.to_dict(self) | {"consent": self.consent}
 
 
 def read_powers(directory: str | os.PathLike[str], document: Document) -> Powers:

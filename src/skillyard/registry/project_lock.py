@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from skillyard.errors import InvalidConfiguration, SignerChanged
 from skillyard.packages import Source, SourceKind, is_signer, tree_digest
@@ -21,7 +21,7 @@ from skillyard.paths import slug
 from skillyard.reserved_files import refuse_reserved
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import AgreeReplacement, Consent, OperationResult, Progress
+    from skillyard.registry.model import InstallOptions, OperationResult
     from skillyard.registry.registry import Registry
 
 
@@ -133,17 +133,7 @@ class ProjectLock:
         """How each locked skill is installed; the files are measured, so that edits show."""
         return tuple(LockState(entry, self._state(entry, registry)) for entry in self.entries())
 
-    def sync(
-        self,
-        registry: Registry,
-        *,
-        consent: Consent | None = None,
-        force: bool = False,
-        accept_signer: bool = False,
-        accept_source: bool = False,
-        replacing: AgreeReplacement | None = None,
-        progress: Progress | None = None,
-    ) -> tuple[OperationResult, ...]:
+    def sync(self, registry: Registry, **options: Unpack[InstallOptions]) -> tuple[OperationResult, ...]:
         """Install whatever is not installed as locked; a lock may be a stranger's and replaces no signer and no source.
 
         Raises:
@@ -156,18 +146,20 @@ class ProjectLock:
             if state.state != "ok":
                 entry = state.entry
                 report = registry.install(
-                    entry.source, skills=(), consent=consent, force=force, accept_signer=accept_signer,
-                    accept_source=accept_source, replacing=replacing, progress=progress,
-                    expected={entry.skill_id: entry.digest}, signers={entry.skill_id: entry.signer}, only=(entry.skill_id,),
-                )  # fmt: skip
+                    entry.source,
+                    expected={entry.skill_id: entry.digest},
+                    signers={entry.skill_id: entry.signer},
+                    only=(entry.skill_id,),
+                    **options,
+                )
                 results += report.results
         return tuple(results)
 
     def _state(self, entry: LockEntry, registry: Registry) -> Literal["ok", "changed", "missing"]:
-        current = registry.versions_folder.current(entry.skill_id)
+        current = registry.storage.versions.current(entry.skill_id)
         if current is None:
             return "missing"
-        return "ok" if tree_digest(registry.versions_folder.path(entry.skill_id, current)) == entry.digest else "changed"
+        return "ok" if tree_digest(registry.storage.versions.path(entry.skill_id, current)) == entry.digest else "changed"
 
     def _entry(self, name: str, value: Mapping[str, object]) -> LockEntry:
         if not isinstance(value, dict):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import RowMapping, Select, func, or_, select
 
 from skillyard.database import agent_skills, containing_substring, install_logs, skill_definitions, skill_versions
-from skillyard.registry.metadata_edits import EDITABLE
-from skillyard.registry.model import InstalledSkill, InstallLog, SkillVersion
+from skillyard.registry.model import EDITABLE, InstalledSkill, InstallLog, SkillVersion
 
 if TYPE_CHECKING:
     from skillyard.database import Database

@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 _OPEN: Final = ("pending", "in_progress")
 
 
-class OperationLogRecords(RecordReader):
-    """The logs in one database; `actor` is who is written down, where nobody else is known to act."""
+class OperationLogs:
+    """The logs of operations in one database, and the audit entries of changes.
+
+    `actor` is who is written down, where nobody else is known to act.
+    """
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
-        super().__init__(database)
+        self.database = database
         self._actor = actor
 
     @property
@@ -62,14 +65,14 @@ class OperationLogRecords(RecordReader):
         }  # fmt: skip
         with self.database.write() as connection:
             connection.execute(insert(install_logs).values(values))
-        return OpenLog(self.write_log, log_id, operation_id, operation, source, progress, skill_id, steps)
+        return OpenLog(self.write, log_id, operation_id, operation, source, progress, skill_id, steps)
 
-    def write_log(self, log_id: str, **values: object) -> None:
+    def write(self, log_id: str, **values: object) -> None:
         """Change a log that is still open."""
         with self.database.write() as connection:
             connection.execute(_open_log(log_id).values(values))
 
-    def fail_operation(self, operation_id: str, error: BaseException | None) -> None:
+    def fail(self, operation_id: str, error: BaseException | None) -> None:
         """End every open log of an operation as failed; `error` is None when its process was killed."""
         code, message = _error_code_and_message(error)
         now = datetime.now(UTC)
@@ -81,12 +84,12 @@ class OperationLogRecords(RecordReader):
                 spent = round((now - row["started_at"]).total_seconds() * 1000)
                 connection.execute(_open_log(row["id"]).values(**values, duration_ms=spent))
                 subject = row["skill_id"] or row["source"] or "?"
-                self._audit(connection, row["operation"], subject, "failed", {"code": code})
+                self.audit(connection, row["operation"], subject, "failed", {"code": code})
 
     def end(self, log: OpenLog, skill_id: str, version: str | None, message: str) -> None:
         """End a log as a success that changed nothing."""
         with self.database.write() as connection:
-            self._end(connection, log, skill_id, version, log.operation, message)
+            self.end_within(connection, log, skill_id, version, log.operation, message)
 
     def end_interrupted(self, operation_id: str, skill_id: str) -> None:
         """End the open logs of a skill whose operation was cut off after its last decisive step."""
@@ -101,18 +104,20 @@ class OperationLogRecords(RecordReader):
                 query.values(status="success", step="done", progress=100, message=message, completed_at=datetime.now(UTC))
             )
 
-    def _end(
+    def end_within(
         self, connection: Connection, log: OpenLog | None, skill_id: str, version: str | None, action: str, message: str = ""
     ) -> None:
+        """End a log, if there is one, as a success in the transaction of the change itself, and record who made the change."""
         if log is not None:
             values = {"status": "success", "step": "done", "progress": 100, "skill_id": skill_id, "version": version}
             connection.execute(_open_log(log.id).values(**values, message=message or None, **log.ending()))
         subject = f"{skill_id}@{version}" if version else skill_id
-        self._audit(connection, action, subject, "success", {"message": message} if message else None)
+        self.audit(connection, action, subject, "success", {"message": message} if message else None)
 
-    def _audit(
+    def audit(
         self, connection: Connection, action: str, subject: str, outcome: AuditOutcome, details: Mapping[str, object] | None
     ) -> None:
+        """Record who made a change, in its transaction."""
         publish_operation(action, outcome)
         record_audit(connection, action, subject, outcome, details, fallback=self._actor)
 
@@ -137,8 +142,13 @@ _ALLOWED_TRANSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
 """From which states a version may come into a state."""
 
 
-class RegistryRecords(OperationLogRecords):
-    """The records of one database."""
+class RegistryRecords:
+    """The records of one database: definitions and versions are written here; `read` reads them, `logs` are of operations."""
+
+    def __init__(self, database: Database, actor: str | None = None) -> None:
+        self.database = database
+        self.read = RecordReader(database)
+        self.logs = OperationLogs(database, actor)
 
     def save(self, candidate: Candidate, version: str, path: Path, operation_id: str) -> None:
         """Write down a version that is about to be put in its place; a new skill gets its definition, not yet active."""
@@ -148,7 +158,7 @@ class RegistryRecords(OperationLogRecords):
             connection.execute(
                 insert(skill_versions).values(
                     skill_id=candidate.skill_id, version=version, status="installing", operation_id=operation_id,
-                    package_path=str(path), installed_by=self.actor, created_at=now, **version_columns(candidate),
+                    package_path=str(path), installed_by=self.logs.actor, created_at=now, **version_columns(candidate),
                 )
             )  # fmt: skip
 
@@ -176,20 +186,20 @@ class RegistryRecords(OperationLogRecords):
                 connection.execute(_advance(skill_id, left, "deprecated").values(values))
             row = connection.execute(select(skill_versions).where(*key)).mappings().one()
             self._set_current(connection, skill_id, version, row, now)
-            self._end(connection, log, skill_id, version, action)
+            self.logs.end_within(connection, log, skill_id, version, action)
 
     def record_inactive_version(self, skill_id: str, version: str, log: OpenLog, moment: datetime | None = None) -> None:
         """Write down a version that is whole and does not serve, installed now or at `moment`; end the log as a success."""
         with self.database.write() as connection:
             values = {"status": "active", "installed_at": moment or datetime.now(UTC)}
             connection.execute(_advance(skill_id, version, "active").values(values))
-            self._end(connection, log, skill_id, version, log.operation, "kept; another version serves")
+            self.logs.end_within(connection, log, skill_id, version, log.operation, "kept; another version serves")
 
     def deactivate(self, skill_id: str, log: OpenLog | None = None) -> None:
         """Write down that no version serves."""
         with self.database.write() as connection:
             self._set_current(connection, skill_id, None, None, datetime.now(UTC))
-            self._end(connection, log, skill_id, None, "uninstall")
+            self.logs.end_within(connection, log, skill_id, None, "uninstall")
 
     def fail_version(self, skill_id: str, version: str) -> None:
         """Write down that a version never became whole."""
@@ -203,7 +213,7 @@ class RegistryRecords(OperationLogRecords):
             key = skill_versions.c.skill_id == skill_id, skill_versions.c.version == version
             connection.execute(update(skill_versions).where(*key).values(values))
             reason = next((value for name, value in values.items() if name.endswith("_reason")), None)
-            self._audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
+            self.logs.audit(connection, action, f"{skill_id}@{version}", "success", {"reason": reason} if reason else None)
 
     def edit(self, skill_id: str, edits: Mapping[str, str | list[str] | None]) -> None:
         """Let fields of a definition say something else than the SKILL.md; None takes that back."""
@@ -215,7 +225,7 @@ class RegistryRecords(OperationLogRecords):
                 return
             values = {"edits": after or None, "updated_at": datetime.now(UTC)}
             connection.execute(update(skill_definitions).where(key).values(values))
-            self._audit(connection, "edit", skill_id, "success", {"fields": sorted(edits)})
+            self.logs.audit(connection, "edit", skill_id, "success", {"fields": sorted(edits)})
 
     def adopt(self, candidate: Candidate, version: str, path: Path, *, current: bool) -> None:
         """Write down a version that is on the disk already, or fill in what its row lacks."""
@@ -223,19 +233,17 @@ class RegistryRecords(OperationLogRecords):
         with self.database.write() as connection:
             self._define(connection, candidate, now)
             key = skill_versions.c.skill_id == candidate.skill_id, skill_versions.c.version == version
+            columns = version_columns(candidate)
             if connection.execute(select(skill_versions.c.version).where(*key)).first() is None:
                 connection.execute(
                     insert(skill_versions).values(
                         skill_id=candidate.skill_id, version=version, status="active", package_path=str(path),
-                        installed_by=self.actor, installed_at=now, created_at=now, **version_columns(candidate),
+                        installed_by=self.logs.actor, installed_at=now, created_at=now, **columns,
                     )
                 )  # fmt: skip
             else:
-                filled = {
-                    name: version_columns(candidate)[name]
-                    for name in ("skill_md_content", "skill_md_hash", "file_inventory", "powers")
-                }
-                connection.execute(update(skill_versions).where(*key).values(filled))
+                content = ("skill_md_content", "skill_md_hash", "file_inventory", "powers")
+                connection.execute(update(skill_versions).where(*key).values({name: columns[name] for name in content}))
             if current:
                 row = connection.execute(select(skill_versions).where(*key)).mappings().one()
                 self._set_current(connection, candidate.skill_id, version, row, now)
@@ -247,7 +255,7 @@ class RegistryRecords(OperationLogRecords):
             connection.execute(
                 insert(skill_definitions).values(
                     skill_id=candidate.skill_id, is_active=False, created_at=now, updated_at=now,
-                    created_by=self.actor, **definition_columns(candidate.document),
+                    created_by=self.logs.actor, **definition_columns(candidate.document),
                 )
             )  # fmt: skip
 

@@ -17,6 +17,7 @@ from skillyard.packages import Origin, Store, tree_digest
 from skillyard.registry.candidate import read_candidate
 from skillyard.registry.version_files import store_package
 from skillyard.registry.version_store import CURRENT
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from skillyard.registry.operations import Operations, RunningOperation
@@ -24,73 +25,69 @@ if TYPE_CHECKING:
     from skillyard.registry.version_store import VersionStore
 
 
-def recover(operations: Operations, versions: VersionStore, ledger: RegistryRecords) -> int:
+def recover(operations: Operations, versions: VersionStore, records: RegistryRecords) -> int:
     """Settle every operation whose process is gone; give how many there were."""
     count = 0
     for operation in operations.abandoned():
-        settle(operation, versions, ledger, None)
+        settle(operation, versions, records, None)
         count += 1
     return count
 
 
-def settle(operation: RunningOperation, versions: VersionStore, ledger: RegistryRecords, error: BaseException | None) -> None:
+def settle(operation: RunningOperation, versions: VersionStore, records: RegistryRecords, error: BaseException | None) -> None:
     """Bring disk and records of one operation together, and end its logs; `error` is None when its process was killed."""
-    for skill_id in ledger.touched(operation.id):
+    for skill_id in records.read.touched(operation.id):
         with versions.locked(skill_id):
-            _settle_skill(operation, skill_id, versions, ledger)
-    ledger.fail_operation(operation.id, error)
+            _settle_skill(operation, skill_id, versions, records)
+    records.logs.fail(operation.id, error)
     operation.settled = True
 
 
 @contextlib.contextmanager
-def settling(operation: RunningOperation, versions: VersionStore, ledger: RegistryRecords) -> Iterator[None]:
+def settling(operation: RunningOperation, versions: VersionStore, records: RegistryRecords) -> Iterator[None]:
     """Carry out an operation: it is settled at the end, and at once when something is raised."""
     try:
         yield
     except BaseException as error:
         full = DiskFull.of(error)
         with contextlib.suppress(DatabaseUnavailable):  # then the next start does it
-            settle(operation, versions, ledger, full or error)
+            settle(operation, versions, records, full or error)
         if full is not None:
             raise full from error
         raise
     operation.settled = True
 
 
-def _settle_skill(operation: RunningOperation, skill_id: str, versions: VersionStore, ledger: RegistryRecords) -> None:
+def _settle_skill(operation: RunningOperation, skill_id: str, versions: VersionStore, records: RegistryRecords) -> None:
     current = versions.current(skill_id)
-    for version in ledger.installing(operation.id, skill_id):
+    for version in records.read.installing(operation.id, skill_id):
         if version == current:
-            ledger.activate(skill_id, version, action="recover")
-            ledger.end_interrupted(operation.id, skill_id)
+            records.activate(skill_id, version, action="recover")
+            records.logs.end_interrupted(operation.id, skill_id)
         else:
             versions.remove(skill_id, version, operation.folder)
-            ledger.fail_version(skill_id, version)
-    known = ledger.skill(skill_id)
+            records.fail_version(skill_id, version)
+    known = records.read.skill(skill_id)
     if known is None or known.current_version == current:
         return
     if current is None:
-        ledger.deactivate(skill_id)
-    elif current in ledger.version_names(skill_id):
-        ledger.activate(skill_id, current, action="recover")
-    ledger.end_interrupted(operation.id, skill_id)
+        records.deactivate(skill_id)
+    elif current in records.read.version_names(skill_id):
+        records.activate(skill_id, current, action="recover")
+    records.logs.end_interrupted(operation.id, skill_id)
 
 
 @dataclass(frozen=True, slots=True)
-class BackfillReport:
+class BackfillReport(WireForm):
     """What was found: `versions` as `skill_id@version`, and `problems`, one sentence for each folder that says nothing."""
 
     versions: tuple[str, ...]
     added: tuple[str, ...]
     problems: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, object]:
-        """The outcome as plain data."""
-        return {"versions": list(self.versions), "added": list(self.added), "problems": list(self.problems)}
-
 
 def backfill(
-    versions: VersionStore, operations: Operations, ledger: RegistryRecords, store: Store | None = None
+    versions: VersionStore, operations: Operations, records: RegistryRecords, store: Store | None = None
 ) -> BackfillReport:
     """Write down every version on the disk; with a `store` put the packages there that it lacks."""
     seen: list[str] = []
@@ -101,41 +98,41 @@ def backfill(
         for skill_id in versions.skills():
             with versions.locked(skill_id):
                 try:
-                    _adopt_folder(skill_id, versions, ledger, operation.folder)
-                    known = ledger.version_names(skill_id)
+                    _adopt_folder(skill_id, versions, records, operation.folder)
+                    known = records.read.version_names(skill_id)
                     for version in versions.names(skill_id):
-                        _backfill_version(skill_id, version, versions, ledger)
+                        _backfill_version(skill_id, version, versions, records)
                         seen.append(f"{skill_id}@{version}")
                         added += [seen[-1]] if version not in known else []
                     if store is not None:
-                        _keep_packages(skill_id, versions, ledger, store, operation.folder)
+                        _keep_packages(skill_id, versions, records, store, operation.folder)
                 except (SkillyardError, OSError) as error:
                     problems.append(f"{versions.home(skill_id)}: {error}")
     return BackfillReport(tuple(seen), tuple(added), tuple(problems))
 
 
-def _backfill_version(skill_id: str, version: str, versions: VersionStore, ledger: RegistryRecords) -> None:
+def _backfill_version(skill_id: str, version: str, versions: VersionStore, records: RegistryRecords) -> None:
     path = versions.path(skill_id, version)
     candidate = read_candidate(path, Origin("folder", str(path)), folder_name=skill_id, skill_id=skill_id)
-    ledger.adopt(candidate, version, path, current=versions.current(skill_id) == version)
+    records.adopt(candidate, version, path, current=versions.current(skill_id) == version)
 
 
-def _keep_packages(skill_id: str, versions: VersionStore, ledger: RegistryRecords, store: Store, scratch: Path) -> None:
-    for version in ledger.versions(skill_id):
+def _keep_packages(skill_id: str, versions: VersionStore, records: RegistryRecords, store: Store, scratch: Path) -> None:
+    for version in records.read.versions(skill_id):
         folder = versions.path(skill_id, version.version)
         kept = version.package_digest is not None and store.has(version.package_digest)
         if not kept and folder.is_dir() and tree_digest(folder) == version.digest:
             digest = store_package(store, folder, scratch)
-            ledger.mark(skill_id, version.version, "store", package_digest=digest)
+            records.mark(skill_id, version.version, "store", package_digest=digest)
 
 
-def _adopt_folder(skill_id: str, versions: VersionStore, ledger: RegistryRecords, scratch: Path) -> None:
+def _adopt_folder(skill_id: str, versions: VersionStore, records: RegistryRecords, scratch: Path) -> None:
     """Make a version of a real folder `current`; one that was moved and not yet linked to is linked to now."""
     folder = versions.home(skill_id) / CURRENT
     if folder.is_dir() and not folder.is_symlink():
-        version = versions.free_name(skill_id, ledger.version_names(skill_id))
+        version = versions.free_name(skill_id, records.read.version_names(skill_id))
         folder.rename(versions.path(skill_id, version))
         versions.activate(skill_id, version, scratch)
-    elif versions.current(skill_id) is None and ledger.skill(skill_id) is None:
+    elif versions.current(skill_id) is None and records.read.skill(skill_id) is None:
         with contextlib.suppress(IndexError):
             versions.activate(skill_id, versions.names(skill_id)[-1], scratch)

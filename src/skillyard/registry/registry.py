@@ -1,9 +1,10 @@
-"""The registry: install, update, roll back and uninstall skills, and know all there is to know about them.
+"""The registry: install, update, roll back and uninstall skills.
 
 ::
 
     registry = Registry.open()
     report = registry.install("anthropics/skills", skills=["pdf"])
+    registry.installed.versions("pdf")
     registry.rollback("pdf")
 
 Its methods block: asynchronous code calls them in a thread. One object may be used by many threads, and many processes may
@@ -15,31 +16,49 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, Unpack
 
 from skillyard.errors import InvalidSource
 from skillyard.packages import Origin, Source, Store, open_store, resolve
 from skillyard.registry.candidate import InstallRequest
 from skillyard.registry.fetcher import Fetcher
 from skillyard.registry.install_pipeline import InstallPipeline
-from skillyard.registry.model import AgreeReplacement, Consent, InstallReport, Progress
+from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager
+from skillyard.registry.model import (
+    EditValue,
+    InstalledSkill,
+    InstallOptions,
+    InstallReport,
+    OperationResult,
+    Progress,
+    RollbackOptions,
+    check_edits,
+)
 from skillyard.registry.requirement_checks import unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
-from skillyard.registry.version_management import VersionManager
+from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
+from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
 
 if TYPE_CHECKING:
     from skillyard.catalog import SkillCatalog
     from skillyard.registry.candidate import Scanner
+    from skillyard.registry.community import Popularity, VersionTags
     from skillyard.registry.install_pipeline import SkillInspection
+    from skillyard.registry.records import RegistryRecords
     from skillyard.registry.recovery import BackfillReport
 
 
-class Registry(VersionManager):
+class Registry:
     """The installed skills of one home: files in `{data}/skills`, records in the database at `url`, else in `data`.
+
+    Its own methods change which skills and versions serve. Its parts: `installed` reads skills, versions and history;
+    `versions` deprecates, yanks, discards and prunes single versions; `tags` and `popularity` are what people add to skills;
+    `storage` has the files, the running operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` looks into every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
-    comes back.
+    comes back. `actor` is who is written down for changes, where nobody else is known to act.
     """
 
     def __init__(
@@ -54,7 +73,10 @@ class Registry(VersionManager):
         keep: int = 5,
         actor: str | None = None,
     ) -> None:
-        super().__init__(data, url, servers=servers, store=store, keep=keep, actor=actor)
+        self.storage = RegistryStorage(data, url, actor=actor)
+        self.installed = InstalledSkills(self.storage, servers)
+        self.versions = VersionManager(self.storage, self.installed, keep=keep)
+        self.store = store
         self._fetcher = fetcher or SourceFetcher()
         self._scanner = scanner
 
@@ -71,20 +93,17 @@ class Registry(VersionManager):
     def of(cls, catalog: SkillCatalog, *, scanner: Scanner | None = None) -> Self:
         """The registry that a catalog's configuration names; `scanner` as above."""
         configuration = catalog.configuration
-        store = open_store(configuration.package_store) if configuration.package_store else None
-        servers = tuple(configuration.servers)
-        fetcher = SourceFetcher(allow_private=configuration.private_hosts)
         return cls(
             catalog.data_directory,
             configuration.database_url,
-            fetcher=fetcher,
+            fetcher=SourceFetcher(allow_private=configuration.private_hosts),
             scanner=scanner,
-            servers=servers,
-            store=store,
+            servers=tuple(configuration.servers),
+            store=open_store(configuration.package_store) if configuration.package_store else None,
             keep=configuration.kept_versions,
         )
 
-    def beside(self, catalog: SkillCatalog, *, public_only: bool = False) -> Self:
+    def for_catalog(self, catalog: SkillCatalog, *, public_only: bool = False) -> Self:
         """The registry of a catalog, which looks into what it installs as this one does, and fetches from where this one does.
 
         With `public_only` it asks no address that is not public, whatever the configuration says: for who is not its user.
@@ -93,38 +112,59 @@ class Registry(VersionManager):
         made._fetcher = SourceFetcher() if public_only else self._fetcher
         return made
 
-    # -- changing --------------------------------------------------------------------------------------------------------
+    def close(self) -> None:
+        """Let go of the records; the next use opens them again."""
+        self.storage.close()
+
+    @property
+    def root(self) -> Path:
+        """The folder of the installed skills, which catalogs read."""
+        return self.storage.versions.root
+
+    @property
+    def records(self) -> RegistryRecords:
+        """The records; at the first use they are opened, and what a killed process left is put in order.
+
+        Raises:
+            DatabaseUnavailable: they cannot be opened.
+        """
+        return self.storage.records
+
+    @property
+    def popularity(self) -> Popularity:
+        """Stars and counts of downloads."""
+        from skillyard.registry.community import Popularity
+
+        return Popularity(self.records.database)
+
+    @property
+    def tags(self) -> VersionTags:
+        """The names that were given to versions."""
+        from skillyard.registry.community import VersionTags
+
+        return VersionTags(self.records.database)
 
     def install(
         self,
         source: str | Source,
         *,
         skills: Sequence[str] = (),
-        consent: Consent | None = None,
-        force: bool = False,
         expected: Mapping[str, str] | None = None,
         signers: Mapping[str, str] | None = None,
         only: Sequence[str] = (),
-        accept_signer: bool = False,
-        accept_source: bool = False,
-        replacing: AgreeReplacement | None = None,
         activate: bool = True,
         new: bool = False,
         installed_at: datetime | None = None,
-        progress: Progress | None = None,
         operation_id: str | None = None,
+        **options: Unpack[InstallOptions],
     ) -> InstallReport:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
 
-        `consent` is asked when an installed skill would be allowed more than before; without it that is refused. `only` are
-        the ids that are taken, `expected` the digests by id that must be met, `signers` the keys that a lock names. Content
-        that is installed already is left alone, unless `force`. The next version of a skill comes from the same source, unless
-        `accept_source`, and is signed by whoever signed the one before, unless `accept_signer`; `replacing` is asked about
-        what these two do not accept. Without
-        `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is when
-        such a version was installed elsewhere: it takes its place among the others by that. With `new` only skills that are
-        not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
-        `new_operation_id`, is for who wants to follow it while it goes on.
+        `only` are the ids that are taken, `expected` the digests by id that must be met, `signers` the keys that a lock names.
+        Without `activate` a new version of an installed skill is only kept: `rollback` to it lets it serve. `installed_at` is
+        when such a version was installed elsewhere: it takes its place among the others by that. With `new` only skills that
+        are not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
+        `new_operation_id`, is for who wants to follow it while it goes on. The rest is in `InstallOptions`.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -136,26 +176,19 @@ class Registry(VersionManager):
             SignatureInvalid, SignerChanged: its signature does not hold, or is somebody else's than before.
             SourceChanged: it comes from another source than the version that serves.
         """
-        found = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
-        return self._pipeline().install(
-            InstallRequest(
-                found,
-                tuple(skills),
-                only=tuple(only),
-                expected=expected or {},
-                signers=signers or {},
-                consent=consent,
-                force=force,
-                accept_signer=accept_signer,
-                accept_source=accept_source,
-                replacing=replacing,
-                activate=activate,
-                new=new,
-                installed_at=installed_at and min(installed_at, datetime.now(UTC)),
-                progress=progress,
-                operation_id=operation_id,
-            )
+        request = InstallRequest(
+            resolve(source, names=tuple(skills)) if isinstance(source, str) else source,
+            tuple(skills),
+            only=tuple(only),
+            expected=expected or {},
+            signers=signers or {},
+            activate=activate,
+            new=new,
+            installed_at=installed_at and min(installed_at, datetime.now(UTC)),
+            operation_id=operation_id,
+            **options,
         )
+        return self._pipeline().install(request)
 
     def inspect(self, source: str | Source, *, skills: Sequence[str] = ()) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, looked at as closely as an installation does, and installed not at all.
@@ -165,21 +198,16 @@ class Registry(VersionManager):
         """
         from skillyard.registry.install_pipeline import inspect_source
 
-        found = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
-        return inspect_source(self._pipeline(), InstallRequest(found, tuple(skills)))
+        resolved = resolve(source, names=tuple(skills)) if isinstance(source, str) else source
+        return inspect_source(self._pipeline(), InstallRequest(resolved, tuple(skills)))
 
     def update(
         self,
         name: str,
         *,
-        consent: Consent | None = None,
-        force: bool = False,
         signers: Mapping[str, str] | None = None,
-        accept_signer: bool = False,
-        accept_source: bool = False,
-        replacing: AgreeReplacement | None = None,
-        progress: Progress | None = None,
         operation_id: str | None = None,
+        **options: Unpack[InstallOptions],
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
@@ -187,46 +215,103 @@ class Registry(VersionManager):
             InvalidSource: it was uploaded, and comes from nowhere.
             SkillyardError: as `install`; it is not installed.
         """
-        skill = self.skill(name)
-        origin = self.current(skill.skill_id).origin
+        current = self.installed.current(name)
+        skill_id, origin = current.skill_id, current.origin
         if origin.get("kind") == "upload":
             raise InvalidSource(
-                f"{skill.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
+                f"{skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
                 hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
             )
         source = source_from_origin(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
-        return self._pipeline().install(
-            InstallRequest(
-                source,
-                only=(skill.skill_id,),
-                operation="update",
-                signers=signers or {},
-                consent=consent,
-                force=force,
-                accept_signer=accept_signer,
-                accept_source=accept_source,
-                replacing=replacing,
-                progress=progress,
-                operation_id=operation_id,
-            )
+        request = InstallRequest(
+            source, only=(skill_id,), operation="update", signers=signers or {}, operation_id=operation_id, **options
         )
+        return self._pipeline().install(request)
+
+    def rollback(self, name: str, version: str | None = None, **options: Unpack[RollbackOptions]) -> OperationResult:
+        """Let another version serve: the one named, else the newest usable one before the current.
+
+        The version that served becomes deprecated. An uninstalled skill comes back this way too. That another signer or source
+        serves again is asked as by `install`; `force` allows a deprecated version, and one that was changed by hand.
+
+        Raises:
+            SkillNotFound, VersionNotFound: there is no such skill or version.
+            VersionUnusable: it is deprecated, yanked, or its files are gone; `force` allows the first.
+            LocalEdits: a version was changed by hand.
+            SignerChanged, SourceChanged: it is of another signer or source than the version that serves.
+        """
+        skill = self.installed.skill(name, installed=False)
+        skill_id, force, versions = skill.skill_id, options.get("force", False), self.storage.versions
+        with self.storage.operation("rollback", skill_id, version=version, progress=options.get("progress")) as (running, log):
+            before = versions.current(skill_id)
+            known = self.installed.versions(skill_id)
+            target = rollback_target(known, version, before, stored=self.store is not None, force=force)
+            serving = next((one for one in known if one.version == before), None)
+            if serving is not None:
+                refuse_replacements(
+                    tuple(rollback_replacements(skill.name, serving, target)),
+                    accept_signer=options.get("accept_signer", False),
+                    accept_source=options.get("accept_source", False),
+                    agree=options.get("replacing"),
+                )
+            if target.removed:
+                with log.step("restore", 50):
+                    restore_version(self.store, versions, self.records, target, running.folder)
+            refuse_local_edits(versions, self.records, skill_id, target.version, force=force)
+            self.records.logs.write(log.id, version=target.version)
+            with log.step("activate", 90):
+                versions.activate(skill_id, target.version, running.folder)
+            left = before if before != target.version else None
+            self.records.activate(skill_id, target.version, log, action="rollback", left=left)
+        return OperationResult(skill_id, skill.name, "rolled back", target.version, before, target.digest, log_id=log.id)
+
+    def uninstall(
+        self, name: str, *, prune: bool = False, force: bool = False, progress: Progress | None = None
+    ) -> OperationResult:
+        """Let a skill serve no more; its versions stay on the disk and come back with `rollback`, unless `prune`.
+
+        Raises:
+            SkillNotFound: it is not installed.
+            LocalEdits: with `prune`, when a version was changed by hand and `force` does not say to delete it.
+        """
+        skill = self.installed.skill(name)
+        skill_id, versions = skill.skill_id, self.storage.versions
+        with self.storage.operation("uninstall", skill_id, progress=progress) as (running, log):
+            before = versions.current(skill_id)
+            if prune and not force:
+                for version in versions.names(skill_id):
+                    refuse_local_edits(versions, self.records, skill_id, version, force=False)
+            with log.step("deactivate", 50):
+                versions.deactivate(skill_id)
+            self.records.deactivate(skill_id, log)
+            pruned = discard_all_versions(versions, self.records, skill_id, running.folder) if prune else ()
+        return OperationResult(skill_id, skill.name, "uninstalled", None, before, None, log_id=log.id, pruned=pruned)
+
+    def edit(self, name: str, **edits: EditValue) -> InstalledSkill:
+        """Say something else of a skill than its SKILL.md: `category`, `tags`, `author`, `homepage_url`, …; None takes it back.
+
+        Raises:
+            SkillNotFound: there never was one.
+            InvalidInput: a field cannot be edited, or cannot be meant so.
+        """
+        skill_id = self.installed.skill(name, installed=False).skill_id
+        self.records.edit(skill_id, check_edits(edits))
+        return self.installed.skill(skill_id, installed=False)
 
     def backfill(self) -> BackfillReport:
         """Fill records and store from the disk: definitions, versions, contents, packages; safe to repeat."""
         from skillyard.registry.recovery import backfill
 
-        return backfill(self.versions_folder, self.operations, self.ledger, self.store)
-
-    # -- pieces ----------------------------------------------------------------------------------------------------------
+        return backfill(self.storage.versions, self.storage.operations, self.records, self.store)
 
     def _pipeline(self) -> InstallPipeline:
         return InstallPipeline(
-            self.versions_folder,
-            self.operations,
-            self.ledger,
+            self.storage.versions,
+            self.storage.operations,
+            self.records,
             self._fetcher,
-            partial(unmet_skill_requirements, self.ledger, self._servers),
+            partial(unmet_skill_requirements, self.records.read, self.installed.servers),
             self._scanner,
-            keep=self.keep,
+            keep=self.versions.keep,
             store=self.store,
         )

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from skillyard.registry.requirements import RequirementContext, Requirements, cycles, read_requirements, unmet_requirements
-from skillyard.registry.version_ranges import parse_requirement
+from skillyard.registry.requirements import (
+    RequirementContext,
+    Requirements,
+    cycles,
+    parse_requirement,
+    read_requirements,
+    unmet_requirements,
+)
 
 if TYPE_CHECKING:
     from skillyard.registry.model import InstalledSkill
-    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.record_queries import RecordReader
 
 
 def unmet_skill_requirements(
-    ledger: RegistryRecords, servers: frozenset[str], skill_id: str, requirements: Requirements
+    records: RecordReader, servers: frozenset[str], skill_id: str, requirements: Requirements
 ) -> tuple[str, ...]:
     """One sentence for each thing that a skill with these `requirements` would miss here; `servers` are the registered ones.
 
@@ -23,9 +29,9 @@ def unmet_skill_requirements(
     from skillyard.registry.record_queries import skills_named
 
     wanted = {parse_requirement(text).name for text in (*requirements.skills, *requirements.any_skills)}
-    around = _requirement_context(ledger, skills_named(ledger.database, wanted), servers)
+    around = _requirement_context(records, skills_named(records.database, wanted), servers)
     circles = [
-        " → ".join(circle) for circle in _requirement_cycles(_reachable(ledger, skill_id, requirements)) if skill_id in circle
+        " → ".join(circle) for circle in _requirement_cycles(_reachable(records, skill_id, requirements)) if skill_id in circle
     ]
     return (
         *unmet_requirements(requirements, around),
@@ -33,7 +39,7 @@ def unmet_skill_requirements(
     )
 
 
-def _reachable(ledger: RegistryRecords, skill_id: str, requirements: Requirements) -> dict[str, Requirements]:
+def _reachable(records: RecordReader, skill_id: str, requirements: Requirements) -> dict[str, Requirements]:
     """What the skill requires, what those skills require, and so on."""
     from skillyard.registry.record_queries import skills_named
 
@@ -41,7 +47,7 @@ def _reachable(ledger: RegistryRecords, skill_id: str, requirements: Requirement
     waiting = set(requirements.skill_names) - found.keys()
     while waiting:
         asked, waiting = waiting, set()
-        for skill in skills_named(ledger.database, asked):
+        for skill in skills_named(records.database, asked):
             if skill.skill_id not in found:
                 found[skill.skill_id] = _requirements_of(skill)
                 waiting |= set(found[skill.skill_id].skill_names)
@@ -49,12 +55,12 @@ def _reachable(ledger: RegistryRecords, skill_id: str, requirements: Requirement
     return found
 
 
-def installed_skill_problems(ledger: RegistryRecords, servers: frozenset[str]) -> Iterator[tuple[str, str]]:
+def installed_skill_problems(records: RecordReader, servers: frozenset[str]) -> Iterator[tuple[str, str]]:
     """What is wrong with installed skills, by id: withdrawn versions, requirements not met here, those that go in a circle."""
-    for skill_id in (skill.skill_id for skill in ledger.skills()):
-        marks = (version.withdrawn for version in ledger.versions(skill_id) if version.current)
+    for skill_id in (skill.skill_id for skill in records.skills()):
+        marks = (version.withdrawn for version in records.versions(skill_id) if version.current)
         yield from ((skill_id, mark) for mark in marks if mark)
-    required, around = _required(ledger), _requirement_context(ledger, ledger.skills(), servers)
+    required, around = _required(records), _requirement_context(records, records.skills(), servers)
     for skill_id, requirements in required.items():
         yield from ((skill_id, sentence) for sentence in unmet_requirements(requirements, around))
     for circle in _requirement_cycles(required):
@@ -65,8 +71,8 @@ def _requirement_cycles(required: Mapping[str, Requirements]) -> Iterator[tuple[
     return iter(cycles({skill_id: requirements.skill_names for skill_id, requirements in required.items()}))
 
 
-def _required(ledger: RegistryRecords) -> dict[str, Requirements]:
-    return {skill.skill_id: _requirements_of(skill) for skill in ledger.skills()}
+def _required(records: RecordReader) -> dict[str, Requirements]:
+    return {skill.skill_id: _requirements_of(skill) for skill in records.skills()}
 
 
 def _requirements_of(skill: InstalledSkill) -> Requirements:
@@ -76,11 +82,11 @@ def _requirements_of(skill: InstalledSkill) -> Requirements:
 
 
 def _requirement_context(
-    ledger: RegistryRecords, skills: Iterable[InstalledSkill], servers: frozenset[str]
+    records: RecordReader, skills: Iterable[InstalledSkill], servers: frozenset[str]
 ) -> RequirementContext:
     """The skills under their ids and names, each with the version it declares."""
     versions: dict[str, str | None] = {}
     for skill in skills:
-        current = next((version for version in ledger.versions(skill.skill_id) if version.current), None)
+        current = next((version for version in records.versions(skill.skill_id) if version.current), None)
         versions[skill.skill_id] = versions[skill.name] = current.declared_version if current else None
     return RequirementContext(versions, servers)

@@ -13,19 +13,21 @@
       any_skills: [pdf, pdf-tools]
 
 `metadata.openclaw` (also `clawdbot`, `clawdis`) has the same with `anyBins` and `envVars`. Nothing here is a reason not to
-install: it is told then, and by `skillyard doctor`.
+install: it is reported then, and by `skillyard doctor`. A version range is written `pdf@^1.2` or `pdf>=1,<2`.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillyard.registry.version_ranges import VersionRequirement, parse_requirement
+from skillyard.registry.model import SkillVersion
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.document import Document
@@ -44,31 +46,28 @@ _NAMES: Final[Mapping[str, str]] = {
     "skills": "skills", "anyskills": "any_skills",
 }  # fmt: skip
 _MOST: Final = 200  # items of one list
+_IF_ANY: Final = wire(omit_empty=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Requirements:
+class Requirements(WireForm):
     """Everything a skill requires; in each list all, in the lists called `any_…` at least one."""
 
-    bins: tuple[str, ...] = ()
-    any_bins: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    any_env: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    mcp_servers: tuple[str, ...] = ()
-    any_mcp_servers: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
-    any_skills: tuple[str, ...] = ()
+    bins: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_bins: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    env: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_env: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    python: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    packages: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_mcp_servers: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
+    any_skills: tuple[str, ...] = field(default=(), metadata=_IF_ANY)
 
     @property
     def skill_names(self) -> tuple[str, ...]:
         """The names of the skills it requires, without ranges."""
         return tuple(dict.fromkeys(parse_requirement(text).name for text in self.skills))
-
-    def to_dict(self) -> dict[str, object]:
-        """Only what is required."""
-        return {item.name: list(value) for item in fields(self) if (value := getattr(self, item.name))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +200,94 @@ def _from_smallest(circle: list[str]) -> tuple[str, ...]:
     first = circle.index(min(circle))
     turned = circle[first:] + circle[:first]
     return (*turned, turned[0])
+
+
+_TEXT: Final = re.compile(r"\s*(?P<name>[^\s@<>=!~^,;\[(]+)\s*(?:\[[^\]]*\])?\s*@?\s*(?P<range>[^;]*)")
+_CLAUSE: Final = re.compile(r"(?P<sign>\^|~=|~|>=|<=|==|=|!=|>|<|)\s*v?(?P<version>\d[0-9A-Za-z.+*-]*|\*)")
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+_Key = tuple[tuple[int, ...], int, tuple[tuple[int, int, str], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRequirement:
+    """A name and the clauses its version must meet, all of them; `None` stands for a clause that cannot be understood."""
+
+    name: str
+    clauses: tuple[tuple[str, str] | None, ...] = ()
+
+    def holds(self, version: str) -> bool:
+        """Whether `version` meets every clause; a clause that cannot be understood is met by none."""
+        return all(clause is not None and _meets(version, *clause) for clause in self.clauses)
+
+
+def parse_requirement(text: str) -> VersionRequirement:
+    """Take a requirement apart; what follows a `;` is a condition of other tools and not looked at."""
+    match = _TEXT.match(text)
+    if not match:
+        return VersionRequirement(text.strip(), (None,) if text.strip() else ())
+    pieces = [piece for piece in re.split(r"(?<![,\s])[,\s]++(?=[\^~<>=!v\d*])", match["range"].strip(" ()")) if piece]
+    return VersionRequirement(match["name"], tuple(clause for piece in pieces if (clause := _clause(piece)) != ("", "*")))
+
+
+def _clause(piece: str) -> tuple[str, str] | None:
+    match = _CLAUSE.fullmatch(piece.strip(" ,"))
+    return (match["sign"], match["version"]) if match else None
+
+
+def _meets(version: str, sign: str, bound: str) -> bool:
+    have, want = _version_key(version), _version_key(bound)
+    match sign:
+        case "^" | "~" | "~=":
+            return want <= have and _version_key(_ceiling(bound, sign), release=False) > have
+        case ">=":
+            return have >= want
+        case "<=":
+            return have <= want
+        case ">":
+            return have > want
+        case "<":
+            return have < want
+        case "!=":
+            return have != want
+        case _:
+            return have == want or (bound.endswith(".*") and version.startswith(bound[:-1]))
+
+
+def _ceiling(bound: str, sign: str) -> str:
+    """The first version that is beyond `^`, `~` or `~=`: the next at the first number that may not change."""
+    numbers = [int(number) for number in _NUMBER.findall(re.split(r"[-+]", bound)[0])] or [0]
+    if sign == "^":
+        fixed = next((index for index, number in enumerate(numbers) if number), len(numbers) - 1)
+    elif sign == "~":
+        fixed = min(1, len(numbers) - 1)
+    else:
+        fixed = max(len(numbers) - 2, 0)
+    return ".".join(map(str, [*numbers[:fixed], numbers[fixed] + 1]))
+
+
+def _version_key(version: str, *, release: bool = True) -> _Key:
+    """A sort key: numbers, then a pre-release before its release (Semantic Versioning 2.0.0, item 11).
+
+    With `release=False` the key comes before every pre-release of that version.
+    """
+    core, _, pre = version.partition("+")[0].removeprefix("v").partition("-")
+    numbers = [int(number) for number in _NUMBER.findall(core)]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    if not release:
+        return tuple(numbers), -1, ()
+    parts = tuple((0, int(part), "") if _NUMBER.fullmatch(part) else (1, 0, part) for part in pre.split(".")) if pre else ()
+    return tuple(numbers), 0 if pre else 1, parts
+
+
+def locked_versions(known: Sequence[SkillVersion], locks: Iterable[str]) -> frozenset[str]:
+    """The version that each lock means, of those `known` (the newest first): for a range the newest in it."""
+    found = (next((one.version for one in known if _matches_lock(lock, one)), None) for lock in locks)
+    return frozenset(version for version in found if version is not None)
+
+
+def _matches_lock(lock: str, version: SkillVersion) -> bool:
+    if lock in (version.version, version.declared_version):
+        return True
+    return version.declared_version is not None and parse_requirement(f"it@{lock}").holds(version.declared_version)

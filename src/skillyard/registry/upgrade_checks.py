@@ -213,13 +213,13 @@ def refuse_existing(skill_id: str, order: InstallRequest) -> None:
         raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
 
 
-def refuse_yanked(ledger: RegistryRecords, candidate: Candidate, order: InstallRequest) -> None:
+def refuse_yanked(records: RegistryRecords, candidate: Candidate, order: InstallRequest) -> None:
     """Refuse content that was yanked, unless it is forced.
 
     Raises:
         VersionUnusable: it was.
     """
-    for version in ledger.versions(candidate.skill_id):
+    for version in records.read.versions(candidate.skill_id):
         if version.yanked and version.digest == candidate.digest and not order.force:
             why = f": {version.yanked_reason}" if version.yanked_reason else ""
             raise VersionUnusable(
@@ -229,14 +229,14 @@ def refuse_yanked(ledger: RegistryRecords, candidate: Candidate, order: InstallR
 
 
 def accept_replacements(
-    versions: VersionStore, ledger: RegistryRecords, candidates: Sequence[Candidate], order: InstallRequest
+    versions: VersionStore, records: RegistryRecords, candidates: Sequence[Candidate], order: InstallRequest
 ) -> tuple[list[Candidate], Mapping[str, frozenset[str]]]:
     """The candidates, with a warning for each change of source or signer that was agreed to, and the sentences of these by id.
 
     Raises:
         SignerChanged, SourceChanged: nobody agreed to one of them.
     """
-    found = {candidate.skill_id: tuple(find_replacements(versions, ledger, candidate, order)) for candidate in candidates}
+    found = {candidate.skill_id: tuple(find_replacements(versions, records, candidate, order)) for candidate in candidates}
     changes = [change for candidate in candidates for change in found[candidate.skill_id]]
     refuse_replacements(changes, accept_signer=order.accept_signer, accept_source=order.accept_source, agree=order.replacing)
     warned = [
@@ -273,10 +273,10 @@ def refuse_replacements(
 
 
 def find_replacements(
-    versions: VersionStore, ledger: RegistryRecords, candidate: Candidate, order: InstallRequest
+    versions: VersionStore, records: RegistryRecords, candidate: Candidate, order: InstallRequest
 ) -> Iterator[SourceReplacement]:
     """What would be another signer or another source than before, if the candidate were installed."""
-    known = ledger.versions(candidate.skill_id)
+    known = records.read.versions(candidate.skill_id)
     promised = order.signers.get(candidate.skill_id) or None
     if promised is not None and candidate.signer != promised:
         yield _signer_replacement(candidate, promised, f"the lock names {promised} as its signer")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import DigestMismatch, LocalEdits, StoreFailed, VersionUnusable
 from skillyard.packages import Store, extract, find_skills, pack, tree_digest
-from skillyard.registry.version_ranges import locked_versions
+from skillyard.registry.requirements import locked_versions
 
 if TYPE_CHECKING:
     from skillyard.registry.model import SkillVersion
@@ -34,7 +34,7 @@ def store_package(store: Store, tree: Path, scratch: Path) -> str:
 
 
 def restore_version(
-    store: Store | None, versions: VersionStore, ledger: RegistryRecords, version: SkillVersion, scratch: Path
+    store: Store | None, versions: VersionStore, records: RegistryRecords, version: SkillVersion, scratch: Path
 ) -> None:
     """Bring the files of a version back from the store; they have reached the disk.
 
@@ -58,10 +58,10 @@ def restore_version(
             found=found,
         )
     versions.place(skill.directory, version.skill_id, version.version)
-    ledger.mark(version.skill_id, version.version, "restore", removed_at=None)
+    records.mark(version.skill_id, version.version, "restore", removed_at=None)
 
 
-def refuse_local_edits(versions: VersionStore, ledger: RegistryRecords, skill_id: str, version: str, *, force: bool) -> str:
+def refuse_local_edits(versions: VersionStore, records: RegistryRecords, skill_id: str, version: str, *, force: bool) -> str:
     """The digest of a version as it is on the disk.
 
     Raises:
@@ -69,7 +69,7 @@ def refuse_local_edits(versions: VersionStore, ledger: RegistryRecords, skill_id
     """
     path = versions.path(skill_id, version)
     actual = tree_digest(path)
-    recorded = next((known.digest for known in ledger.versions(skill_id) if known.version == version), actual)
+    recorded = next((known.digest for known in records.read.versions(skill_id) if known.version == version), actual)
     if actual != recorded and not force:
         raise LocalEdits(
             f"{path} was changed by hand since it was installed",
@@ -79,7 +79,7 @@ def refuse_local_edits(versions: VersionStore, ledger: RegistryRecords, skill_id
     return actual
 
 
-def discard_version(versions: VersionStore, ledger: RegistryRecords, version: SkillVersion, scratch: Path) -> None:
+def discard_version(versions: VersionStore, records: RegistryRecords, version: SkillVersion, scratch: Path) -> None:
     """Delete the files of a version and forget its package; whoever calls this holds the lock of the skill.
 
     Raises:
@@ -89,35 +89,35 @@ def discard_version(versions: VersionStore, ledger: RegistryRecords, version: Sk
     skill_id, name = version.skill_id, version.version
     if versions.current(skill_id) == name:
         raise VersionUnusable(f"{skill_id} {name} serves", hint="let another version serve first, or uninstall the skill")
-    if name in locked_versions(ledger.versions(skill_id), ledger.locks(skill_id)):
+    if name in locked_versions(records.read.versions(skill_id), records.read.locks(skill_id)):
         raise VersionUnusable(f"an agent is locked to {skill_id} {name}", hint="take the lock away first")
     if versions.path(skill_id, name).is_dir():
-        refuse_local_edits(versions, ledger, skill_id, name, force=False)
+        refuse_local_edits(versions, records, skill_id, name, force=False)
         if not versions.remove(skill_id, name, scratch):
             raise VersionUnusable(f"{skill_id} {name} is being read", hint="try again")
-    ledger.mark(skill_id, name, "discard", removed_at=datetime.now(UTC), package_digest=None)
+    records.mark(skill_id, name, "discard", removed_at=datetime.now(UTC), package_digest=None)
 
 
-def discard_all_versions(versions: VersionStore, ledger: RegistryRecords, skill_id: str, scratch: Path) -> tuple[str, ...]:
+def discard_all_versions(versions: VersionStore, records: RegistryRecords, skill_id: str, scratch: Path) -> tuple[str, ...]:
     """Delete the files of every version that nobody reads; give their names."""
-    return tuple(name for name in versions.names(skill_id) if _remove_version(versions, ledger, skill_id, name, scratch))
+    return tuple(name for name in versions.names(skill_id) if _remove_version(versions, records, skill_id, name, scratch))
 
 
 def prune_versions(
-    versions: VersionStore, ledger: RegistryRecords, skill_id: str, scratch: Path, *, keep: int
+    versions: VersionStore, records: RegistryRecords, skill_id: str, scratch: Path, *, keep: int
 ) -> tuple[str, ...]:
     """Delete the files of all but the newest `keep` versions; give their names.
 
     Never of a version that serves, is in use, locked or changed by hand. Whoever calls this holds the lock of the skill.
     """
-    there = [version for version in ledger.versions(skill_id) if not version.removed]
-    needed = {versions.current(skill_id), *locked_versions(there, ledger.locks(skill_id))}
+    there = [version for version in records.read.versions(skill_id) if not version.removed]
+    needed = {versions.current(skill_id), *locked_versions(there, records.read.locks(skill_id))}
     return tuple(
         old.version
         for old in there[keep:]
         if old.version not in needed
         and not _has_local_edits(versions.path(skill_id, old.version), old)
-        and _remove_version(versions, ledger, skill_id, old.version, scratch)
+        and _remove_version(versions, records, skill_id, old.version, scratch)
     )
 
 
@@ -125,9 +125,9 @@ def _has_local_edits(path: Path, version: SkillVersion) -> bool:
     return path.is_dir() and tree_digest(path) != version.digest
 
 
-def _remove_version(versions: VersionStore, ledger: RegistryRecords, skill_id: str, version: str, scratch: Path) -> bool:
+def _remove_version(versions: VersionStore, records: RegistryRecords, skill_id: str, version: str, scratch: Path) -> bool:
     """Delete the files of a version unless somebody reads them, and write that down; whether they are gone."""
     gone = versions.remove(skill_id, version, scratch) or not versions.path(skill_id, version).exists()
     if gone:
-        ledger.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
+        records.mark(skill_id, version, "prune", removed_at=datetime.now(UTC))
     return gone

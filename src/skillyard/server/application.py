@@ -143,14 +143,14 @@ def create_app(
     one = alone and not catalog.records().may_have_workers  # else other servers may share the address
     endpoints = mcp.McpEndpoints(settings.mcp, sessions=one)
     if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
-        registry = registry.beside(catalog, public_only=True)
+        registry = registry.for_catalog(catalog, public_only=True)
     homes = OrganisationPool(OrganisationServices(catalog, registry))
     clock = ScheduleClock(homes)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
-            await run_in_threadpool(lambda: registry.ledger)  # what a killed server left is put in order
+            await run_in_threadpool(lambda: registry.records)  # what a killed server left is put in order
         stop_counting = counted.listen()
         async with homes.running(functools.partial(stopping.left, grace_s)), endpoints.running(), clock.running():
             yield

@@ -256,8 +256,8 @@ class OrganisationPool:
 
     def _service(self, name: str) -> OrganisationServices:
         catalog = self.organisations.catalog(name, self.main.catalog)
-        registry = self.main.registry.beside(catalog)
-        _ = registry.ledger  # what a killed server left there is put in order
+        registry = self.main.registry.for_catalog(catalog)
+        _ = registry.records  # what a killed server left there is put in order
         return OrganisationServices(catalog, registry)
 
     def _given_back(self, home: _OpenOrganisation) -> list[_OpenOrganisation]:

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 
 from skillyard.errors import ArchiveRefused, ArchiveTooLarge, InvalidInput
 from skillyard.packages import PackageLimits
-from skillyard.packages.entry_rules import safe_name
+from skillyard.packages.entries import safe_name
 from skillyard.paths import slug
 from skillyard.registry import PowerChange, SourceReplacement
 
@@ -96,7 +96,7 @@ async def uploaded(request: Request, registry: Registry, limit: int = PackageLim
 async def scratch(registry: Registry) -> AsyncIterator[Path]:
     """A folder for what comes in, gone after the block; that of a killed server is swept up by the next one."""
     with contextlib.ExitStack() as held:
-        operation = await run_in_threadpool(held.enter_context, registry.operations.begin())
+        operation = await run_in_threadpool(held.enter_context, registry.storage.operations.begin())
         operation.settled = True  # it opens no log: what is left is only to be deleted
         yield operation.folder
 

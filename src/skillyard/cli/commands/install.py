@@ -95,7 +95,7 @@ def update_command(arguments: argparse.Namespace) -> int:
     """Update; 1 when one of the skills could not be, after the others were. Locked skills are locked anew."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
-    skills = [registry.skill(arguments.name)] if arguments.name else registry.skills()
+    skills = [registry.installed.skill(arguments.name)] if arguments.name else registry.installed.skills()
     lock = open_lock(arguments)
     signers = lock.signers()
     results: list[OperationResult] = []
@@ -205,7 +205,7 @@ def uninstall_command(arguments: argparse.Namespace) -> int:
     """Uninstall it; files are only deleted when that is asked for and agreed to."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
-    skill = registry.skill(arguments.name)
+    skill = registry.installed.skill(arguments.name)
     if arguments.prune and not arguments.yes:
         if screen.as_json or not screen.interactive:
             raise UsageProblem(

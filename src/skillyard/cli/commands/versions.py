@@ -27,7 +27,7 @@ def versions_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
     if arguments.name is None:
-        skills = registry.skills(uninstalled=arguments.all)
+        skills = registry.installed.skills(uninstalled=arguments.all)
         if screen.as_json:
             screen.data({"skills": [skill.to_dict() for skill in skills]})
         elif skills:
@@ -35,10 +35,13 @@ def versions_command(arguments: argparse.Namespace) -> int:
         else:
             screen.note("nothing is installed; `skillyard install SOURCE` does it")
         return OK
-    versions = registry.versions(arguments.name)
+    versions = registry.installed.versions(arguments.name)
     if screen.as_json:
         screen.data(
-            {"skill": registry.skill(arguments.name, installed=False).to_dict(), "versions": [v.to_dict() for v in versions]}
+            {
+                "skill": registry.installed.skill(arguments.name, installed=False).to_dict(),
+                "versions": [v.to_dict() for v in versions],
+            }
         )
     else:
         screen.table(map(_row_versions, versions), header=("VERSION", "DECLARED", "STATUS", "SIZE", "FROM"), stretch=4)
@@ -78,7 +81,7 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
 def history_command(arguments: argparse.Namespace) -> int:
     """Tell it, the newest first; `--json` has every step with its time."""
     screen: Screen = arguments.screen
-    logs = open_registry(arguments).history(arguments.name, limit=arguments.limit)
+    logs = open_registry(arguments).installed.history(arguments.name, limit=arguments.limit)
     if screen.as_json:
         screen.data({"logs": [log.to_dict() for log in logs]})
     elif logs:
@@ -111,7 +114,7 @@ def mark_command(arguments: argparse.Namespace) -> int:
     """Mark the version and say so."""
     screen: Screen = arguments.screen
     registry = open_registry(arguments)
-    mark = registry.yank if arguments.command == "yank" else registry.deprecate
+    mark = registry.versions.yank if arguments.command == "yank" else registry.versions.deprecate
     version = mark(arguments.name, arguments.version, reason=arguments.reason, undo=arguments.undo)
     if screen.as_json:
         screen.data({"version": version.to_dict()})

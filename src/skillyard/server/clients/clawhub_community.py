@@ -71,7 +71,7 @@ def put_tag(service: CurrentServices, caller: CurrentCaller, slug: _Slug, tag: _
         service.registry.tags.put(skill.skill_id, tag, version.version)
     elif not version.current:
         if version.status == "deprecated":  # by going back behind it
-            service.registry.deprecate(skill.skill_id, version.version, undo=True)
+            service.registry.versions.deprecate(skill.skill_id, version.version, undo=True)
         service.registry.rollback(skill.skill_id, version.version)
         service.refresh()
     return {"ok": True, "slug": skill.skill_id, "tag": tag, "version": body.version}

@@ -242,7 +242,7 @@ def withdraw(
     one = version_of_label(service, skill, version)
     if one.version.current:
         raise VersionUnusable(f"{skill.skill_id} {version} serves", hint="publish a later version first, or delete the skill")
-    service.registry.yank(skill.skill_id, one.version.version, reason="deleted by its publisher")
+    service.registry.versions.yank(skill.skill_id, one.version.version, reason="deleted by its publisher")
     return {"ok": True}
 
 
@@ -253,11 +253,13 @@ def restore(
     """Take a yank back."""
     skill = owned_skill(service, caller, slug, _handle(body))
     found = [
-        one for one in number_versions(service.registry.versions(skill.skill_id)) if one.label == version and one.version.yanked
+        one
+        for one in number_versions(service.registry.installed.versions(skill.skill_id))
+        if one.label == version and one.version.yanked
     ]
     if not found:
         raise VersionNotFound(f"{skill.skill_id} has no deleted version {version}", hint="check its number")
-    service.registry.yank(skill.skill_id, found[0].version.version, undo=True)
+    service.registry.versions.yank(skill.skill_id, found[0].version.version, undo=True)
     return {"ok": True}
 
 
@@ -321,7 +323,7 @@ def _gather_files(order: PublishRequest, files: Iterable[tuple[str, BinaryIO]], 
 def _publish(service: OrganisationServices, caller: CurrentCaller, order: PublishRequest, archive: Path) -> dict[str, Any]:
     if not is_semantic(order.version):
         raise InvalidInput(f"{order.version!r} is no semantic version", hint="as in 1.4.0")
-    known = service.registry.ledger.skill(order.slug)
+    known = service.registry.records.read.skill(order.slug)
     if known is not None:
         owned_skill(service, caller, order.slug, order.ownerHandle, installed=False)
         _refuse_taken(service, order)
@@ -350,5 +352,5 @@ def _publish(service: OrganisationServices, caller: CurrentCaller, order: Publis
 
 
 def _refuse_taken(service: OrganisationServices, order: PublishRequest) -> None:
-    if any(one.label == order.version for one in number_versions(service.registry.versions(order.slug))):
+    if any(one.label == order.version for one in number_versions(service.registry.installed.versions(order.slug))):
         raise VersionUnusable(f"{order.slug} {order.version} was published before", hint="raise --version")

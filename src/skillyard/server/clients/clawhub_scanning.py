@@ -196,7 +196,7 @@ def _scanned_version(service: OrganisationServices, caller: Caller, scan_id: str
 
 
 def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, Any]:
-    skill = service.registry.skill(one.version.skill_id)
+    skill = service.registry.installed.skill(one.version.skill_id)
     found = findings(service, one.version)
     told, made = verdict(found), milliseconds(one.version.installed_at)
     static = {

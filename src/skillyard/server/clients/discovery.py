@@ -46,7 +46,7 @@ def index(service: CurrentServices, response: Response) -> dict[str, Any]:
     """Every installed skill that the rules let anybody read, with the digest of its archive."""
     response.headers.update(_CACHED)
 
-    serving = service.registry.serving()
+    serving = service.registry.installed.serving()
     skills = (skill for skill in offered_skills(service) if skill.skill_id in serving)
     shapes = collect_shapes(skills, lambda skill: _entry(skill, package_digest(service, serving[skill.skill_id])))
     return {"$schema": _SCHEMA, "skills": shapes}
@@ -57,7 +57,7 @@ def index_of_one(service: CurrentServices, response: Response, name: str) -> dic
     """The same for one skill, so that its own address `/@{name}` can be given to a client."""
     response.headers.update(_CACHED)
     skill = offered_skill(service, name)
-    entry = _entry(skill, package_digest(service, service.registry.current(skill.skill_id)))
+    entry = _entry(skill, package_digest(service, service.registry.installed.current(skill.skill_id)))
     return {"$schema": _SCHEMA, "skills": [entry | {"url": f"/.well-known/agent-skills/{entry['url']}"}]}
 
 
@@ -65,7 +65,7 @@ def index_of_one(service: CurrentServices, response: Response, name: str) -> dic
 def archive(service: CurrentServices, request: Request, name: str) -> Response:
     """The archive of one skill."""
     skill = offered_skill(service, name)
-    data = package_bytes(service, service.registry.current(skill.skill_id))
+    data = package_bytes(service, service.registry.installed.current(skill.skill_id))
     headers = {"ETag": f'"{digest_of(data)}"', **_CACHED}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
@@ -164,6 +164,6 @@ def _registry_place(service: OrganisationServices) -> RegistryMirror:
 def _is_open(service: OrganisationServices, skill_id: str) -> bool:
     """Whether the rules let anybody read the skill; of one that was uninstalled, what they say of its name."""
     with contextlib.suppress(SkillyardError):
-        service.admit_installed(service.registry.skill(skill_id, installed=False))
+        service.admit_installed(service.registry.installed.skill(skill_id, installed=False))
         return True
     return False

@@ -72,7 +72,7 @@ async def create(service: CurrentServices, request: Request, consent: _Consent =
 def list_skills(service: CurrentServices, limit: _Limit = 20, after: _After = None, order: _Order = "desc") -> dict[str, Any]:
     """The installed skills, by when they first were."""
     known = sorted(offered_skills(service), key=_age, reverse=order == "desc")
-    last = _age(service.registry.skill(own_skill_id(after), installed=False)) if after else None
+    last = _age(service.registry.installed.skill(own_skill_id(after), installed=False)) if after else None
     found, more = paginate(known, _behind(last, order, _age), limit)
     return _paged(collect_shapes(found, lambda skill: _skill(service, skill)), more=more)
 

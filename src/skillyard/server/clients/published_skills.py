@@ -30,7 +30,7 @@ def version_folder(service: OrganisationServices, version: SkillVersion) -> Path
     Raises:
         VersionUnusable: its files are gone.
     """
-    folder = service.registry.versions_folder.path(version.skill_id, version.version)
+    folder = service.registry.storage.versions.path(version.skill_id, version.version)
     if not folder.is_dir():
         raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint="take another version")
     return folder
@@ -98,7 +98,7 @@ _Shape = TypeVar("_Shape")
 
 def offered_skills(service: OrganisationServices) -> Iterator[InstalledSkill]:
     """Every installed skill that may be read, by id."""
-    for skill in service.registry.skills():
+    for skill in service.registry.installed.skills():
         with contextlib.suppress(PermissionDenied):
             service.admit_installed(skill)
             yield skill
@@ -120,7 +120,7 @@ def offered_skill(service: OrganisationServices, skill_id: str, *, installed: bo
         SkillNotFound: there is none.
         PermissionDenied: a rule denies it.
     """
-    skill = service.registry.skill(skill_id, installed=installed)
+    skill = service.registry.installed.skill(skill_id, installed=installed)
     if skill.skill_id != skill_id:
         raise SkillNotFound(f"there is no skill {skill_id!r}", hint=f"did you mean {skill.skill_id}?")
     service.admit_installed(skill)
@@ -129,7 +129,7 @@ def offered_skill(service: OrganisationServices, skill_id: str, *, installed: bo
 
 def usable_versions(service: OrganisationServices, skill_id: str) -> tuple[NumberedVersion, ...]:
     """The versions that can be had, the newest first."""
-    return tuple(one for one in number_versions(service.registry.versions(skill_id)) if one.usable)
+    return tuple(one for one in number_versions(service.registry.installed.versions(skill_id)) if one.usable)
 
 
 def serving_version(service: OrganisationServices, skill_id: str) -> NumberedVersion:
@@ -224,7 +224,7 @@ def remove_version(service: OrganisationServices, one: NumberedVersion) -> None:
             activate_version(service, others[0])
         else:
             service.registry.uninstall(skill_id)
-    service.registry.discard(skill_id, one.version.version)
+    service.registry.versions.discard(skill_id, one.version.version)
     service.refresh()
 
 
@@ -236,7 +236,7 @@ def activate_version(service: OrganisationServices, one: NumberedVersion) -> Non
     """
     skill_id, version = one.version.skill_id, one.version.version
     if (one.version.deprecated_reason or "").startswith("rolled back to "):
-        service.registry.deprecate(skill_id, version, undo=True)
+        service.registry.versions.deprecate(skill_id, version, undo=True)
     service.registry.rollback(skill_id, version)
     service.refresh()
 

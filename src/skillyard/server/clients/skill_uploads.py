@@ -151,7 +151,7 @@ def install_skill(
         SkillyardError: as the registry's `install`.
     """
     skill_id = incoming.skill.skill_id
-    known = service.registry.ledger.skill(skill_id) if into is None else None
+    known = service.registry.records.read.skill(skill_id) if into is None else None
     if known is not None and known.active:
         raise SkillExists(f"there is a skill {skill_id!r}", hint="publish it as a version of that skill", skill_id=skill_id)
     if into not in (None, skill_id):

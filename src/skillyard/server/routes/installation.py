@@ -155,7 +155,7 @@ async def upload_install(
     wish: _SentOptions,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Install another version of one skill from an uploaded archive; what else the archive holds is left alone."""
-    skill = await run_in_threadpool(service.registry.skill, id, installed=False)
+    skill = await run_in_threadpool(service.registry.installed.skill, id, installed=False)
     async with contextlib.AsyncExitStack() as held:
         archive = await held.enter_async_context(uploaded(request, service.registry))
         install = partial(service.registry.install, Source("upload", str(archive)), only=(skill.skill_id,))
@@ -183,7 +183,7 @@ async def update(
     wish: _SentOptions,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Fetch a skill again from where it came from, and install what is there when it is something else."""
-    skill = await run_in_threadpool(service.registry.skill, id)
+    skill = await run_in_threadpool(service.registry.installed.skill, id)
     install = partial(service.registry.update, skill.skill_id)
     return await _carry_out(service, response, wish, install, contextlib.AsyncExitStack())
 
@@ -246,7 +246,7 @@ def _install(service: OrganisationServices, install: Callable[[], InstallReport]
     service.look()
     return InstallSummary(
         operation_id=report.operation_id,
-        definitions=[definition_shape(service.registry.skill(result.skill_id)) for result in report.results],
+        definitions=[definition_shape(service.registry.installed.skill(result.skill_id)) for result in report.results],
         results=[result_detail(result) for result in report.results],
     )
 
@@ -302,7 +302,7 @@ def _event(told: InstallMoved | InstallEnded) -> ServerSentEvent:
 def _operation_detail(service: OrganisationServices, operation_id: str) -> OperationDetail:
     """The operation, from its logs and from what the process that works on it has told."""
     going, error = service.installs.known(operation_id)
-    logs = service.registry.operation(operation_id)
+    logs = service.registry.installed.operation(operation_id)
     if not logs and not going and error is None:
         raise RecordNotFound(f"there is no operation {operation_id!r}", hint="an install that was asked for has one")
     failed = next((log for log in logs if log.status == "failed"), None)
@@ -323,7 +323,7 @@ def _operation_detail(service: OrganisationServices, operation_id: str) -> Opera
 def _skills(service: OrganisationServices, logs: Sequence[InstallLog]) -> Iterator[InstalledSkill]:
     """The skills that were installed, as they are now."""
     for skill_id in sorted({log.skill_id for log in logs if log.skill_id}):
-        yield service.registry.skill(skill_id, installed=False)
+        yield service.registry.installed.skill(skill_id, installed=False)
 
 
 def _error(failed: InstallLog | None, error: InstallFailure | None) -> InstallError:

@@ -39,7 +39,7 @@ def ready(service: CurrentServices, request: Request) -> Health:
     """The records can be read, and the server does not stop."""
     if request.app.state.stopping.begun:
         raise ServerStopping("the server is about to stop", hint="ask another one, or this one when it is back")
-    service.registry.history(limit=1)
+    service.registry.installed.history(limit=1)
     return Health()
 
 

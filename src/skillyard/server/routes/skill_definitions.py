@@ -86,7 +86,7 @@ def list_definitions(
     isActive: bool | None = None,  # noqa: N803 # document 003 spells it so
 ) -> Listed[Definition]:
     """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
-    found, total = service.registry.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
+    found, total = service.registry.installed.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
     meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
     return Listed(data=[definition_shape(skill) for skill in found], meta=meta)
 
@@ -94,7 +94,7 @@ def list_definitions(
 @routes.get("/{id}", responses=READ_PROBLEMS)
 def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # noqa: A002 # the path of document 003
     """One skill, by its id or name."""
-    return Answer(data=definition_shape(service.registry.skill(id, installed=False)))
+    return Answer(data=definition_shape(service.registry.installed.skill(id, installed=False)))
 
 
 @routes.put("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -103,14 +103,14 @@ def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Defi
 
     Its versions stay, and it comes back with the newest one that is usable.
     """
-    skill = service.registry.skill(id, installed=False)
+    skill = service.registry.installed.skill(id, installed=False)
     if edits := body.edits():
         skill = service.registry.edit(skill.skill_id, **edits)
     if body.isActive not in (None, skill.active):
         change = service.registry.rollback if body.isActive else service.registry.uninstall
         change(skill.skill_id)
         service.look()
-    return Answer(data=definition_shape(service.registry.skill(skill.skill_id, installed=False)))
+    return Answer(data=definition_shape(service.registry.installed.skill(skill.skill_id, installed=False)))
 
 
 @routes.delete("/{id}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -124,7 +124,7 @@ def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # no
 @routes.get("/{id}/preview", responses=READ_PROBLEMS)
 def preview(service: CurrentServices, id: str) -> Answer[Preview]:  # noqa: A002
     """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
-    skill = service.registry.skill(id)
+    skill = service.registry.installed.skill(id)
     service.admit_installed(skill)
     shape = {"skillId": skill.skill_id, "skillMdContent": skill.skill_md_content or "", "fileInventory": skill.file_inventory}
     return Answer(data=Preview.model_validate(shape))
@@ -137,11 +137,11 @@ def read_one_file(service: CurrentServices, request: Request, id: str, path: str
 
 
 def _current_folder(service: OrganisationServices, name: str) -> VersionFolder:
-    skill = service.registry.skill(name)
+    skill = service.registry.installed.skill(name)
     service.admit_installed(skill)
     if skill.current_version is None:
         raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
-    return VersionFolder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
+    return VersionFolder(str(service.registry.storage.versions.path(skill.skill_id, skill.current_version)))
 
 
 @routes.get("/{id}/install-logs", responses=READ_PROBLEMS)
@@ -151,7 +151,7 @@ def list_logs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Answer[list[InstallLogDetail]]:
     """What was done to a skill, the newest first, each with its steps."""
-    return Answer(data=[log_detail(log) for log in service.registry.history(id, limit=limit)])
+    return Answer(data=[log_detail(log) for log in service.registry.installed.history(id, limit=limit)])
 
 
 version_routes: Final = APIRouter(
@@ -190,7 +190,7 @@ def list_versions(
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[VersionDetail]:
     """Every version of a skill, the newest first."""
-    found = listed(service.registry.versions(id), page, limit)
+    found = listed(service.registry.installed.versions(id), page, limit)
     return Listed(data=[_detail(version) for version in found.data], meta=found.meta)
 
 
@@ -270,14 +270,18 @@ def rollback_previous(
 def deprecate(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
     """Mark a version as one to move away from; it goes on serving."""
     found = _find_version(service, id, version)
-    return Answer(data=_detail(service.registry.deprecate(found.skill_id, found.version, reason=body.reason, undo=body.undo)))
+    return Answer(
+        data=_detail(service.registry.versions.deprecate(found.skill_id, found.version, reason=body.reason, undo=body.undo))
+    )
 
 
 @version_routes.post("/{id}/versions/{version}/yank", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def yank(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
     """Mark a version as one that nobody may install or roll back to; the current one serves on until then."""
     found = _find_version(service, id, version)
-    return Answer(data=_detail(service.registry.yank(found.skill_id, found.version, reason=body.reason, undo=body.undo)))
+    return Answer(
+        data=_detail(service.registry.versions.yank(found.skill_id, found.version, reason=body.reason, undo=body.undo))
+    )
 
 
 def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> Answer[InstallResult]:
@@ -290,14 +294,14 @@ def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> An
 
 def _find_version(service: OrganisationServices, name: str, version: str) -> SkillVersion:
     if version == CURRENT:
-        return service.registry.current(name)
-    return service.registry.version(name, version)
+        return service.registry.installed.current(name)
+    return service.registry.installed.version(name, version)
 
 
 def _readable(service: OrganisationServices, version: SkillVersion) -> Path:
     """The folder of a version that the rules let anybody read."""
-    service.admit_installed(service.registry.skill(version.skill_id, installed=False))
-    folder = service.registry.versions_folder.path(version.skill_id, version.version)
+    service.admit_installed(service.registry.installed.skill(version.skill_id, installed=False))
+    folder = service.registry.storage.versions.path(version.skill_id, version.version)
     if not folder.is_dir():
         hint = f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
         raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint=hint)

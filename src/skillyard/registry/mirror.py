@@ -1,31 +1,68 @@
-"""Copies from mirror to mirror, and imports from a mirror into a registry; what is there already is not transferred again.
+"""Mirrors: everything a registry holds, copied to another one, also where there is no network.
 
-Packages go first and the index last, so that an interrupted copy can be resumed. An import installs what is missing with
-consent, scanner, signatures and log; nothing is uninstalled.
+`copy_mirror` goes from registry or mirror to mirror; packages go first and the index last, so that an interrupted copy can be
+resumed. `import_mirror` installs what a registry lacks of a mirror, with consent, scanner, signatures and log; nothing is
+uninstalled. A `RegistryMirror` is the registry itself as a mirror. A mirror is a folder, a bucket, or what a web server gives
+out of either.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from skillyard.errors import PackageProblem
-from skillyard.packages import Source
-from skillyard.registry.mirror_index import MirroredSkill, MirroredVersion, MirrorIndex
-from skillyard.registry.mirror_locations import MirrorSource, MirrorTarget
+from skillyard.errors import DigestMismatch, PackageMissing, PackageProblem
+from skillyard.packages import LocalStore, Source, pack, tree_digest
+from skillyard.packages.digest import digest_hex
+from skillyard.registry.mirror_index import INDEX_FILE, MirroredSkill, MirroredVersion, MirrorIndex
+from skillyard.registry.mirror_locations import (
+    MirrorFetcher,
+    MirrorSource,
+    MirrorTarget,
+    StoredMirror,
+    WebMirror,
+    open_mirror,
+    open_mirror_target,
+)
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import AgreeReplacement, Consent, OperationResult, Progress, SkillVersion
+    from skillyard.registry.model import InstalledSkill, InstallOptions, OperationResult, SkillVersion
     from skillyard.registry.registry import Registry
 
+
+__all__ = [
+    "INDEX_FILE",
+    "MirrorCopyReport",
+    "MirrorFetcher",
+    "MirrorImportPlan",
+    "MirrorImportReport",
+    "MirrorIndex",
+    "MirrorSource",
+    "MirrorTarget",
+    "MirroredSkill",
+    "MirroredVersion",
+    "RegistryMirror",
+    "StoredMirror",
+    "WebMirror",
+    "compare_mirrors",
+    "copy_mirror",
+    "import_mirror",
+    "open_mirror",
+    "open_mirror_target",
+    "plan_import",
+]
 
 CopyProgress = Callable[[int, int], object]
 """Told how many packages are there, and how many there will be."""
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorCopyReport:
+class MirrorCopyReport(WireForm):
     """What a copy did: ids that are `added`, `changed`, `removed` in the target's list; packages and bytes that were carried.
 
     `missing` are packages that the target lists and has not, or damaged: only a comparison looks for them.
@@ -43,17 +80,9 @@ class MirrorCopyReport:
         """Whether the target was as the source already."""
         return not (self.added or self.changed or self.removed or self.missing)
 
-    def to_dict(self) -> dict[str, object]:
-        """The outcome as plain data."""
-        return {
-            "same": self.same,
-            "added": list(self.added),
-            "changed": list(self.changed),
-            "removed": list(self.removed),
-            "packages": self.packages,
-            "size": self.size,
-            "missing": list(self.missing),
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {"same": self.same, **WireForm.to_dict(self)}
 
 
 def copy_mirror(
@@ -148,15 +177,11 @@ class MirrorImportPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorImportReport:
+class MirrorImportReport(WireForm):
     """What an import did: a result for each version, and how many versions were marked."""
 
     results: tuple[OperationResult, ...] = field(default=())
     marked: int = 0
-
-    def to_dict(self) -> dict[str, object]:
-        """The outcome as plain data."""
-        return {"results": [result.to_dict() for result in self.results], "marked": self.marked}
 
 
 def plan_import(
@@ -178,14 +203,9 @@ def import_mirror(
     *,
     names: tuple[str, ...] = (),
     history: bool = False,
-    consent: Consent | None = None,
-    accept_signer: bool = False,
-    accept_source: bool = False,
-    replacing: AgreeReplacement | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[InstallOptions],
 ) -> MirrorImportReport:
-    """Install what `registry` lacks of the mirror at `address`; the parts are as in `Registry.install`.
+    """Install what `registry` lacks of the mirror at `address`; `options` are as for `Registry.install`.
 
     Each skill is an operation of its own: what was imported when one is refused stays, and the next import goes on from there.
 
@@ -196,17 +216,13 @@ def import_mirror(
     results: list[OperationResult] = []
     plan = _plan(registry, index, history=history)
     for skill_id in plan.serve:
-        report = registry.install(
-            Source("mirror", address, path=skill_id), only=(skill_id,), consent=consent, accept_signer=accept_signer,
-            accept_source=accept_source, replacing=replacing, force=force, progress=progress,
-        )  # fmt: skip
-        results += report.results
+        source = Source("mirror", address, path=skill_id)
+        results += registry.install(source, only=(skill_id,), **options).results
+    kept: InstallOptions = {**options, "force": False}
     for skill_id, version in plan.history:
-        results += registry.install(
-            Source("mirror", address, path=skill_id, ref=version.version), only=(skill_id,), activate=False,
-            installed_at=version.installed_at, consent=consent, accept_signer=accept_signer,
-            accept_source=accept_source, replacing=replacing, progress=progress,
-        ).results  # fmt: skip
+        source = Source("mirror", address, path=skill_id, ref=version.version)
+        report = registry.install(source, only=(skill_id,), activate=False, installed_at=version.installed_at, **kept)
+        results += report.results
     marks = _plan(registry, index, history=history).marks
     for known, listed in marks:
         _mark(registry, known, listed)
@@ -214,14 +230,16 @@ def import_mirror(
 
 
 def _plan(registry: Registry, index: MirrorIndex, *, history: bool) -> MirrorImportPlan:
-    known = {skill.skill_id: registry.versions(skill.skill_id) for skill in registry.skills(uninstalled=True)}
+    known = {
+        skill.skill_id: registry.installed.versions(skill.skill_id) for skill in registry.installed.skills(uninstalled=True)
+    }
     serve, older, marks = [], [], []
     for skill in index.skills:
         here = known.get(skill.skill_id, ())
         if skill.current and not _serves(here, skill):
             serve.append(skill.skill_id)
         if history and skill.current:
-            older += [(skill.skill_id, version) for version in _lacking(here, skill, registry.keep)]
+            older += [(skill.skill_id, version) for version in _lacking(here, skill, registry.versions.keep)]
         marks += _marks(here, skill)
     return MirrorImportPlan(tuple(serve), tuple(older), tuple(marks))
 
@@ -256,6 +274,90 @@ def _marks(here: Sequence[SkillVersion], skill: MirroredSkill) -> list[tuple[Ski
 
 def _mark(registry: Registry, known: SkillVersion, listed: MirroredVersion) -> None:
     if listed.yanked is not None and not known.yanked:
-        registry.yank(known.skill_id, known.version, reason=listed.yanked)
+        registry.versions.yank(known.skill_id, known.version, reason=listed.yanked)
     if listed.deprecated is not None and known.status != "deprecated" and not known.current:
-        registry.deprecate(known.skill_id, known.version, reason=listed.deprecated)
+        registry.versions.deprecate(known.skill_id, known.version, reason=listed.deprecated)
+
+
+_CACHE: Final = "cache/packages"
+
+
+class RegistryMirror:
+    """The installed skills of `registry` as a mirror; packages are kept in `cache/packages` of the folder `data`."""
+
+    def __init__(self, registry: Registry, data: str) -> None:
+        self._registry = registry
+        self._store = LocalStore(Path(data) / _CACHE)
+        self._names = Path(data) / _CACHE / "by-content"
+        self._skills: dict[str, set[str]] = {}
+
+    def index(self) -> MirrorIndex:
+        """As `MirrorPlace.index`; versions whose files are gone, or were changed by hand, are left out."""
+        listed = [self._skill(skill) for skill in self._registry.installed.skills(uninstalled=True)]
+        self._skills = {}
+        for skill in listed:
+            for version in skill.versions:
+                self._skills.setdefault(version.package, set()).add(skill.skill_id)
+        return MirrorIndex(tuple(skill for skill in listed if skill.versions))
+
+    def skills_with(self, digest: str) -> frozenset[str]:
+        """The ids of the skills that have a version with this package."""
+        if digest not in self._skills:
+            self.index()
+        return frozenset(self._skills.get(digest, ()))
+
+    def package(self, digest: str) -> bytes:
+        """As `MirrorPlace.package`."""
+        return self._store.get(digest)
+
+    def _skill(self, skill: InstalledSkill) -> MirroredSkill:
+        there = [version for version in self._registry.installed.versions(skill.skill_id) if not version.removed]
+        listed = tuple(found for version in there if (found := self._version(version)) is not None)
+        current = skill.current_version if skill.current_version in {one.version for one in listed} else None
+        return MirroredSkill(skill.skill_id, skill.name, skill.description, current, listed)
+
+    def _version(self, version: SkillVersion) -> MirroredVersion | None:
+        try:
+            package, size = self._package(version)
+        except (DigestMismatch, PackageMissing):
+            return None
+        assert version.installed_at is not None  # noqa: S101 # only versions that once were whole are told
+        return MirroredVersion(
+            version=version.version,
+            digest=version.digest,
+            package=package,
+            size=size,
+            installed_at=version.installed_at,
+            declared_version=version.declared_version,
+            signer=version.signer,
+            deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
+            yanked=(version.yanked_reason or "") if version.yanked else None,
+        )
+
+    def _package(self, version: SkillVersion) -> tuple[str, int]:
+        """The digest and size of a version's package; the content names it, so it is made once.
+
+        Raises:
+            DigestMismatch: the files were changed by hand.
+            PackageMissing: they are gone.
+        """
+        known = self._names / digest_hex(version.digest)
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            digest, size = known.read_text().split()
+            if self._store.has(digest):
+                return digest, int(size)
+        folder = self._registry.storage.versions.path(version.skill_id, version.version)
+        if not folder.is_dir():
+            raise PackageMissing(f"the files of {version.skill_id} {version.version} are gone")
+        if tree_digest(folder) != version.digest:
+            raise DigestMismatch(f"{folder} was changed by hand since it was installed")
+        self._names.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = self._names / f".{os.getpid()}-{os.urandom(4).hex()}.zip"
+        try:
+            package = pack(folder, beside, whole=True)
+            digest = self._store.put(beside.read_bytes(), package.archive_sha256)
+        finally:
+            beside.unlink(missing_ok=True)
+        beside.write_text(f"{digest} {package.size}")
+        beside.replace(known)
+        return digest, package.size

@@ -1,0 +1,354 @@
+"""Backups: everything a server keeps, in one file, made while it serves, and restored into either kind of database.
+
+`write_backup` makes the file: the database at one moment, then the versions it refers to. They never change, so they are copied
+without stopping anybody; one that is deleted meanwhile is noted as gone. `check_backup` proves the file. `restore_backup`
+writes all to a staging folder and verifies it before it replaces what is there: the database in one transaction, skills by
+two renames. A restore that was killed in between is run again: what was there before is deleted only at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import and_, select, update
+
+from skillyard._version import __version__
+from skillyard.database import Database, has_records, replace_records, skill_definitions, skill_versions
+from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput
+from skillyard.files import locked, wait_for_disk
+from skillyard.packages import tree_digest
+from skillyard.registry.backup_archive import (
+    RECORDS,
+    SKILLS,
+    STAGING,
+    ArchiveWriter,
+    BackupHome,
+    BackupManifest,
+    check_backup,
+    members,
+)
+from skillyard.registry.version_store import VersionStore, delete_tree
+from skillyard.reserved_files import is_reserved
+from skillyard.wire import WireForm
+
+__all__ = ["BackupHome", "BackupManifest", "BackupReport", "RestoreReport", "check_backup", "restore_backup", "write_backup"]
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport(WireForm):
+    """What went into a backup; `gone` are versions that were deleted while it was made, or before, as `skill@version`."""
+
+    file: str
+    bytes: int
+    homes: int
+    skills: int
+    versions: int
+    records: int
+    gone: tuple[str, ...]
+
+
+def write_backup(
+    places: Sequence[BackupHome],
+    target: Path,
+    *,
+    beside: Sequence[Path] = (),
+    force: bool = False,
+    progress: Callable[[str], object] | None = None,
+) -> BackupReport:
+    """Write everything in `places`, and the files `beside` them such as a project's lock, into the file `target`.
+
+    Raises:
+        InvalidInput: there is a file already, and no `force`; or it cannot be written there.
+        DatabaseUnavailable: records cannot be read.
+    """
+    if target.exists() and not force:
+        raise InvalidInput(f"{target} is there already", hint="choose another name, or replace it with --force")
+    try:
+        return _write(places, target, beside, progress or (lambda name: None))
+    except OSError as error:
+        raise InvalidInput(
+            f"{target} cannot be written: {error.strerror or error}",
+            hint="look whether its folder is there and has room, or choose another place",
+        ) from error
+
+
+def _write(
+    places: Sequence[BackupHome], target: Path, beside: Sequence[Path], progress: Callable[[str], object]
+) -> BackupReport:
+    now = datetime.now(UTC).isoformat()
+    with ArchiveWriter(target) as archive:
+        told = {place.name: _HomeBackup(place, archive, target.absolute().parent, progress).write() for place in places}
+        for path in beside:
+            archive.add_file(f"project/{path.name}", path)
+        size = archive.finish({"made_at": now, "made_by": __version__, "homes": told})
+    counts = list(told.values())
+    gone = tuple(name for home in counts for name in home["gone"])
+    skills = sum(len({name.partition("@")[0] for name in home["versions"]}) for home in counts)
+    versions = sum(len(home["versions"]) for home in counts)
+    return BackupReport(str(target), size, len(counts), skills, versions, sum(home["records"] for home in counts), gone)
+
+
+class _HomeBackup:
+    """One home on its way into the archive."""
+
+    def __init__(self, place: BackupHome, archive: ArchiveWriter, scratch: Path, progress: Callable[[str], object]) -> None:
+        self._place = place
+        self._scratch = scratch
+        self._archive = archive
+        self._progress = progress
+        self._versions = place.versions
+
+    def write(self) -> dict[str, Any]:
+        """Put it in; gives what a restore proves: the digest of each version, what serves, what is gone, how many records."""
+        on_disk = {(skill, version) for skill in self._versions.skills() for version in self._versions.names(skill)}
+        with tempfile.TemporaryDirectory(prefix=".skillyard-backup-", dir=self._scratch) as folder:
+            rows, known, serving = self._records(Path(folder))
+        digests: dict[str, str] = {}
+        gone: list[str] = []
+        for skill, version in sorted(on_disk | known):
+            with self._held(skill, version) as there:
+                if not there:
+                    gone.append(f"{skill}@{version}")
+                    continue
+                digests[f"{skill}@{version}"] = self._version(skill, version)
+        for skill, current in self._links(serving, digests):
+            self._archive.add_link(f"{self._place.name}/{SKILLS}/{skill}/current", current)
+        for name, path in self._place.files():
+            with contextlib.suppress(FileNotFoundError):
+                self._archive.add_file(f"{self._place.name}/files/{name}", path)
+        return {"records": rows, "versions": digests, "gone": gone}
+
+    def _records(self, scratch: Path) -> tuple[int, set[tuple[str, str]], dict[str, str | None]]:
+        """Put a copy of the records in; gives how many, the versions that should be on the disk, and what serves."""
+        self._progress("the records")
+        opened = Database.open(str(scratch), f"sqlite:///{scratch}/{RECORDS}")
+        with contextlib.closing(self._place.database()) as source, contextlib.closing(opened) as copy:
+            rows = replace_records(source, copy)
+            with copy.read() as connection:
+                there = select(skill_versions.c.skill_id, skill_versions.c.version).where(
+                    skill_versions.c.removed_at.is_(None), skill_versions.c.status.in_(("active", "deprecated"))
+                )
+                known = {(row.skill_id, row.version) for row in connection.execute(there)}
+                current = select(skill_definitions.c.skill_id, skill_definitions.c.current_version)
+                serving = {row.skill_id: row.current_version for row in connection.execute(current)}
+        self._archive.add_file(f"{self._place.name}/{RECORDS}", scratch / RECORDS)
+        return rows, known, serving
+
+    @contextlib.contextmanager
+    def _held(self, skill: str, version: str) -> Iterator[bool]:
+        """Keep a version from being deleted while it is read; False when it is not there."""
+        try:
+            descriptor = os.open(self._versions.path(skill, version), _FOLDER)
+        except OSError:
+            yield False
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            yield self._versions.path(skill, version).is_dir()
+        finally:
+            os.close(descriptor)
+
+    def _version(self, skill: str, version: str) -> str:
+        self._progress(f"{skill} {version}")
+        root = self._versions.path(skill, version)
+        base = f"{self._place.name}/{SKILLS}/{skill}/{version}"
+        for folder, names, files in os.walk(root):
+            inside = Path(folder).relative_to(root).as_posix()
+            prefix = f"{base}/" if inside == "." else f"{base}/{inside}/"
+            names.sort()
+            if not names and not files:
+                self._archive.add_folder(prefix.rstrip("/"))
+            for name in (*sorted(files), *(name for name in names if Path(folder, name).is_symlink())):
+                path = Path(folder, name)
+                if path.is_symlink():
+                    self._archive.add_link(prefix + name, os.readlink(path))  # noqa: PTH115 # as it is written
+                else:
+                    self._archive.add_file(prefix + name, path)
+        return tree_digest(root)
+
+    def _links(self, serving: dict[str, str | None], digests: dict[str, str]) -> Iterator[tuple[str, str]]:
+        """What serves by the records, and for a skill they do not know by the disk."""
+        for skill in sorted({name.partition("@")[0] for name in digests}):
+            current = serving[skill] if skill in serving else self._versions.current(skill)
+            if current and f"{skill}@{current}" in digests:
+                yield skill, current
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport(WireForm):
+    """What was brought back."""
+
+    homes: tuple[str, ...]
+    versions: int
+    records: int
+
+
+def restore_backup(
+    backup: Path,
+    place_of: Callable[[str], BackupHome],
+    *,
+    project: Path | None = None,
+    force: bool = False,
+    progress: Callable[[str], object] | None = None,
+) -> RestoreReport:
+    """Bring back every home of a backup to where `place_of` says, and a project's lock into the folder `project`.
+
+    With `force` everything that is there is replaced. The records may be of the other kind of database.
+
+    Raises:
+        MalformedArchive, DigestMismatch: it is no whole backup; nothing was changed.
+        InstallProblem: something is there already, and no `force`.
+        DatabaseUnavailable: the records cannot be written; run it again when they can.
+        InvalidInput: files cannot be written.
+    """
+    say = progress or (lambda name: None)
+    say("proving the backup")
+    manifest = check_backup(backup)
+    homes = [_HomeRestore(place_of(name), told, force) for name, told in manifest.facts["homes"].items()]
+    try:
+        with contextlib.ExitStack() as stack:
+            for home in homes:
+                home.begin(stack)
+            say("writing the files")
+            _extract(backup, manifest, {home.place.name: home.staging for home in homes}, project, force=force)
+            for home in homes:
+                say(f"putting {home.place.name} in place")
+                home.prove()
+            rows = sum(home.put_in_place() for home in homes)
+    except OSError as error:
+        raise InvalidInput(
+            f"the backup cannot be written: {error}", hint="make room, then run it again with --force"
+        ) from error
+    return RestoreReport(tuple(home.place.name for home in homes), sum(len(home.told["versions"]) for home in homes), rows)
+
+
+class _HomeRestore:
+    """One home on its way back."""
+
+    def __init__(self, place: BackupHome, told: Mapping[str, Any], force: bool) -> None:
+        self.place = place
+        self.told = told
+        self.staging = place.home / STAGING
+        self._force = force
+
+    def begin(self, stack: contextlib.ExitStack) -> None:
+        """Keep other restores out, refuse what is not empty, and make room beside it."""
+        self.place.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stack.enter_context(locked(self.place.home / "restore"))
+        self._finish_earlier()
+        if not self._force:
+            with contextlib.closing(self.place.database()) as database:
+                if self.place.versions.skills() or has_records(database):
+                    raise InstallProblem(
+                        f"{self.place.home} or {database.name} is not empty", hint="--force replaces everything that is there"
+                    )
+        self.staging.mkdir(mode=0o700)
+
+    def _finish_earlier(self) -> None:
+        """Take away what a restore left that was killed; skills that it had moved aside already come back first."""
+        aside, there = self.staging / "before", self.place.home / SKILLS
+        if aside.is_dir() and not there.exists():
+            aside.rename(there)
+        if self.staging.exists():
+            delete_tree(self.staging)
+
+    def prove(self) -> None:
+        """Whether the versions are those that were backed up.
+
+        Raises:
+            DigestMismatch: one is another.
+        """
+        versions = VersionStore(self.staging / SKILLS)
+        for name, digest in self.told["versions"].items():
+            skill, _, version = name.partition("@")
+            if tree_digest(versions.path(skill, version)) != digest:
+                raise DigestMismatch(f"{name} is not what was backed up", hint="use another backup", expected=digest)
+
+    def put_in_place(self) -> int:
+        """Let the records, then the skills and the other files be those of the backup; gives the number of records."""
+        rows = self._records()
+        skills, aside = self.place.home / SKILLS, self.staging / "before"
+        if skills.exists():
+            skills.rename(aside)
+        if (self.staging / SKILLS).exists():
+            (self.staging / SKILLS).rename(skills)
+        files = self.staging / "files"
+        for path in sorted(files.rglob("*")) if files.exists() else ():
+            target = self.place.home / path.relative_to(files)
+            if path.is_file() and not is_reserved(target):  # the records have come back already
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.replace(target)
+        delete_tree(self.staging)
+        shutil.rmtree(self.place.home / "cache", ignore_errors=True)  # it tells of what was there before
+        return rows
+
+    def _records(self) -> int:
+        copy = f"sqlite:///{self.staging}/{RECORDS}"
+        with contextlib.closing(Database.open(str(self.staging), copy)) as source:  # an older one gets the tables of today
+            self._fit(source)
+            with contextlib.closing(self.place.database()) as target:
+                return replace_records(source, target)
+
+    def _fit(self, records: Database) -> None:
+        """Let them say where the versions are on this machine, and which are there no more."""
+        table, now = skill_versions, datetime.now(UTC)
+        with records.write() as connection:
+            for row in connection.execute(select(table.c.skill_id, table.c.version)).all():
+                here = and_(table.c.skill_id == row.skill_id, table.c.version == row.version)
+                path = self.place.versions.path(row.skill_id, row.version)
+                connection.execute(update(table).where(here).values(package_path=str(path)))
+                if f"{row.skill_id}@{row.version}" in self.told["gone"]:
+                    connection.execute(update(table).where(here, table.c.removed_at.is_(None)).values(removed_at=now))
+
+
+def _extract(backup: Path, manifest: BackupManifest, homes: Mapping[str, Path], project: Path | None, *, force: bool) -> None:
+    """Write every file, link and empty folder where it is proven before it takes its place."""
+    written = []
+    for name, file, _ in members(backup):
+        if name in manifest.entries and (target := _target(name, homes, project, force=force)) is not None:
+            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as writing:  # noqa: PTH123
+                shutil.copyfileobj(file, writing)
+                os.fchmod(writing.fileno(), manifest.entries[name].mode & 0o777)
+            written.append(target)
+    for name, entry in manifest.entries.items():
+        target = _target(name, homes, project, force=force)
+        if target is not None and entry.kind != "f":
+            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            target.symlink_to(entry.target) if entry.kind == "l" else target.mkdir()
+    _close_versions(manifest, homes)
+    folders = {folder for staging in homes.values() for folder, _, _ in os.walk(staging)}
+    wait_for_disk([*map(str, written), *folders, *({str(project)} if project is not None else ())])
+
+
+def _target(name: str, homes: Mapping[str, Path], project: Path | None, *, force: bool) -> Path | None:
+    top, _, rest = name.partition("/")
+    if top == "project":
+        if project is None:
+            return None
+        target = project / rest
+        if target.exists() and force:
+            target.unlink()
+        return None if target.exists() else target
+    home = next((home for home in homes if name.startswith(f"{home}/")), None)
+    return homes[home] / name.removeprefix(f"{home}/") if home is not None else None
+
+
+def _close_versions(manifest: BackupManifest, homes: Mapping[str, Path]) -> None:
+    """Let nobody write to the folders of a version, as when it was installed."""
+    for home, told in manifest.facts["homes"].items():
+        for name in told["versions"]:
+            skill, _, version = name.partition("@")
+            for folder, _, _ in os.walk(homes[home] / SKILLS / skill / version):
+                Path(folder).chmod(0o555)
