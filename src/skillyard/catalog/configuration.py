@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.reserved_files import refuse_reserved
+from skillyard.settings_reader import Settings, SettingsReader, any_table, flag, number, table_of, text, texts, word
 
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
@@ -95,7 +96,7 @@ def _not(path: str, form: str, error: Exception) -> InvalidConfiguration:
 
 
 def _closed(path: str, error: OSError) -> InvalidConfiguration:
-    hint = "make it a file that this user may read, or take it away"
+    hint = "make it a file that this user may read, or remove it"
     return InvalidConfiguration(f"{path} cannot be read: {error.strerror}", hint=hint, file=path)
 
 
@@ -105,7 +106,6 @@ _Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
 Permission = Literal["allow", "ask", "deny"]
 _Table = Mapping[str, object]
 
-_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan", "server", "engine")
 _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "database": ("choose the database of your records", ", or SKILLYARD_DATABASE_URL"),
     "engine": ("say where your runs work", ", or SKILLYARD_ENGINE"),
@@ -117,6 +117,36 @@ _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _MOST_PATHS: Final = 256
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def _paths(given: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path.strip() for path in given if path.strip()))
+
+
+_SETTINGS: Final[Settings] = {
+    "skills": {
+        "paths": texts("a list of paths", _paths),
+        "allow-external-paths": flag(),
+        "prompt-section": flag(),
+        "profile": word(get_args(_Profile)),
+    },
+    "permissions": {
+        "match": word(get_args(PermissionMatch), name="permission_match"),
+        "skills": table_of(word(get_args(Permission)), "a table of pattern = permission", name="permissions", quoted=True),
+    },
+    "tools": {"allowed-tools": word(get_args(AllowedToolsMode))},
+    "sandbox": any_table(),
+    "servers": any_table(),
+    "database": {"url": text(name="database_url")},
+    "packages": {
+        "store": text(name="package_store"),
+        "private-hosts": flag(),
+        "keep": number(name="kept_versions"),
+    },
+    "scan": any_table(),
+    "server": any_table(),
+    "engine": any_table(),
+}
 
 
 class Configuration(NamedTuple):
@@ -181,8 +211,8 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
     if project is None:
         return base
     file, values = project
-    _ConfigurationReader(file).refuse_users_own(values, user_file)
-    found = _checked(values, file, base)
+    _refuse_users_own(file, values, user_file)
+    found = _checked(values, file, base._replace(sandbox=_EMPTY))
     if base.permissions:
         found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
     if "backend" in found.sandbox:
@@ -194,9 +224,6 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         sandbox=base.sandbox,
         project_sandbox=found.sandbox,
         file=file,
-        user_paths=base.user_paths,
-        user_file=user_file,
-        user_scan=base.user_scan,
     )
 
 
@@ -208,115 +235,21 @@ def _said_no(user: _Table | None) -> bool:
 
 def _checked(values: _Table, file: str, base: Configuration | None = None) -> Configuration:
     """The values of one file over `base`, every one checked."""
-    reader = _ConfigurationReader(file)
-    reader.refuse_unknown(values)
-    base = base or Configuration()
-    skills = reader.table(values, "skills", ("paths", "allow-external-paths", "prompt-section", "profile"))
-    permissions = reader.table(values, "permissions", ("match", "skills"))
-    tools = reader.table(values, "tools", ("allowed-tools",))
-    packages = reader.table(values, "packages", ("store", "private-hosts", "keep"))
-    match = reader.word(permissions, "permissions.match", get_args(PermissionMatch), base.permission_match)
-    mode = reader.word(tools, "tools.allowed-tools", get_args(AllowedToolsMode), base.allowed_tools)
-    profile = reader.word(skills, "skills.profile", get_args(_Profile), base.profile)
-    return Configuration(
-        paths=reader.paths(skills),
-        allow_external_paths=reader.flag(skills, "skills.allow-external-paths", base.allow_external_paths),
-        prompt_section=reader.flag(skills, "skills.prompt-section", base.prompt_section),
-        profile=next(word for word in get_args(_Profile) if word == profile),
-        permissions=reader.patterns(permissions),
-        permission_match="last" if match == "last" else "first",
-        allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
-        sandbox=MappingProxyType(reader.table(values, "sandbox", None)),
-        server=base.server or MappingProxyType(reader.table(values, "server", None)),
-        engine=base.engine or MappingProxyType(reader.table(values, "engine", None)),
-        servers=base.servers or MappingProxyType(reader.table(values, "servers", None)),
-        scan=MappingProxyType(reader.table(values, "scan", None)),
-        database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
-        package_store=reader.text(packages, "packages.store", base.package_store),
-        kept_versions=reader.count(packages, "packages.keep", base.kept_versions),
-        private_hosts=reader.flag(packages, "packages.private-hosts", base.private_hosts),
-    )
+    given: dict[str, Any] = {}
+    for table, value in SettingsReader(file).read(_SETTINGS, values).items():
+        given |= value if isinstance(value, dict) else {table: value}
+    if len(given.get("paths", ())) > _MOST_PATHS:
+        raise SettingsReader(file).wrong("skills.paths", f"at most {_MOST_PATHS} paths", f"{len(given['paths'])} paths")
+    return (base or Configuration())._replace(**given)
 
 
-class _ConfigurationReader:
-    """Takes values out of one file and says which key is wrong."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    def wrong(self, key: str, wanted: str, value: object) -> InvalidConfiguration:
-        return InvalidConfiguration(
-            f"{self.file}: {key} must be {wanted}, not {value!r}", hint=f"change {key} in {self.file}", file=self.file, key=key
-        )
-
-    def refuse_unknown(self, values: _Table) -> None:
-        """A table with a slip in its name would be a rule that does not hold."""
-        for name in values:
-            if name not in _TABLES:
-                raise self.wrong(name, f"one of the tables {', '.join(_TABLES)}", name)
-
-    def table(self, values: _Table, name: str, known: tuple[str, ...] | None) -> dict[str, object]:
-        """The table `name`, empty when absent; `known` lists the keys it may have."""
-        table = values.get(name, {})
-        if not isinstance(table, dict):
-            raise self.wrong(name, "a table", table)
-        for key in table:
-            if known is not None and key not in known:
-                raise self.wrong(f"{name}.{key}", f"one of {', '.join(known)}", key)
-        return table
-
-    def refuse_users_own(self, values: _Table, user_file: str | None) -> None:
-        """A project could send runs or skills to a place of its own, or have a command started outside the sandbox."""
-        for table, (what, variable) in _USERS_OWN.items():
-            if table in values:
-                raise InvalidConfiguration(
-                    f"{self.file}: a project may not {what}",
-                    hint=f"move [{table}] to {user_file or 'your own skillyard.toml'}{variable}",
-                    file=self.file,
-                    key=table,
-                )
-
-    def text(self, table: _Table, key: str, default: str | None) -> str | None:
-        value = table.get(_last(key), default)
-        if value is not None and not (isinstance(value, str) and value.strip()):
-            raise self.wrong(key, "text", value)
-        return value
-
-    def flag(self, table: _Table, key: str, default: bool) -> bool:
-        value = table.get(_last(key), default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "true or false", value)
-        return value
-
-    def count(self, table: _Table, key: str, default: int) -> int:
-        value = table.get(_last(key), default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.wrong(key, "a whole number above 0", value)
-        return value
-
-    def word(self, table: _Table, key: str, words: tuple[str, ...], default: str) -> str:
-        value = table.get(_last(key), default)
-        if not isinstance(value, str) or value not in words:
-            raise self.wrong(key, f"one of {', '.join(words)}", value)
-        return value
-
-    def paths(self, skills: _Table) -> tuple[str, ...]:
-        value = skills.get("paths", [])
-        if not isinstance(value, list) or not all(isinstance(path, str) and "\0" not in path for path in value):
-            raise self.wrong("skills.paths", "a list of paths", value)
-        if len(value) > _MOST_PATHS:
-            raise self.wrong("skills.paths", f"at most {_MOST_PATHS} paths", f"{len(value)} paths")
-        return tuple(dict.fromkeys(path.strip() for path in value if path.strip()))
-
-    def patterns(self, permissions: _Table) -> Mapping[str, str]:
-        rules = permissions.get("skills", {})
-        if not isinstance(rules, dict):
-            raise self.wrong("permissions.skills", "a table of pattern = permission", rules)
-        for pattern, permission in rules.items():
-            if permission not in get_args(Permission):
-                raise self.wrong(f'permissions.skills."{pattern}"', "one of allow, ask, deny", permission)
-        return MappingProxyType({str(pattern): str(permission) for pattern, permission in rules.items()})
-
-
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
+def _refuse_users_own(file: str, values: _Table, user_file: str | None) -> None:
+    """A project could send runs or skills to a place of its own, or have a command started outside the sandbox."""
+    for table, (what, variable) in _USERS_OWN.items():
+        if table in values:
+            raise InvalidConfiguration(
+                f"{file}: a project may not {what}",
+                hint=f"move [{table}] to {user_file or 'your own skillyard.toml'}{variable}",
+                file=file,
+                key=table,
+            )
