@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import SkillCatalog, settings
+from skillyard.catalog import SkillCatalog, configuration
 from skillyard.errors import DeleteRefused, InvalidConfiguration, InvalidInput, SkillExists, SkillNotFound
 
 
@@ -239,7 +239,7 @@ def test_the_folder_to_open_is_the_skills_or_else_the_users(project: Path, home:
 
 
 def test_skillyards_own_folder_follows_the_environment(home: Path) -> None:
-    assert settings.home_directory() == str(home / "skillyard")
-    assert settings.home_directory({"HOME": "/h"}) == "/h/.local/share/skillyard"
-    assert settings.home_directory({"HOME": "/h", "XDG_DATA_HOME": "/data"}) == "/data/skillyard"
-    assert settings.home_directory({"HOME": "/h", "XDG_DATA_HOME": "relative"}) == "/h/.local/share/skillyard"
+    assert configuration.home_directory() == str(home / "skillyard")
+    assert configuration.home_directory({"HOME": "/h"}) == "/h/.local/share/skillyard"
+    assert configuration.home_directory({"HOME": "/h", "XDG_DATA_HOME": "/data"}) == "/data/skillyard"
+    assert configuration.home_directory({"HOME": "/h", "XDG_DATA_HOME": "relative"}) == "/h/.local/share/skillyard"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.document import CodeBlock, Section, parse_document
-from skillyard.document.sections import read_body
+from skillyard.document.front_matter import read_body
 
 BODY = """# Title
 

@@ -25,13 +25,16 @@ def table(name: str) -> dict[str, list[str]]:
 
 
 def given_codes(module: Path) -> Iterator[str]:
-    """The `code` of each class of errors that a module defines."""
+    """The `code` of each class of errors that a module defines: an argument of the class, of the root an attribute."""
     for kind in ast.walk(ast.parse(module.read_text("utf-8"))):
         for line in kind.body if isinstance(kind, ast.ClassDef) else ():
             named = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
             value = getattr(line, "value", None)
             if any(isinstance(name, ast.Name) and name.id == "code" for name in named) and isinstance(value, ast.Constant):
                 yield from [value.value] if isinstance(value.value, str) else []
+        for keyword in kind.keywords if isinstance(kind, ast.ClassDef) else ():
+            if keyword.arg == "code" and isinstance(keyword.value, ast.Constant):
+                yield str(keyword.value.value)
 
 
 def codes_of_errors() -> set[str]:

@@ -21,7 +21,7 @@ import pytest
 from pattern_growth import Subject, super_linear
 
 import skillyard
-from skillyard.permissions.patterns import glob
+from skillyard.permissions.rules import glob
 from skillyard.scanner import network
 
 _SOURCE = Path(skillyard.__file__).parent

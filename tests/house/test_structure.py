@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pickle
+import re
 import subprocess
 import sys
+from http import HTTPStatus
 from pathlib import Path
 from types import ModuleType
 
@@ -70,18 +73,25 @@ def test_the_library_gives_every_name_it_lists() -> None:
     assert "asyncio" not in dir(skillyard)
 
 
-def test_every_error_is_drawn_in_the_tree_with_its_code_and_status() -> None:
-    drawing = inspect.getdoc(errors) or ""
-    for name in errors.__all__:
-        error = getattr(errors, name)
-        line = next(line for line in drawing.splitlines() if name in line.replace("─", " ").split())
-        assert error.code in line.split()
-        assert str(error.status) in line.split()
+ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.SkillyardError)]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_every_error_has_a_code_a_status_and_a_meaning_and_survives_pickling(error: type[errors.SkillyardError]) -> None:
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", error.code)
+    assert HTTPStatus(error.status) >= HTTPStatus.BAD_REQUEST
+    assert error.__doc__ != (error.__base__ or object).__doc__
+    assert error.__module__ == "skillyard.errors"
+    again = pickle.loads(pickle.dumps(error("it broke", hint="fix it", entry="a")))
+    assert (type(again), again.to_dict()) == (
+        error,
+        {"code": error.code, "message": "it broke", "hint": "fix it", "entry": "a"},
+    )
 
 
 def test_error_codes_are_unique() -> None:
-    codes = [getattr(errors, name).code for name in errors.__all__]
-    assert len(codes) == len(set(codes))
+    codes = [error.code for error in ERRORS]
+    assert len(codes) == len(set(codes)) >= 70
 
 
 def test_importing_the_library_imports_nothing_heavy() -> None:

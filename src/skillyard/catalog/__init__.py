@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.catalog.catalog import SkillCatalog
-from skillyard.catalog.configuration import AllowedToolsMode, Configuration, Permission, PermissionMatch
+from skillyard.catalog.configuration import (
+    AllowedToolsMode,
+    Configuration,
+    DisabledSkill,
+    Permission,
+    PermissionMatch,
+    SkillSettings,
+    home_directory,
+    load_settings,
+)
 from skillyard.catalog.records import Changes, Root, RootStatus, Source, Status
 from skillyard.catalog.scan import Progress
-from skillyard.catalog.settings import DisabledSkill, SkillSettings, home_directory, load_settings
 from skillyard.catalog.skill import Skill
 from skillyard.catalog.state import Overlay
 
 if TYPE_CHECKING:
-    from skillyard.catalog.file_content import FileContent, HasFolder, read_file
-    from skillyard.catalog.inventory import FileType, Inventory, SkillFile, media_type
+    from skillyard.catalog.skill_files import FileContent, FileType, HasFolder, Inventory, SkillFile, media_type, read_file
 
 __all__ = [
     "AllowedToolsMode",
@@ -44,13 +51,13 @@ __all__ = [
 ]
 
 _LATER = {
-    "FileContent": "skillyard.catalog.file_content",
-    "FileType": "skillyard.catalog.inventory",
-    "Inventory": "skillyard.catalog.inventory",
-    "SkillFile": "skillyard.catalog.inventory",
-    "HasFolder": "skillyard.catalog.file_content",
-    "media_type": "skillyard.catalog.inventory",
-    "read_file": "skillyard.catalog.file_content",
+    "FileContent": "skillyard.catalog.skill_files",
+    "FileType": "skillyard.catalog.skill_files",
+    "Inventory": "skillyard.catalog.skill_files",
+    "SkillFile": "skillyard.catalog.skill_files",
+    "HasFolder": "skillyard.catalog.skill_files",
+    "media_type": "skillyard.catalog.skill_files",
+    "read_file": "skillyard.catalog.skill_files",
 }
 
 

@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Final
 
-from skillyard.catalog.configuration import Configuration
+from skillyard.catalog.configuration import Configuration, home_directory, load_settings, save_enabled, switch_key
 from skillyard.catalog.records import Changes, Root
 from skillyard.catalog.roots import RootFolder, project_root
 from skillyard.catalog.scan import Progress, scan_root
-from skillyard.catalog.settings import home_directory, load_settings, save_enabled, switch_key
 from skillyard.catalog.skill import Skill
 from skillyard.catalog.state import (
     CatalogRequest,

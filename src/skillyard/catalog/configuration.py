@@ -1,14 +1,23 @@
-"""The configuration of a project and a user: `skillyard.toml`, `pyproject.toml` and `ship.json`, read and checked."""
+"""The settings files: skillyard.toml, pyproject.toml and ship.json of a project and a user, and which skills are disabled.
+
+`settings.json` in Skillyard's own folder says which skills are disabled. The shape is `{"enableSkills": true, "skills":
+{"user:pdf": {"enabled": false}}}`. A skill of a project or of a configured folder is written with its folder,
+`deploy@/home/me/site/.claude/skills`: a namesake elsewhere is another skill. An entry of an older version, `project:deploy`,
+holds in every project until one of them enables its skill. Keys this room does not know are kept.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from skillyard.errors import InvalidConfiguration
+from skillyard.paths import real_path
 from skillyard.reserved_files import refuse_reserved
+from skillyard.settings_reader import Settings, SettingsReader, any_table, flag, number, table_of, text, texts, word
 
 _TOML: Final = "skillyard.toml"
 _PYPROJECT: Final = "pyproject.toml"
@@ -95,7 +104,7 @@ def _not(path: str, form: str, error: Exception) -> InvalidConfiguration:
 
 
 def _closed(path: str, error: OSError) -> InvalidConfiguration:
-    hint = "make it a file that this user may read, or take it away"
+    hint = "make it a file that this user may read, or remove it"
     return InvalidConfiguration(f"{path} cannot be read: {error.strerror}", hint=hint, file=path)
 
 
@@ -105,7 +114,6 @@ _Profile = Literal["minimal", "standard", "spec", "manifest", "full"]
 Permission = Literal["allow", "ask", "deny"]
 _Table = Mapping[str, object]
 
-_TABLES: Final = ("skills", "permissions", "tools", "sandbox", "servers", "database", "packages", "scan", "server", "engine")
 _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
     "database": ("choose the database of your records", ", or SKILLYARD_DATABASE_URL"),
     "engine": ("say where your runs work", ", or SKILLYARD_ENGINE"),
@@ -117,6 +125,36 @@ _USERS_OWN: Final[Mapping[str, tuple[str, str]]] = {
 _STRICTNESS: Final = ("off", "advise", "enforce")
 _MOST_PATHS: Final = 256
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def _paths(given: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path.strip() for path in given if path.strip()))
+
+
+_SETTINGS: Final[Settings] = {
+    "skills": {
+        "paths": texts("a list of paths", _paths),
+        "allow-external-paths": flag(),
+        "prompt-section": flag(),
+        "profile": word(get_args(_Profile)),
+    },
+    "permissions": {
+        "match": word(get_args(PermissionMatch), name="permission_match"),
+        "skills": table_of(word(get_args(Permission)), "a table of pattern = permission", name="permissions", quoted=True),
+    },
+    "tools": {"allowed-tools": word(get_args(AllowedToolsMode))},
+    "sandbox": any_table(),
+    "servers": any_table(),
+    "database": {"url": text(name="database_url")},
+    "packages": {
+        "store": text(name="package_store"),
+        "private-hosts": flag(),
+        "keep": number(name="kept_versions"),
+    },
+    "scan": any_table(),
+    "server": any_table(),
+    "engine": any_table(),
+}
 
 
 class Configuration(NamedTuple):
@@ -181,8 +219,8 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
     if project is None:
         return base
     file, values = project
-    _ConfigurationReader(file).refuse_users_own(values, user_file)
-    found = _checked(values, file, base)
+    _refuse_users_own(file, values, user_file)
+    found = _checked(values, file, base._replace(sandbox=_EMPTY))
     if base.permissions:
         found = found._replace(permissions=base.permissions, permission_match=base.permission_match)
     if "backend" in found.sandbox:
@@ -194,9 +232,6 @@ def _combined(project: tuple[str, _Table] | None, user: _Table | None, user_file
         sandbox=base.sandbox,
         project_sandbox=found.sandbox,
         file=file,
-        user_paths=base.user_paths,
-        user_file=user_file,
-        user_scan=base.user_scan,
     )
 
 
@@ -208,115 +243,164 @@ def _said_no(user: _Table | None) -> bool:
 
 def _checked(values: _Table, file: str, base: Configuration | None = None) -> Configuration:
     """The values of one file over `base`, every one checked."""
-    reader = _ConfigurationReader(file)
-    reader.refuse_unknown(values)
-    base = base or Configuration()
-    skills = reader.table(values, "skills", ("paths", "allow-external-paths", "prompt-section", "profile"))
-    permissions = reader.table(values, "permissions", ("match", "skills"))
-    tools = reader.table(values, "tools", ("allowed-tools",))
-    packages = reader.table(values, "packages", ("store", "private-hosts", "keep"))
-    match = reader.word(permissions, "permissions.match", get_args(PermissionMatch), base.permission_match)
-    mode = reader.word(tools, "tools.allowed-tools", get_args(AllowedToolsMode), base.allowed_tools)
-    profile = reader.word(skills, "skills.profile", get_args(_Profile), base.profile)
-    return Configuration(
-        paths=reader.paths(skills),
-        allow_external_paths=reader.flag(skills, "skills.allow-external-paths", base.allow_external_paths),
-        prompt_section=reader.flag(skills, "skills.prompt-section", base.prompt_section),
-        profile=next(word for word in get_args(_Profile) if word == profile),
-        permissions=reader.patterns(permissions),
-        permission_match="last" if match == "last" else "first",
-        allowed_tools=next(word for word in get_args(AllowedToolsMode) if word == mode),
-        sandbox=MappingProxyType(reader.table(values, "sandbox", None)),
-        server=base.server or MappingProxyType(reader.table(values, "server", None)),
-        engine=base.engine or MappingProxyType(reader.table(values, "engine", None)),
-        servers=base.servers or MappingProxyType(reader.table(values, "servers", None)),
-        scan=MappingProxyType(reader.table(values, "scan", None)),
-        database_url=reader.text(reader.table(values, "database", ("url",)), "database.url", base.database_url),
-        package_store=reader.text(packages, "packages.store", base.package_store),
-        kept_versions=reader.count(packages, "packages.keep", base.kept_versions),
-        private_hosts=reader.flag(packages, "packages.private-hosts", base.private_hosts),
+    given: dict[str, Any] = {}
+    for table, value in SettingsReader(file).read(_SETTINGS, values).items():
+        given |= value if isinstance(value, dict) else {table: value}
+    if len(given.get("paths", ())) > _MOST_PATHS:
+        raise SettingsReader(file).wrong("skills.paths", f"at most {_MOST_PATHS} paths", f"{len(given['paths'])} paths")
+    return (base or Configuration())._replace(**given)
+
+
+def _refuse_users_own(file: str, values: _Table, user_file: str | None) -> None:
+    """A project could send runs or skills to a place of its own, or have a command started outside the sandbox."""
+    for table, (what, variable) in _USERS_OWN.items():
+        if table in values:
+            raise InvalidConfiguration(
+                f"{file}: a project may not {what}",
+                hint=f"move [{table}] to {user_file or 'your own skillyard.toml'}{variable}",
+                file=file,
+                key=table,
+            )
+
+
+_FILE: Final = "settings.json"
+_PLACED: Final = ("project", "config", "env")
+"""The sources whose roots differ from one working folder to another; the others are the same everywhere."""
+
+
+class DisabledSkill(NamedTuple):
+    """One skill that is switched off: its id, or its slug and the `root` it is in; `skill` may be of every project."""
+
+    skill: str
+    root: str | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that switches it on, from any folder."""
+        import shlex
+
+        named = f" --root {shlex.quote(self.root)}" if self.root else ""
+        return f"skillyard enable {shlex.quote(self.skill)}{named}"
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether an older version wrote it down, for the skills of that name in every project."""
+        return self.root is None and self.skill.partition(":")[0] in _PLACED
+
+
+class SkillSettings(NamedTuple):
+    """The switches: one for all skills, the keys of those that are off, and of those that are on."""
+
+    enable_skills: bool = True
+    disabled: frozenset[str] = frozenset()
+    enabled: frozenset[str] = frozenset()
+
+    def reason(self, source: str, slug: str, root: str) -> str | None:
+        """Why the skill with this slug below `root` is not offered; None when it is not switched off."""
+        if not self.enable_skills:
+            return "all skills are switched off in settings.json"
+        key, old = switch_key(source, slug, root), f"{source}:{slug}"
+        if key in self.disabled:
+            found = _disabled_skill(key)
+            where = f" in {found.root}" if found.root else ""
+            return f"switched off{where}; `{found.command}` switches it on"
+        if old in self.disabled and key not in self.enabled:
+            command = DisabledSkill(slug, real_path(root)).command
+            return f"switched off in every project; `{command}` switches it on in this one"
+        return None
+
+    def switched_off(self) -> tuple[DisabledSkill, ...]:
+        """Every skill that is switched off one by one, in order, also where it cannot be seen from here."""
+        return tuple(sorted((_disabled_skill(key) for key in self.disabled), key=lambda one: (one.skill, one.root or "")))
+
+
+def switch_key(source: str, slug: str, root: str) -> str:
+    """Under what a skill is switched: its id where its source is the same everywhere, else its slug and its root."""
+    return f"{slug}@{real_path(root)}" if source in _PLACED else f"{source}:{slug}"
+
+
+def _disabled_skill(key: str) -> DisabledSkill:
+    skill, at, root = key.partition("@")
+    return DisabledSkill(skill, root) if at else DisabledSkill(key)
+
+
+def home_directory(environ: Mapping[str, str] | None = None) -> str:
+    """Skillyard's own folder: `$SKILLYARD_HOME`, or the platform's place for a user's data."""
+    environ = os.environ if environ is None else environ
+    if own := environ.get("SKILLYARD_HOME", "").strip():
+        return os.path.abspath(os.path.expanduser(own))
+    return f"{_user_folder(environ, 'XDG_DATA_HOME', '.local/share', 'user_data_dir')}"
+
+
+def configuration_directory(environ: Mapping[str, str]) -> str:
+    """Where the user's own `skillyard.toml` is: the platform's place for a user's configuration."""
+    return _user_folder(environ, "XDG_CONFIG_HOME", ".config", "user_config_dir")
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, below_home: str, function: str) -> str:
+    if sys.platform == "linux":  # what platformdirs says too, without the cost of importing it
+        base = environ.get(variable, "").strip()
+        home = environ.get("HOME") or os.path.expanduser("~")
+        return f"{base if os.path.isabs(base) else f'{home}/{below_home}'}/skillyard"
+    import platformdirs
+
+    return str(getattr(platformdirs, function)("skillyard", appauthor=False))
+
+
+def load_settings(data: str) -> SkillSettings:
+    """The switches kept in the folder `data`; all on when there is no file.
+
+    Raises:
+        InvalidConfiguration: the file is there and cannot be understood.
+    """
+    values = _load(f"{data}/{_FILE}")
+    skills = values.get("skills")
+    said = (
+        {key: value.get("enabled") for key, value in skills.items() if isinstance(value, dict)}
+        if isinstance(skills, dict)
+        else {}
     )
+    off, on = (frozenset(key for key, value in said.items() if value is word) for word in (False, True))
+    return SkillSettings(values.get("enableSkills") is not False, off, on)
 
 
-class _ConfigurationReader:
-    """Takes values out of one file and says which key is wrong."""
+def save_enabled(data: str, key: str, *, enabled: bool) -> None:
+    """Switch the skill with this `switch_key` on or off; the file is replaced in one step and all else in it is kept."""
+    import json
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    from skillyard.files import locked, replace_file
 
-    def wrong(self, key: str, wanted: str, value: object) -> InvalidConfiguration:
-        return InvalidConfiguration(
-            f"{self.file}: {key} must be {wanted}, not {value!r}", hint=f"change {key} in {self.file}", file=self.file, key=key
-        )
-
-    def refuse_unknown(self, values: _Table) -> None:
-        """A table with a slip in its name would be a rule that does not hold."""
-        for name in values:
-            if name not in _TABLES:
-                raise self.wrong(name, f"one of the tables {', '.join(_TABLES)}", name)
-
-    def table(self, values: _Table, name: str, known: tuple[str, ...] | None) -> dict[str, object]:
-        """The table `name`, empty when absent; `known` lists the keys it may have."""
-        table = values.get(name, {})
-        if not isinstance(table, dict):
-            raise self.wrong(name, "a table", table)
-        for key in table:
-            if known is not None and key not in known:
-                raise self.wrong(f"{name}.{key}", f"one of {', '.join(known)}", key)
-        return table
-
-    def refuse_users_own(self, values: _Table, user_file: str | None) -> None:
-        """A project could send runs or skills to a place of its own, or have a command started outside the sandbox."""
-        for table, (what, variable) in _USERS_OWN.items():
-            if table in values:
-                raise InvalidConfiguration(
-                    f"{self.file}: a project may not {what}",
-                    hint=f"move [{table}] to {user_file or 'your own skillyard.toml'}{variable}",
-                    file=self.file,
-                    key=table,
-                )
-
-    def text(self, table: _Table, key: str, default: str | None) -> str | None:
-        value = table.get(_last(key), default)
-        if value is not None and not (isinstance(value, str) and value.strip()):
-            raise self.wrong(key, "text", value)
-        return value
-
-    def flag(self, table: _Table, key: str, default: bool) -> bool:
-        value = table.get(_last(key), default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "true or false", value)
-        return value
-
-    def count(self, table: _Table, key: str, default: int) -> int:
-        value = table.get(_last(key), default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.wrong(key, "a whole number above 0", value)
-        return value
-
-    def word(self, table: _Table, key: str, words: tuple[str, ...], default: str) -> str:
-        value = table.get(_last(key), default)
-        if not isinstance(value, str) or value not in words:
-            raise self.wrong(key, f"one of {', '.join(words)}", value)
-        return value
-
-    def paths(self, skills: _Table) -> tuple[str, ...]:
-        value = skills.get("paths", [])
-        if not isinstance(value, list) or not all(isinstance(path, str) and "\0" not in path for path in value):
-            raise self.wrong("skills.paths", "a list of paths", value)
-        if len(value) > _MOST_PATHS:
-            raise self.wrong("skills.paths", f"at most {_MOST_PATHS} paths", f"{len(value)} paths")
-        return tuple(dict.fromkeys(path.strip() for path in value if path.strip()))
-
-    def patterns(self, permissions: _Table) -> Mapping[str, str]:
-        rules = permissions.get("skills", {})
-        if not isinstance(rules, dict):
-            raise self.wrong("permissions.skills", "a table of pattern = permission", rules)
-        for pattern, permission in rules.items():
-            if permission not in get_args(Permission):
-                raise self.wrong(f'permissions.skills."{pattern}"', "one of allow, ask, deny", permission)
-        return MappingProxyType({str(pattern): str(permission) for pattern, permission in rules.items()})
+    path = f"{data}/{_FILE}"
+    os.makedirs(data, mode=0o700, exist_ok=True)
+    with locked(path):
+        values = _load(path)
+        skills = values.get("skills")
+        skills = dict(skills) if isinstance(skills, dict) else {}
+        entry = skills.get(key)
+        skills[key] = {**(entry if isinstance(entry, dict) else {}), "enabled": enabled}
+        values = {"enableSkills": True, **values, "skills": skills}
+        replace_file(path, json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
+def _load(path: str) -> dict[str, object]:
+    try:
+        refuse_reserved(path)
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidConfiguration(
+            f"{path} cannot be read: {error.strerror}",
+            hint="check HOME and the folder, or point SKILLYARD_HOME somewhere else",
+            file=path,
+        ) from None
+    import json
+
+    try:
+        values = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidConfiguration(f"{path} is not JSON: {error}", hint="fix or remove the file", file=path) from None
+    if not isinstance(values, dict):
+        raise InvalidConfiguration(f"{path} must hold an object", hint="fix or remove the file", file=path)
+    return values

@@ -12,8 +12,7 @@ from skillyard.catalog.records import Root, SkillRow, Source, Status
 from skillyard.text import is_label
 
 if TYPE_CHECKING:
-    from skillyard.catalog.file_content import FileContent
-    from skillyard.catalog.inventory import Inventory, SkillFile
+    from skillyard.catalog.skill_files import FileContent, Inventory, SkillFile
     from skillyard.document import Diagnostic, Document, Profile
 
 
@@ -231,19 +230,19 @@ class Skill:
         Raises:
             SkillUnusable: the file is gone or cannot be read.
         """
-        from skillyard.catalog.file_content import read_document
+        from skillyard.catalog.skill_files import read_document
 
         return read_document(self, copy)
 
     def files(self) -> tuple[SkillFile, ...]:
         """Every file of the skill but its SKILL.md, sorted by path (row 001-10)."""
-        from skillyard.catalog.inventory import list_files
+        from skillyard.catalog.skill_files import list_files
 
         return list_files(self.directory, skip=self._row[4][1])
 
     def inventory(self) -> Inventory:
         """The files counted and sorted into scripts, references and templates (row 003-5)."""
-        from skillyard.catalog.inventory import take_inventory
+        from skillyard.catalog.skill_files import take_inventory
 
         return take_inventory(self.directory, skill_file=self._row[4][1])
 
@@ -261,7 +260,7 @@ class Skill:
             FileMissing: no such file; `details["candidates"]` lists near names.
             FileTooLarge: longer than `limit`.
         """
-        from skillyard.catalog.file_content import read_file
+        from skillyard.catalog.skill_files import read_file
 
         return read_file(self, path, limit=limit)
 

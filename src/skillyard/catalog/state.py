@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from skillyard.catalog.configuration import Configuration, load_configuration
+from skillyard.catalog.configuration import Configuration, configuration_directory, load_configuration, load_settings
 from skillyard.catalog.records import Changes, SkillRow, Verdict
 from skillyard.catalog.roots import (
     RootFolder,
@@ -20,13 +20,12 @@ from skillyard.catalog.roots import (
     standard_root_folders,
 )
 from skillyard.catalog.scan import Progress, RootScan, scan_roots, without_garbage_collection
-from skillyard.catalog.settings import configuration_directory, load_settings
 from skillyard.catalog.skill import Skill
 from skillyard.paths import real_path
 
 if TYPE_CHECKING:
+    from skillyard.catalog.configuration import SkillSettings
     from skillyard.catalog.records import FileStamp, Root
-    from skillyard.catalog.settings import SkillSettings
     from skillyard.document import Profile
 
 

@@ -23,10 +23,8 @@ _ROOTED: Final = re.compile(
 )
 
 
-class UsageProblem(InvalidInput):
+class UsageProblem(InvalidInput, code="usage"):
     """The command line itself cannot be understood."""
-
-    code = "usage"
 
 
 def require_existing(path: str, *, hint: str = "check the path") -> str:

@@ -57,11 +57,8 @@ DEFAULT_TURN_LIMITS: Final = TurnLimits()
 _log = logging.getLogger(__name__)
 
 
-class TurnLimitExceeded(ModelFailed):
+class TurnLimitExceeded(ModelFailed, code="turn_limit", status=422):
     """A model went on for longer than a turn may be."""
-
-    code = "turn_limit"
-    status = 422
 
 
 @dataclass(frozen=True, slots=True)

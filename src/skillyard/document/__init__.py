@@ -7,22 +7,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.document.diagnostic import Diagnostic, DiagnosticShape, Severity
-from skillyard.document.limits import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, NAME_LIMIT
+from skillyard.document.records import (
+    COMPATIBILITY_LIMIT,
+    DESCRIPTION_LIMIT,
+    DOCUMENT_LIMIT,
+    HEADER_LIMIT,
+    NAME_LIMIT,
+    Diagnostic,
+    DiagnosticShape,
+    Facets,
+    NeedMore,
+    Severity,
+    Summary,
+)
 from skillyard.document.summarizer import summarize
-from skillyard.document.summary import Facets, NeedMore, Summary
 
 if TYPE_CHECKING:
     from skillyard.document.checks import check_document
     from skillyard.document.document import Document, declared_data, parse_document
     from skillyard.document.field_checks import is_name
     from skillyard.document.fix import FixedDocument, fix_document
-    from skillyard.document.front_matter import FrontMatter, read_front_matter
+    from skillyard.document.front_matter import CODE_LANGUAGES, CodeBlock, FrontMatter, Section, read_front_matter
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
-    from skillyard.document.rule import PROFILES, Profile, Rule
+    from skillyard.document.records import PROFILES, Profile, Rule
     from skillyard.document.rules import RULES, diagnose
     from skillyard.document.schema_bounds import UnusableSchema, schema_weight, value_weight
-    from skillyard.document.sections import CODE_LANGUAGES, CodeBlock, Section
     from skillyard.document.writer import new_document, set_front_matter
 
 __all__ = [

@@ -6,14 +6,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final, NoReturn
 
-from skillyard.document.diagnostic import Diagnostic
 from skillyard.document.document import Document, read_opened
 from skillyard.document.fields import FieldReader
-from skillyard.document.front_matter import open_document
+from skillyard.document.front_matter import CODE_LANGUAGES, open_document
 from skillyard.document.metadata import Metadata
-from skillyard.document.rule import Profile
+from skillyard.document.records import Diagnostic, Profile
 from skillyard.document.rules import Findings
-from skillyard.document.sections import CODE_LANGUAGES
 from skillyard.errors import WorkProblem
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-[a-zA-Z0-9.]+)?")

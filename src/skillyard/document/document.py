@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from skillyard.document.diagnostic import Diagnostic
 from skillyard.document.field_checks import check_fields, check_required
 from skillyard.document.fields import FieldReader
-from skillyard.document.front_matter import OpenedDocument, open_document
+from skillyard.document.front_matter import CodeBlock, OpenedDocument, Section, open_document, read_body
 from skillyard.document.metadata import Metadata
 from skillyard.document.metadata_reader import read_metadata
-from skillyard.document.rule import Profile
+from skillyard.document.records import Diagnostic, Facets, Profile, Summary
 from skillyard.document.rules import Findings
-from skillyard.document.sections import CodeBlock, Section, read_body
-from skillyard.document.summary import Facets, Summary
 from skillyard.document.yaml_reader import as_data, as_text
 from skillyard.paths import slug
 from skillyard.text import without_user

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from skillyard.document.limits import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, NAME_LIMIT
+from skillyard.document.records import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, NAME_LIMIT
 from skillyard.document.rules import Findings
 from skillyard.document.spelling import SPEC_FIELDS, SPELLINGS
 from skillyard.document.yaml_reader import Mapping, Node, Scalar, Sequence, typed

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.document.checks import check_document
-from skillyard.document.diagnostic import Diagnostic
 from skillyard.document.field_checks import is_name
 from skillyard.document.front_matter import find_fences
-from skillyard.document.rule import Profile
+from skillyard.document.records import Diagnostic, Profile
 from skillyard.document.rules import RULES
 from skillyard.document.spelling import split_tools
 from skillyard.document.writer import set_front_matter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillyard.document.rule import ALWAYS, REQUIRED, Rule, levels
+from skillyard.document.records import ALWAYS, REQUIRED, Rule, levels
 
 _BROKEN: Final = levels("error", "error", "error", "error", "error")
 _UNREADABLE: Final = levels("warning", "error", "error", "error", "error")

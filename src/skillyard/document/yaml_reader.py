@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.document.limits import DEPTH_LIMIT, KEY_LIMIT
+from skillyard.document.records import DEPTH_LIMIT, KEY_LIMIT
 from skillyard.text import shorten
 
 if TYPE_CHECKING:

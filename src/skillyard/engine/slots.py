@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 from weakref import WeakKeyDictionary
 
-from skillyard.errors import InvalidConfiguration
+from skillyard.settings_reader import Setting, Settings, SettingsReader, number, table_of, word
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration
@@ -27,8 +27,16 @@ EngineKind = Literal["local", "procrastinate"]
 DEFAULT_POOL: Final = "default"
 """The pool of every run that names none, where all runs go through the queue."""
 
-_KEYS: Final = ("kind", "pool", "concurrency", "per-organisation", "per-skill")
 _MOST: Final = 10_000
+_SETTINGS: Final[Settings] = {
+    "kind": word(get_args(EngineKind), expected=" or ".join(get_args(EngineKind))),
+    "pool": Setting(
+        "the name of a worker pool", lambda pool: isinstance(pool, str) and bool(pool.strip()) and pool.isprintable()
+    ),
+    "concurrency": number(_MOST),
+    "per-organisation": number(_MOST),
+    "per-skill": table_of(number(_MOST), "a table of skills, each with a number"),
+}
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -173,56 +181,9 @@ class EngineSettings:
         Raises:
             InvalidConfiguration: an unknown key, or a value that cannot be meant.
         """
-        reader = _SettingsReader(configuration.user_file or "skillyard.toml", configuration.engine)
-        for key in configuration.engine:
-            if key not in _KEYS:
-                raise reader.wrong(key, f"one of {', '.join(_KEYS)}", key)
-        pool = configuration.engine.get("pool", DEFAULT_POOL)
-        if not isinstance(pool, str) or not pool.strip() or not pool.isprintable():
-            raise reader.wrong("pool", "the name of a worker pool", pool)
-        return cls(
-            kind=reader.kind(),
-            pool=pool,
-            concurrency=reader.number("concurrency"),
-            per_organisation=reader.number("per-organisation"),
-            per_skill=reader.numbers("per-skill"),
-        )
+        file = configuration.user_file or "skillyard.toml"
+        return cls(**SettingsReader(file).read(_SETTINGS, configuration.engine, "engine"))
 
     def slots(self) -> Slots:
         """The turns of one process."""
         return Slots(self.concurrency, per_organisation=self.per_organisation, per_skill=self.per_skill)
-
-
-@dataclass(frozen=True, slots=True)
-class _SettingsReader:
-    """Takes values out of the table and says which key is wrong."""
-
-    file: str
-    table: Mapping[str, object]
-
-    def wrong(self, key: str, wanted: str, value: object) -> InvalidConfiguration:
-        message = f"{self.file}: engine.{key} must be {wanted}, not {value!r}"
-        return InvalidConfiguration(message, hint=f"change engine.{key} in {self.file}", file=self.file, key=f"engine.{key}")
-
-    def kind(self) -> EngineKind:
-        value = self.table.get("kind", "local")
-        for known in get_args(EngineKind):
-            if value == known:
-                found: Any = known
-                return found  # type: ignore[no-any-return] # one of the words
-        raise self.wrong("kind", " or ".join(get_args(EngineKind)), value)
-
-    def number(self, key: str) -> int | None:
-        value = self.table.get(key)
-        return None if value is None else self._checked(key, value)
-
-    def numbers(self, key: str) -> Mapping[str, int]:
-        table = self.table.get(key, {})
-        if not isinstance(table, Mapping):
-            raise self.wrong(key, "a table of skills, each with a number", table)
-        return {str(name): self._checked(f"{key}.{name}", value) for name, value in table.items()}
-
-    def _checked(self, key: str, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
-            raise self.wrong(key, f"a number from 1 to {_MOST:,}", value)
-        return value

@@ -13,11 +13,11 @@ from skillyard.permissions.approvals import (
     Approver,
     Decision,
     PolicyApprover,
+    SqlApprovalStore,
 )
 from skillyard.permissions.gate import PermissionGate, SkillConsent, unusable_skill
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup
 from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
-from skillyard.permissions.sql_store import SqlApprovalStore
 from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
 
 if TYPE_CHECKING:

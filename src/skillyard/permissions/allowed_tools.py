@@ -20,7 +20,7 @@ from typing import Final, get_args
 
 from skillyard.catalog import AllowedToolsMode
 from skillyard.errors import InvalidInput
-from skillyard.permissions.patterns import glob, matches
+from skillyard.permissions.rules import glob, matches
 from skillyard.text import shorten
 
 # One command: no operator, redirection, substitution, expansion of parameters with operators, or line break outside quotes.

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected, InvalidInput
-from skillyard.permissions.store import ApprovalStore, MemoryApprovalStore
+from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
 from skillyard.text import LABEL_LIMIT, is_label, shorten, single_line
+from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
     from skillyard.catalog import Skill
-    from skillyard.permissions.sql_tables import SqlSessionApprovals
+    from skillyard.database import Database
+    from skillyard.permissions.sql_tables import ApprovalTable, SqlSessionApprovals
 
 
 Decision = Literal["once", "session", "workspace", "reject"]
@@ -331,3 +333,40 @@ def _rejected(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalRejec
         skill=request.skill_id,
         reason=answer.reason,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SqlApprovalStore:
+    """Approvals in the table `approvals`; `database` gives it, opened, when the first question needs it.
+
+    Raises, from every method:
+        DatabaseUnavailable: the database cannot be used; nothing is approved by that.
+    """
+
+    database: Callable[[], Database]
+    workspace: str
+
+    def has(self, skill_id: str, digest: str) -> bool:
+        """Whether the skill with exactly this content is approved here."""
+        return any(kept.digest == digest for kept in self._table().find(self.workspace, skill_id))
+
+    def approved(self) -> tuple[ApprovalRecord, ...]:
+        """What is approved here, by the skills' ids."""
+        return self._table().find(self.workspace)
+
+    def everywhere(self) -> tuple[ApprovalRecord, ...]:
+        """What is approved in any workspace, by workspace and skill."""
+        return self._table().find()
+
+    def add(self, skill_id: str, digest: str) -> None:
+        """Approve the skill with this content, in place of any earlier content of it."""
+        self._table().put(ApprovalRecord(self.workspace, skill_id, digest, utc_now()))
+
+    def remove(self, skill_id: str) -> bool:
+        """Take the skill's approval back; False when there was none."""
+        return self._table().remove(self.workspace, skill_id)
+
+    def _table(self) -> ApprovalTable:
+        from skillyard.permissions.sql_tables import ApprovalTable  # SQLAlchemy with it: only when something is asked
+
+        return ApprovalTable(self.database())

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
 from skillyard.paths import relative_to
-from skillyard.prompt.budget import BudgetPlan, plan_budget
-from skillyard.prompt.continuation import Continuation, IndexLine, continue_index, start_index
-from skillyard.prompt.entry import BARE, WHOLE, IndexEntry, ShownSkill, labels
+from skillyard.prompt.budget import BudgetPlan, Continuation, IndexLine, continue_index, plan_budget, start_index
+from skillyard.prompt.entry import BARE, QUARTERS, WHOLE, IndexEntry, ShownSkill, count_tokens, labels, quarters
 from skillyard.prompt.report import Index, Omission
 from skillyard.prompt.styles import FORMS, Overview, Style, StyleForm
-from skillyard.prompt.tokens import QUARTERS, count_tokens, quarters
 from skillyard.search import SearchIndex, named_skills, search_skills
 from skillyard.text import single_line
 

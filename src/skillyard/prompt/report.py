@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, TypedDict, TypeGuard
 
 from skillyard.errors import InvalidInput
-from skillyard.prompt.continuation import IndexLine
-from skillyard.prompt.entry import WHOLE
+from skillyard.prompt.budget import IndexLine
+from skillyard.prompt.entry import WHOLE, count_tokens
 from skillyard.prompt.styles import FORMS, Style
-from skillyard.prompt.tokens import count_tokens
 
 _LONGEST: Final = 100_000  # lines or omissions of an index that is read back
 

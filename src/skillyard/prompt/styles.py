@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from skillyard.prompt.entry import FIELD_LIMIT, Field, IndexEntry, Piece, ShownSkill
+from skillyard.prompt.entry import FIELD_LIMIT, QUARTERS, Field, IndexEntry, Piece, ShownSkill, cut, cut_list, quarters
 from skillyard.prompt.fence import markers, steady_nonce, without_markers
-from skillyard.prompt.tokens import QUARTERS, cut, cut_list, quarters
 from skillyard.text import escape_xml
 
 Style = Literal["awareness", "direct", "tool", "xml-index", "section", "compact"]

@@ -90,7 +90,7 @@ def read_candidate(tree: Path, origin: Origin, *, folder_name: str, skill_id: st
 
     `folder_name` is the name of the folder it came in, `skill_id` the id it has when it is installed already.
     """
-    from skillyard.catalog.inventory import take_inventory
+    from skillyard.catalog.skill_files import take_inventory
     from skillyard.document import DOCUMENT_LIMIT, parse_document
     from skillyard.paths import read_inside
 

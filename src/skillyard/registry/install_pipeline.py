@@ -219,7 +219,7 @@ def _scanned(candidate: Candidate, scanner: Scanner) -> Candidate:
 
 
 if TYPE_CHECKING:
-    from skillyard.catalog.inventory import SkillFile
+    from skillyard.catalog.skill_files import SkillFile
     from skillyard.document import Diagnostic
     from skillyard.interop import ClientCompatibility
     from skillyard.registry.candidate import InstallRequest
@@ -299,7 +299,7 @@ def inspect_source(pipeline: InstallPipeline, order: InstallRequest) -> tuple[Sk
 
 
 def _inspect_candidate(pipeline: InstallPipeline, candidate: Candidate, folder: str, order: InstallRequest) -> SkillInspection:
-    from skillyard.catalog.inventory import list_files
+    from skillyard.catalog.skill_files import list_files
     from skillyard.interop import check_clients
 
     candidate, refusals = _check_refusals(pipeline, candidate, folder, order)

@@ -19,8 +19,7 @@ from skillyard.scanner.finding import (
     Subject,
     at_least_severity,
 )
-from skillyard.scanner.rules import RULES
-from skillyard.scanner.sarif import to_sarif
+from skillyard.scanner.rules import RULES, to_sarif
 from skillyard.scanner.scan import scan_skill
 from skillyard.scanner.suppressions import Suppression, read_suppressions
 

@@ -18,7 +18,14 @@ from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload import report_progress
 from skillyard.packages import sniff
 from skillyard.scanner.credentials import look_for_credentials, look_for_secrets
-from skillyard.scanner.dangerous_commands import look_for_dangerous_calls, look_for_persistence, look_for_resource_abuse
+from skillyard.scanner.dangerous_commands import (
+    look_for_dangerous_calls,
+    look_for_obfuscation,
+    look_for_persistence,
+    look_for_resource_abuse,
+    payloads,
+    program_in,
+)
 from skillyard.scanner.finding import NOT_TEXT, SEVERITIES, Finding, Report, Skipped, lower_severity
 from skillyard.scanner.hidden import decode_tag_characters, look_for_hidden_text, misleading_name
 from skillyard.scanner.injection import look_for_injection
@@ -30,7 +37,6 @@ from skillyard.scanner.network import (
     look_into_unparsed,
     network_use,
 )
-from skillyard.scanner.obfuscation import look_for_obfuscation, payloads, program_in
 from skillyard.scanner.permissions import ObservedBehavior, look_at_declarations, look_for_privileges, variables_in
 from skillyard.scanner.python_calls import look_into_python, sends, starts_programs
 from skillyard.scanner.python_flow import Flow, PythonFile, parse_python

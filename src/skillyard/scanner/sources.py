@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from skillyard.document.sections import read_body
+from skillyard.document.front_matter import read_body
 from skillyard.errors import SkillyardError
 from skillyard.packages import IGNORED
 from skillyard.paths import open_inside

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 from skillyard.errors import InvalidConfiguration
 from skillyard.paths import is_inside
 from skillyard.scanner.finding import Finding
 from skillyard.scanner.rules import RULES
+from skillyard.settings_reader import Setting, Settings, SettingsReader, text
 from skillyard.text import nearest, shorten, single_line
 
-_KEYS: Final = ("rule", "path", "until", "reason")
 _MOST: Final = 1000
 _CLAIM: Final = re.compile(r"skillyard:\s{0,3}ignore\s{1,3}([a-z0-9-]{3,60}|\*)[ \t:,-]{0,4}([^\n]{0,160})")
 
@@ -39,56 +39,54 @@ class Suppression:
         return self.rule in ("*", finding.rule) and fnmatchcase(f"{skill}/{finding.file}", self.path)
 
 
+def _day(value: date | str) -> date:
+    if isinstance(value, datetime):
+        return value.date()
+    return value if isinstance(value, date) else date.fromisoformat(value)
+
+
+def _is_day(value: Any) -> bool:
+    try:
+        return bool(_day(value))
+    except (TypeError, ValueError):
+        return False
+
+
+_ENTRIES: Final = Setting("a list of tables", lambda entries: isinstance(entries, list))
+_ENTRY: Final[Settings] = {
+    "rule": text("text, in every entry", required=True),
+    "path": text("text, in every entry", required=True),
+    "until": Setting("a day such as 2030-01-31, in every entry", _is_day, required=True),
+    "reason": text("text, in every entry", required=True),
+}
+
+
 def read_suppressions(table: Mapping[str, object], file: str) -> tuple[Suppression, ...]:
     """The entries of a table `[scan]` that stands in `file`.
 
     Raises:
         InvalidConfiguration: a key is unknown or missing, a rule does not exist, a date is none, a reason is empty.
     """
-    for key in table:
-        if key != "suppress":
-            raise _wrong(file, f"scan.{key}", "suppress", key)
-    entries = table.get("suppress", [])
-    if not isinstance(entries, list) or len(entries) > _MOST:
-        raise _wrong(file, "scan.suppress", f"a list of at most {_MOST} tables", type(entries).__name__)
-    return tuple(_read(entry, file) for entry in entries)
+    reader = SettingsReader(file)
+    values = reader.read({"suppress": _ENTRIES}, table, "scan")
+    entries = values.get("suppress", ())
+    if len(entries) > _MOST:
+        raise reader.wrong("scan.suppress", f"a list of at most {_MOST} tables", f"{len(entries)} tables")
+    return tuple(_read(entry, reader) for entry in entries)
 
 
-def _read(entry: object, file: str) -> Suppression:
+def _read(entry: object, reader: SettingsReader) -> Suppression:
     if not isinstance(entry, dict):
-        raise _wrong(file, "scan.suppress", "a list of tables", entry)
-    for key in entry:
-        if key not in _KEYS:
-            raise _wrong(file, f"scan.suppress.{key}", f"one of {', '.join(_KEYS)}", key)
-    rule, path, reason = (_text(entry, key, file) for key in ("rule", "path", "reason"))
+        raise reader.wrong("scan.suppress", "a list of tables", entry)
+    values = reader.read(_ENTRY, entry, "scan.suppress")
+    rule = values["rule"].strip()
     if rule != "*" and rule not in RULES:
         near = nearest(rule, RULES, limit=1)
         hint = f"did you mean {near[0]}?" if near else "`skillyard scan --rules` lists them"
-        raise InvalidConfiguration(f"{file}: scan.suppress names the rule {rule!r}, which does not exist", hint=hint, file=file)
-    return Suppression(rule, path, _day(entry.get("until"), file), shorten(single_line(reason), 200), file)
-
-
-def _text(entry: Mapping[str, object], key: str, file: str) -> str:
-    value = entry.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise _wrong(file, f"scan.suppress.{key}", "text, in every entry", value)
-    return value.strip()
-
-
-def _day(value: object, file: str) -> date:
-    if isinstance(value, datetime):
-        return value.date()
-    if isinstance(value, date):
-        return value
-    try:
-        return date.fromisoformat(value if isinstance(value, str) else "")
-    except ValueError:
-        raise _wrong(file, "scan.suppress.until", "a day such as 2030-01-31, in every entry", value) from None
-
-
-def _wrong(file: str, key: str, wanted: str, value: object) -> InvalidConfiguration:
-    return InvalidConfiguration(
-        f"{file}: {key} must be {wanted}, not {value!r}", hint=f"change {key} in {file}", file=file, key=key
+        message = f"{reader.file}: scan.suppress names the rule {rule!r}, which does not exist"
+        raise InvalidConfiguration(message, hint=hint, file=reader.file)
+    return Suppression(
+        rule, values["path"].strip(), _day(values["until"]), shorten(single_line(values["reason"].strip()), 200), reader.file
     )
 
 

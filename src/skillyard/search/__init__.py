@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from skillyard.search.collisions import Collision, CollisionShape, find_collisions
 from skillyard.search.evaluation import (
+    Collision,
+    CollisionShape,
     Evaluation,
     EvaluationShape,
     TriggerCase,
     evaluate_triggers,
+    find_collisions,
     read_trigger_cases,
 )
 from skillyard.search.index import SearchIndex
 from skillyard.search.match import Match, MatchShape, Reason
-from skillyard.search.ranking import named_skills, search_skills, skill_filter
+from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
 from skillyard.search.reranking import EmbeddingReranker, JudgeReranker, Reranker, chat_address, embeddings_address, rerank
-from skillyard.search.triggers import find_relevant_skills, match_event
 
 __all__ = [
     "Collision",
