@@ -22,7 +22,7 @@ from skillyard.database import Database, api_sessions, questions, runs, session_
 from skillyard.engine.run_call import RunCall
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, SqlSessionApprovals
 from skillyard.server.background.approval_questions import ApprovalQuestions
-from skillyard.server.schedule_clock import ScheduleClock
+from skillyard.server.organisation_services import ScheduleClock
 from skillyard.times import utc_now
 
 HOUR = timedelta(hours=1)
@@ -151,7 +151,7 @@ def test_schedules_are_looked_at_when_the_clock_was_ahead_and_is_set_right(
         home / "project/.claude/skills", "adder", files={"scripts/execute.py": "def execute(parameters):\n    return 1\n"}
     )
     client.post("/api/v1/catalog/refresh")
-    monkeypatch.setattr("skillyard.server.schedule_clock._LOOK_S", 0.2)
+    monkeypatch.setattr("skillyard.server.organisation_services._LOOK_S", 0.2)
     clock: ScheduleClock = app.state.clock
     with jumped(HOUR):
         clock.wake("default")

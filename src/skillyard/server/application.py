@@ -27,7 +27,6 @@ from skillyard.server.background.running_work import Shutdown
 from skillyard.server.clients import (
     anthropic_skills,
     clawhub,
-    clawhub_community,
     clawhub_publishing,
     clawhub_scanning,
     discovery,
@@ -35,20 +34,17 @@ from skillyard.server.clients import (
     plugin_marketplace,
 )
 from skillyard.server.middleware.audit_log import AuditRecorder
-from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore
+from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore, PublicRoutes
 from skillyard.server.middleware.error_formats import ErrorFormats
 from skillyard.server.middleware.host_origin_check import HostOriginCheck
-from skillyard.server.middleware.observability import Metrics, RequestObserver
-from skillyard.server.middleware.public_routes import PublicRoutes
-from skillyard.server.middleware.request_context import OrganisationScope, RequestIds
+from skillyard.server.middleware.observability import Metrics, RequestIds, RequestObserver
 from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
-from skillyard.server.organisation_services import OrganisationPool, OrganisationServices
+from skillyard.server.organisation_services import OrganisationPool, OrganisationScope, OrganisationServices, ScheduleClock
 from skillyard.server.problems import Problem, add_error_handlers
 from skillyard.server.responses import describe_streams
 from skillyard.server.routes import (
     administration,
     agents,
-    approvals,
     chat,
     credentials,
     installation,
@@ -61,7 +57,6 @@ from skillyard.server.routes import (
     tools_and_memory,
 )
 from skillyard.server.routes import catalog as catalog_routes
-from skillyard.server.schedule_clock import ScheduleClock
 from skillyard.server.settings import AccessPolicy, ServerSettings
 
 if TYPE_CHECKING:
@@ -94,7 +89,7 @@ ROUTERS: Final = (
     runs.routes,
     schedules.routes,
     administration.worker_routes,
-    approvals.routes,
+    administration.approval_routes,
     agents.routes,
     tools_and_memory.memory_routes,
     tools_and_memory.tool_routes,
@@ -113,7 +108,7 @@ ROUTERS: Final = (
     anthropic_skills.routes,
     openai_skills.routes,
     clawhub.routes,
-    clawhub_community.routes,
+    clawhub.community_routes,
     clawhub_scanning.moderation_routes,
     clawhub_publishing.routes,
     clawhub_scanning.scan_routes,

@@ -1,26 +1,31 @@
-"""What the routes share: the catalog, registry and background work of each organisation, and how a request gets at them.
+"""What the routes share: the services of each organisation, how a request gets at them, and the clock of their schedules.
 
 The services of the default organisation are open as long as the server; those of others are opened when somebody of them first
-asks, and closed when long unused.
+asks, and closed when long unused. Every server process watches the schedules: that a run of one is begun once is in its id, so
+none has to know of another. How long to wait is measured without the wall clock, which may be set back while one waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, Organisations
+from skillyard.access import DEFAULT_ORGANISATION, Keys, Organisations
 from skillyard.catalog import Changes, Skill
 from skillyard.database import Database
-from skillyard.errors import PermissionDenied, SkillUnusable
+from skillyard.engine import ScheduleOwners
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, PermissionDenied, SkillUnusable, SkillyardError
 from skillyard.library import Catalog
 from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
@@ -29,9 +34,10 @@ from skillyard.server.background.approval_questions import ApprovalQuestions, re
 from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges
 from skillyard.server.background.model_sessions import CallerToolSessions, LazyChat
 from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns
+from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    pass
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 _SETTLED_MS: Final = 150  # changes of files that come closer together are looked at once
@@ -146,7 +152,7 @@ async def _current_services(request: Request) -> OrganisationServices:
 
 
 CurrentServices = Annotated[OrganisationServices, Depends(_current_services)]
-"""The rooms below, as the caller's organisation sees them."""
+"""The services of the caller's organisation."""
 _KEPT: Final = 16
 
 
@@ -166,7 +172,7 @@ class _OpenOrganisation:
 
 
 class OrganisationPool:
-    """Gives the `Service` of an organisation; that of the default one is the server's own, `main`.
+    """Gives the services of an organisation; those of the default one are the server's own, `main`.
 
     At most `kept` others stay open beside those that are in use.
     """
@@ -180,7 +186,7 @@ class OrganisationPool:
 
     @property
     def main(self) -> OrganisationServices:
-        """The rooms of the default organisation."""
+        """The services of the default organisation."""
         return self._main.service
 
     @contextlib.asynccontextmanager
@@ -212,7 +218,7 @@ class OrganisationPool:
 
     @contextlib.asynccontextmanager
     async def of(self, organisation: str) -> AsyncIterator[OrganisationServices]:
-        """The rooms of an organisation, open as long as the block lasts.
+        """The services of an organisation, open as long as the block lasts.
 
         Raises:
             RecordNotFound: there is no such organisation.
@@ -272,3 +278,83 @@ async def _cancel(following: asyncio.Task[None]) -> None:
     if not following.done():
         following.cancel()
         await asyncio.wait([following])
+
+
+class OrganisationScope:
+    """Middleware: the services that a request asks for stay open until it was answered; those of the default one always are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass it on."""
+        if scope["type"] != "http" or scope["state"]["caller"].organisation == DEFAULT_ORGANISATION:
+            await self._app(scope, receive, send)
+            return
+        async with contextlib.AsyncExitStack() as held:
+            scope["state"]["held"] = held
+            await self._app(scope, receive, send)
+
+
+_TICK_S: Final = 1.0
+_LOOK_S: Final = 30.0  # what others have changed is seen after that
+_log = logging.getLogger(__name__)
+
+
+class ScheduleClock:
+    """Begins the runs of all schedules of one server."""
+
+    def __init__(self, homes: OrganisationPool) -> None:
+        self._homes = homes
+        self._looks: dict[str, float] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Look at the clock as long as the block lasts; a look that has begun is finished before it ends."""
+        leaving = asyncio.Event()
+        going = asyncio.create_task(self._go(leaving))
+        yield
+        leaving.set()
+        await asyncio.wait([going])
+
+    async def _go(self, leaving: asyncio.Event) -> None:
+        while not leaving.is_set():
+            try:
+                for name in await asyncio.to_thread(self._names):
+                    if self._looks.get(name, 0.0) <= time.monotonic() and not leaving.is_set():
+                        await self._look(name)
+            except DatabaseDamaged as error:
+                _log.error("looking at the schedules failed: %s", error.sentence)  # our own words say it all
+            except DatabaseUnavailable:
+                pass  # `readyz` says so
+            except Exception:
+                _log.exception("looking at the schedules failed")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await leaving.wait()
+
+    def wake(self, organisation: str) -> None:
+        """Look at the schedules of an organisation at the next tick: they have been changed."""
+        self._looks.pop(organisation, None)
+
+    def _names(self) -> list[str]:
+        if self._looks and min(self._looks.values()) > time.monotonic():
+            return []
+        return [organisation.name for organisation in self._homes.organisations.all()]
+
+    async def _look(self, name: str) -> None:
+        """Begin what has come due in one organisation."""
+        self._looks[name] = time.monotonic() + _LOOK_S
+        try:
+            async with self._homes.of(name) as service:
+                scheduler = service.catalog.scheduler(service.runs.begin, ScheduleOwners(Keys(self._homes.database), name))
+                await scheduler.begin_due()
+                following = await scheduler.next_at()
+        except DatabaseUnavailable:
+            raise
+        except SkillyardError as error:
+            if name == DEFAULT_ORGANISATION:
+                _log.warning("the schedules of %s: %s", name, error.message)
+            return
+        if following is not None:
+            self._looks[name] = min(self._looks[name], time.monotonic() + (following - utc_now()).total_seconds())

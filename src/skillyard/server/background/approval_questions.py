@@ -150,7 +150,7 @@ class ApprovalQuestions:
 
 def rejecting_approver() -> PolicyApprover:
     """Who answers where a request does not wait for a person."""
-    return PolicyApprover("reject", "nobody can be asked over HTTP")
+    return PolicyApprover("reject", "approval cannot be asked for over HTTP")
 
 
 @dataclass(frozen=True, slots=True)

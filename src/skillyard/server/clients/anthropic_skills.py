@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
+    NumberedVersion,
     bundle_bytes,
     client_skill_id,
     collect_shapes,
@@ -36,7 +37,6 @@ from skillyard.server.clients.published_skills import (
     usable_versions,
 )
 from skillyard.server.clients.skill_uploads import install_skill, received_skill
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.middleware.error_formats import ANTHROPIC
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.uploads import FILES

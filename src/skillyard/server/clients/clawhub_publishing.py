@@ -28,8 +28,8 @@ from skillyard.paths import slug as slug_of
 from skillyard.registry import LATEST, check_tag
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.clients.clawhub_shapes import owned_skill, version_of_label
+from skillyard.server.clients.published_skills import is_semantic, number_versions
 from skillyard.server.clients.skill_uploads import IncomingSkill, files_of, inspect_archive, install_skill, write_archive
-from skillyard.server.clients.version_numbers import is_semantic, number_versions
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.uploads import is_upload, read_form, scratch
@@ -227,7 +227,7 @@ def undelete(
     """Let the newest version of an uninstalled skill serve again."""
     skill = owned_skill(service, caller, slug, _handle(body), installed=False)
     if skill.active:
-        raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="nothing is to be done")
+        raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="there is nothing to do")
     service.registry.rollback(skill.skill_id)
     service.refresh()
     return {"ok": True}
@@ -241,7 +241,9 @@ def withdraw(
     skill = owned_skill(service, caller, slug, _handle(body))
     one = version_of_label(service, skill, version)
     if one.version.current:
-        raise VersionUnusable(f"{skill.skill_id} {version} serves", hint="publish a later version first, or delete the skill")
+        raise VersionUnusable(
+            f"{skill.skill_id} {version} is the current version", hint="publish a later version first, or delete the skill"
+        )
     service.registry.yank(skill.skill_id, one.version.version, reason="deleted by its publisher")
     return {"ok": True}
 
@@ -314,13 +316,15 @@ def _read(body: bytes) -> PublishRequest:
 def _gather_files(order: PublishRequest, files: Iterable[tuple[str, BinaryIO]], archive: Path) -> None:
     """Put the files below a folder with the name of the skill."""
     if slug_of(order.slug) != order.slug:
-        raise InvalidInput(f"{order.slug!r} is no slug", hint="lower-case letters, digits and hyphens, as in --slug my-skill")
+        raise InvalidInput(
+            f"{order.slug!r} is not a valid slug", hint="lower-case letters, digits and hyphens, as in --slug my-skill"
+        )
     write_archive(((f"{order.slug}/{path}", file) for path, file in files), archive)
 
 
 def _publish(service: OrganisationServices, caller: CurrentCaller, order: PublishRequest, archive: Path) -> dict[str, Any]:
     if not is_semantic(order.version):
-        raise InvalidInput(f"{order.version!r} is no semantic version", hint="as in 1.4.0")
+        raise InvalidInput(f"{order.version!r} is not a semantic version", hint="as in 1.4.0")
     known = service.registry.ledger.skill(order.slug)
     if known is not None:
         owned_skill(service, caller, order.slug, order.ownerHandle, installed=False)

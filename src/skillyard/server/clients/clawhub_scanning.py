@@ -21,6 +21,7 @@ from skillyard.scanner import Finding, at_least_severity, scan_skill
 from skillyard.server.authorization import UNRECORDED, Caller, CurrentCaller, require_scope
 from skillyard.server.clients.clawhub_shapes import milliseconds, owned_skill, owner_shape, version_of_tag
 from skillyard.server.clients.published_skills import (
+    NumberedVersion,
     decode_cursor,
     display_name,
     encode_cursor,
@@ -28,7 +29,6 @@ from skillyard.server.clients.published_skills import (
     serving_version,
     version_folder,
 )
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 
@@ -191,7 +191,7 @@ def _id(one: NumberedVersion) -> str:
 def _scanned_version(service: OrganisationServices, caller: Caller, scan_id: str) -> NumberedVersion:
     slug, found, label = decode_cursor(scan_id).partition("\n")
     if not found:
-        raise InvalidInput(f"{scan_id[:100]!r} is no scan", hint="take it from the answer to a scan")
+        raise InvalidInput(f"{scan_id[:100]!r} is not a valid scan id", hint="take it from the answer to a scan")
     return version_of_tag(service, owned_skill(service, caller, slug, None), label, None)
 
 

@@ -12,6 +12,7 @@ from skillyard.paths import slug
 from skillyard.registry import LATEST, InstalledSkill, PopularityCounts
 from skillyard.server.authorization import Caller
 from skillyard.server.clients.published_skills import (
+    NumberedVersion,
     display_name,
     find_version,
     installed_version,
@@ -19,7 +20,6 @@ from skillyard.server.clients.published_skills import (
     serving_version,
     usable_versions,
 )
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.organisation_services import OrganisationServices
 
 _COLLATED: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"

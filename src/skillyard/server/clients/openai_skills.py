@@ -17,6 +17,7 @@ from skillyard.errors import InvalidInput
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
+    NumberedVersion,
     activate_version,
     bundle_bytes,
     client_skill_id,
@@ -35,7 +36,6 @@ from skillyard.server.clients.published_skills import (
     usable_versions,
 )
 from skillyard.server.clients.skill_uploads import install_skill, received_skill
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.middleware.error_formats import OPENAI
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.uploads import FILES
@@ -186,7 +186,7 @@ def _version_id(one: NumberedVersion) -> str:
 def _number_in(version_id: str) -> int:
     number = version_id.rpartition("_")[2]
     if not (number.isdecimal() and number.isascii() and len(number) < 10):
-        raise InvalidInput(f"{version_id[:100]!r} is no id of a version", hint="take it from a list of versions")
+        raise InvalidInput(f"{version_id[:100]!r} is not the id of a version", hint="take it from a list of versions")
     return int(number)
 
 

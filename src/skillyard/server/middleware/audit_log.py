@@ -33,7 +33,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class AuditRecorder:
-    """Writes the trail of what goes through it.
+    """Writes an audit record of each change that goes through it.
 
     A route that is not in our description speaks a protocol in which a `POST` may only look: it records for itself.
     """

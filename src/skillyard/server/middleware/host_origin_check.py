@@ -65,7 +65,7 @@ class HostOriginCheck:
         origin = headers.get("origin")
         foreign = origin is not None and origin.lower() != f"{scope['scheme']}://{host}".lower()
         if foreign or (headers.get("sec-fetch-site") == "cross-site" and not _is_navigation(scope, headers)):
-            return PermissionDenied("pages from elsewhere may not use this server", hint="call it from a program of your own")
+            return PermissionDenied("requests from other sites are refused", hint="call it from a program of your own")
         return None
 
 

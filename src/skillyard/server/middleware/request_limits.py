@@ -76,7 +76,7 @@ class BodyLimits:
                     message = await receive()
             except TimeoutError:
                 seconds = f"{self._limits.body_s:g} s"
-                raise HTTPException(408, f"the body of the request did not come within {seconds}", headers=_CLOSE) from None
+                raise HTTPException(408, f"the request body was not received within {seconds}", headers=_CLOSE) from None
             taken += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if max(taken, int(announced) if announced.isdecimal() else 0) > _LARGEST and not _reads_body_itself(scope):
@@ -240,7 +240,7 @@ class SharedTokenBucket(TokenBucket):
         self._slots = mmap.mmap(self._file, _SLOTS * _SLOT.size)
 
     def take(self, caller: str, now: float | None = None) -> tuple[int, float]:
-        """As `Bucket.take`, over all processes."""
+        """As `TokenBucket.take`, over all processes."""
         now = time.monotonic() if now is None else now
         with self._slot(caller) as (name, place, full_at):
             left, full_at = self._taken(full_at, now)
@@ -249,7 +249,7 @@ class SharedTokenBucket(TokenBucket):
         return left, full_at - now
 
     def wait(self, caller: str, now: float | None = None) -> int:
-        """As `Bucket.wait`, over all processes."""
+        """As `TokenBucket.wait`, over all processes."""
         now = time.monotonic() if now is None else now
         with self._slot(caller) as (_, _, full_at):
             return self._until(full_at, now)

@@ -20,8 +20,8 @@ from skillyard.server.background.catalog_changes import CachedResponse
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import FILE_RESPONSES, file_response
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 from skillyard.server.shapes.catalog import CatalogFilter, Entry, Facets, Fit, PortraitOf, ScanOf, entry, facets, fit
-from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
 from skillyard.server.shapes.installation import ClientLoading
 from skillyard.skill_detail import read_skill_detail
 
@@ -38,7 +38,7 @@ def read_query(shape: type[_Shape], request: Request) -> _Shape:
     """The query of a request.
 
     Raises:
-        RequestValidationError: it does not fit the shape, told as FastAPI tells it.
+        RequestValidationError: it does not fit the shape, reported as FastAPI reports it.
     """
     try:
         return shape.model_validate(dict(request.query_params))
@@ -118,7 +118,7 @@ def search(
 @routes.get("/event", responses=READ_PROBLEMS)
 def match_event(
     service: CurrentServices,
-    type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the document's name
+    type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the API's own name
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
 ) -> Answer[list[Fit]]:
     """The skills that declare this event type among their triggers, the highest priority first."""

@@ -21,6 +21,7 @@ from skillyard.server.authorization import Caller, CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, bytes_response, stream_responses
+from skillyard.server.shapes import Answer
 from skillyard.server.shapes.chat import (
     ChatCommand,
     ChatEvent,
@@ -40,7 +41,6 @@ from skillyard.server.shapes.chat import (
     file_shape,
     turn_shape,
 )
-from skillyard.server.shapes.envelope import Answer
 
 if TYPE_CHECKING:
     from skillyard.conversations import Chat, Conversation, Turn

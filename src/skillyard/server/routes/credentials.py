@@ -20,7 +20,7 @@ from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORD
 from skillyard.server.middleware.authentication import COOKIE, CredentialStore, address_of
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 
 key_routes: Final = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[require_scope("admin")])
 

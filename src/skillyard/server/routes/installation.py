@@ -26,7 +26,7 @@ from skillyard.server.background.running_work import InstallFailure
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
-from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.server.shapes.installation import (
     InspectedSkill,
     InstallEnded,
@@ -151,7 +151,7 @@ async def upload_install(
     service: CurrentServices,
     request: Request,
     response: Response,
-    id: str,  # noqa: A002 # the path of document 003
+    id: str,  # noqa: A002 # as in the path
     wish: _SentOptions,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Install another version of one skill from an uploaded archive; what else the archive holds is left alone."""

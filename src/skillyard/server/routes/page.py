@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from skillyard.server.authorization import OPEN
-from skillyard.server.middleware.public_routes import is_page_request
+from skillyard.server.middleware.authentication import is_page_request
 
 routes: Final = APIRouter(include_in_schema=False)
 
@@ -66,7 +66,7 @@ Skillyard was installed from its sources without building it. In the folder of t
 
 
 def add_not_found_page(app: FastAPI) -> None:
-    """Let a browser that is lost see the page; called after `answer_errors`, whose answer everybody else gets."""
+    """Let a browser that is lost see the page; called after `add_error_handlers`, whose answer everybody else gets."""
     told = app.exception_handlers[HTTPException]
 
     async def lost(request: Request, error: Exception) -> Response:

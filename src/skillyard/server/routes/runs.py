@@ -33,7 +33,7 @@ from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
-from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody
 from skillyard.server.shapes.runs import (
     RunAsked,
     RunDetail,

@@ -19,7 +19,7 @@ from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_ow
 from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])

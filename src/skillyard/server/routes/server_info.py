@@ -17,7 +17,7 @@ from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
 from skillyard.server.middleware.observability import Metrics
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS
-from skillyard.server.shapes.envelope import Answer
+from skillyard.server.shapes import Answer
 
 health_routes: Final = APIRouter(tags=["health"])
 

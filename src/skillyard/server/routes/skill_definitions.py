@@ -17,8 +17,8 @@ from skillyard.server.clients.published_skills import package_bytes
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import FILE_RESPONSES, VersionFolder, bytes_response, file_response
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, listed
 from skillyard.server.shapes.catalog import ScanOf
-from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody, listed
 from skillyard.server.shapes.installation import (
     ClientLoading,
     Definition,
@@ -55,7 +55,7 @@ class DefinitionEdit(RequestBody):
     What is left out stays as it is; null lets the SKILL.md speak again. Nothing is written into the skill's folder.
     """
 
-    isActive: bool | None = None  # noqa: N815 # document 003 spells it so
+    isActive: bool | None = None  # noqa: N815 # the API's own spelling
     category: str | None = Field(default=None, max_length=1000)
     tags: list[Annotated[str, Field(max_length=1000)]] | None = Field(default=None, max_length=50)
     author: str | None = Field(default=None, max_length=1000)
@@ -83,7 +83,7 @@ def list_definitions(
     page: _Page = 1,
     limit: _Limit = 20,
     search: Annotated[str, Query(max_length=200)] = "",
-    isActive: bool | None = None,  # noqa: N803 # document 003 spells it so
+    isActive: bool | None = None,  # noqa: N803 # the API's own spelling
 ) -> Listed[Definition]:
     """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
     found, total = service.registry.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
@@ -92,7 +92,7 @@ def list_definitions(
 
 
 @routes.get("/{id}", responses=READ_PROBLEMS)
-def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # noqa: A002 # the path of document 003
+def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # noqa: A002 # as in the path
     """One skill, by its id or name."""
     return Answer(data=definition_shape(service.registry.skill(id, installed=False)))
 
@@ -140,7 +140,7 @@ def _current_folder(service: OrganisationServices, name: str) -> VersionFolder:
     skill = service.registry.skill(name)
     service.admit_installed(skill)
     if skill.current_version is None:
-        raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
+        raise SkillNotFound(f"no version of {skill.skill_id} is active", hint="roll back to one")
     return VersionFolder(str(service.registry.versions_folder.path(skill.skill_id, skill.current_version)))
 
 
@@ -185,7 +185,7 @@ class Withdrawal(RequestBody):
 @version_routes.get("/{id}/versions", responses=READ_PROBLEMS)
 def list_versions(
     service: CurrentServices,
-    id: str,  # noqa: A002 # the path of document 003
+    id: str,  # noqa: A002 # as in the path
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[VersionDetail]:

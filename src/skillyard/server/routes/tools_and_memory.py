@@ -15,7 +15,7 @@ from skillyard.prompt import Style
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.tools import Dialect, Language
 
 tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
