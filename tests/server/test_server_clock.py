@@ -109,7 +109,7 @@ def test_runs_that_others_carry_are_not_interrupted(
         home / "project/.claude/skills", "adder", files={"scripts/execute.py": "def execute(parameters):\n    return 1\n"}
     )
     client.post("/api/v1/catalog/refresh")
-    catalog = app.state.homes.main.catalog
+    catalog = app.state.pool.main.catalog
     journal = catalog.records().journal
     journal.queue(RunCall("run_there", catalog.get("adder"), {}, {}).record())
     assert journal.start("run_there")
@@ -157,7 +157,7 @@ def test_schedules_are_looked_at_when_the_clock_was_ahead_and_is_set_right(
         clock.wake("default")
         time.sleep(2.5)  # it looks each second
     body = {"name": "once", "skill": "adder", "at": (datetime.now(UTC) + timedelta(seconds=1)).isoformat()}
-    monkeypatch.setattr(clock, "look_again", lambda name: None)  # as if another server had been told of it
+    monkeypatch.setattr(clock, "wake", lambda name: None)  # as if another server had been told of it
     assert client.post("/api/v1/schedules", json=body).status_code == 201
     end = time.monotonic() + 30
     while not client.get("/api/v1/runs").json()["data"]:

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from skillyard.access import DEFAULT_ORGANISATION, SCOPES, Scope
 from skillyard.errors import NotYours, PermissionDenied, SignInRequired
 
+READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
 
@@ -93,7 +94,7 @@ async def _unrecorded(request: Request) -> None:
 
 
 SERVER_ADMIN: Final = Depends(_server_admin)
-"""The dependency of a route, beside `require_scope("admin")`, that is about all organisations: not for admins of a single one."""
+"""The dependency of a route about all organisations, beside `require_scope("admin")`: not for admins of a single one."""
 
 UNRECORDED: Final = Depends(_unrecorded)
-"""The dependency of a route that is no `GET` and yet only looks, or whose service writes the audit log: only refusals are recorded."""
+"""The dependency of a route that is no `GET` and yet only looks, or whose service writes the audit log itself."""

@@ -15,13 +15,13 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, Keys, Organisations
+from skillyard.access import DEFAULT_ORGANISATION, AuditLog, Keys, Organisations
 from skillyard.catalog import Changes, Skill
 from skillyard.database import Database
 from skillyard.engine import ScheduleOwners
@@ -43,51 +43,48 @@ if TYPE_CHECKING:
 _SETTLED_MS: Final = 150  # changes of files that come closer together are looked at once
 
 
-@dataclass(frozen=True, slots=True)
 class OrganisationServices:
-    """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
+    """The catalog, registry and background work of one organisation; `change_lock` is held while the catalog is changed.
 
-    `runs`, `installs` and the turns of `chats` go on after their request was answered, `questions` wait for somebody to answer
+    `runs`, `installs` and the turns of `chat` go on after their request was answered, `questions` wait for somebody to answer
     them.
     """
 
-    catalog: Catalog
-    registry: Registry
-    changing: CatalogChangeLock = field(init=False)
-    runs: BackgroundRuns = field(default_factory=BackgroundRuns)
-    questions: ApprovalQuestions = field(init=False)
-    installs: BackgroundInstalls = field(init=False)
-    chats: LazyChat = field(default_factory=LazyChat)
-    pages: PageCache = field(default_factory=PageCache)
-    tools: CallerToolSessions = field(init=False)
-    noticed: PendingChanges = field(default_factory=PendingChanges)
+    def __init__(self, catalog: Catalog, registry: Registry) -> None:
+        self.catalog = catalog
+        self.registry = registry
+        self.change_lock = CatalogChangeLock(catalog.data_directory)
+        self.pending_changes = PendingChanges()
+        self.page_cache = PageCache()
+        self.runs = BackgroundRuns()
+        self.installs = BackgroundInstalls(self.database)
+        self.questions = ApprovalQuestions(self.database, catalog.project_root)
+        self.chat = LazyChat()
+        self.tool_sessions = CallerToolSessions(self.database)
+        self.audit_log = AuditLog(self.database)
+        catalog.approvals().share(SqlSessionApprovals(self.database))
+
+    def database(self) -> Database:
+        """The database of the organisation's records, opened when it is first asked for."""
+        return self.catalog.records().database
 
     @property
     def busy(self) -> bool:
         """Whether something goes on that was asked for by a request that is answered."""
-        return self.runs.busy or self.installs.busy or self.chats.busy
+        return self.runs.busy or self.installs.busy or self.chat.busy
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
         self.questions.close()
-        await self.chats.close()
+        await self.chat.close()
         await self.installs.close()
         await self.catalog.stop_waiting()
         await self.runs.close(grace_s)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "changing", CatalogChangeLock(self.catalog.data_directory))
-        records = self.catalog.records()
-        questions = ApprovalQuestions(lambda: records.database, self.catalog.project_root)
-        object.__setattr__(self, "questions", questions)
-        object.__setattr__(self, "tools", CallerToolSessions(lambda: records.database))
-        object.__setattr__(self, "installs", BackgroundInstalls(lambda: records.database))
-        self.catalog.approvals().share(SqlSessionApprovals(lambda: records.database))
-
     async def catch_up(self) -> None:
         """See what other processes that serve the same folder have changed."""
-        if self.changing.changed_elsewhere():
-            await run_in_threadpool(self.changing.look, self._look)
+        if self.change_lock.changed_elsewhere():
+            await run_in_threadpool(self.change_lock.refresh_if_changed, self._refresh)
 
     def owner(self, caller: Caller) -> str:
         """Whose memories and sessions a caller's are."""
@@ -96,41 +93,49 @@ class OrganisationServices:
     async def follow(self) -> None:
         """Let the catalog follow what others do to its folders, for as long as this is awaited."""
         await run_in_threadpool(self.registry.root.mkdir, parents=True, exist_ok=True)  # what is not there is not watched
-        async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.look):
+        async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.refresh_catalog):
             pass
 
-    def look(self) -> Changes:
+    def refresh_catalog(self) -> Changes:
         """Look at the folders again; what is different is remembered for who asks."""
-        with self.changing.held():
-            changes = self._look()
+        with self.change_lock.held():
+            changes = self._refresh()
             if changes.any:
-                self.changing.tell()
+                self.change_lock.announce()
         return changes
 
-    def _look(self) -> Changes:
+    def _refresh(self) -> Changes:
         changes = self.catalog.refresh()
-        self.noticed.add(changes.added, changes.changed, changes.removed)
+        self.pending_changes.add(changes.added, changes.changed, changes.removed)
         return changes
 
     def refresh(self) -> dict[str, list[str]]:
         """Look at the folders again; give the ids that are `added`, `changed` and `removed` since the last time."""
-        self.look()
-        return self.noticed.tell()
+        self.refresh_catalog()
+        return self.pending_changes.take()
 
-    def admit(self, skill: Skill) -> None:
+    def require_readable(self, skill: Skill) -> None:
         """Return when the rules let the files of a skill be read; where they say `ask`, only what the workspace agreed to.
 
         Raises:
             PermissionDenied: a rule denies it.
             ApprovalRejected: it would have to be asked for.
         """
-        gate = self.catalog.gate(rejecting_approver())
         with contextlib.suppress(SkillUnusable):  # what may not be used may still be looked at
-            gate.check(skill)
-        if self.catalog.rules().decide(skill) == "ask":
-            asyncio.run(gate.consent(skill, session="http"))
+            self.catalog.gate().check(skill)
+        self.agreed_digest(skill)
 
-    def admit_installed(self, skill: InstalledSkill) -> None:
+    def agreed_digest(self, skill: Skill) -> str | None:
+        """The content of a skill that the workspace agreed to; None where no rule wants it to be asked about. Blocks.
+
+        Raises:
+            ApprovalRejected: it would have to be asked for.
+        """
+        if self.catalog.rules().decide(skill) != "ask":
+            return None
+        return asyncio.run(self.catalog.gate(rejecting_approver()).consent(skill, session="http")).digest
+
+    def require_installed_readable(self, skill: InstalledSkill) -> None:
         """The same for an installed skill, which this catalog need not see."""
         known_as = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
         rules, folder = self.catalog.rules(), f"{self.registry.root}/{skill.skill_id}/current"
@@ -138,14 +143,14 @@ class OrganisationServices:
         if "deny" in said:
             raise PermissionDenied(f"a rule denies the skill {skill.skill_id}", hint="the rule is in the configuration")
         if "ask" in said:
-            self.admit(self.catalog.get(f"installed:{skill.skill_id}"))
+            self.require_readable(self.catalog.get(f"installed:{skill.skill_id}"))
 
 
 async def _current_services(request: Request) -> OrganisationServices:
-    homes: OrganisationPool = request.app.state.homes
+    pool: OrganisationPool = request.app.state.pool
     caller: Caller = request.state.caller
     at_home = caller.organisation == DEFAULT_ORGANISATION
-    service = homes.main if at_home else await request.state.held.enter_async_context(homes.of(caller.organisation))
+    service = pool.main if at_home else await request.state.held.enter_async_context(pool.of(caller.organisation))
     request.state.with_aliases = service.catalog.with_aliases
     await service.catch_up()
     return service
@@ -191,7 +196,7 @@ class OrganisationPool:
 
     @contextlib.asynccontextmanager
     async def running(self, grace_s: Callable[[], float]) -> AsyncIterator[None]:
-        """Let the catalog of `main` follow what others do to its folders; at the end let go of every home.
+        """Let the catalog of `main` follow what others do to its folders; at the end close every organisation.
 
         What goes on then may go on for `grace_s` seconds, asked when it is time.
         """
@@ -203,9 +208,9 @@ class OrganisationPool:
     def close_questions(self) -> None:
         """Close the questions that are put from here: a server that stops would wait for their answers in vain."""
         with self._lock:
-            homes = [*self._open.values(), self._main]
-        for home in homes:
-            home.service.questions.close()
+            opened = [*self._open.values(), self._main]
+        for each in opened:
+            each.service.questions.close()
 
     @property
     def organisations(self) -> Organisations:
@@ -227,31 +232,31 @@ class OrganisationPool:
         if organisation == DEFAULT_ORGANISATION:
             yield self.main
             return
-        while (home := self._taken(organisation)) is None:
+        while (opened := self._taken(organisation)) is None:
             await run_in_threadpool(self._opened, organisation)  # not counted there: the caller may have gone meanwhile
-        if home.following is None or home.following.done():
-            home.following = asyncio.create_task(home.service.follow())
+        if opened.following is None or opened.following.done():
+            opened.following = asyncio.create_task(opened.service.follow())
         try:
-            yield home.service
+            yield opened.service
         finally:
-            for unused in self._given_back(home):
+            for unused in self._given_back(opened):
                 await unused.close(0)
 
     async def close(self, grace_s: float) -> None:
-        """Let go of every home; what goes on there may go on for `grace_s` seconds."""
+        """Close every organisation; what goes on there may go on for `grace_s` seconds."""
         with self._lock:
-            homes = [*self._open.values(), self._main]
+            opened = [*self._open.values(), self._main]
             self._open.clear()
-        await asyncio.gather(*(home.close(grace_s) for home in homes))
+        await asyncio.gather(*(each.close(grace_s) for each in opened))
 
     def _taken(self, organisation: str) -> _OpenOrganisation | None:
-        """The home, counted as in use; None when it is not open."""
+        """The organisation, counted as in use; None when it is not open."""
         with self._lock:
-            home = self._open.get(organisation)
-            if home is not None:
-                home.users += 1
+            opened = self._open.get(organisation)
+            if opened is not None:
+                opened.users += 1
                 self._open.move_to_end(organisation)
-            return home
+            return opened
 
     def _opened(self, organisation: str) -> None:
         with self._opening:
@@ -266,10 +271,10 @@ class OrganisationPool:
         _ = registry.ledger  # what a killed server left there is put in order
         return OrganisationServices(catalog, registry)
 
-    def _given_back(self, home: _OpenOrganisation) -> list[_OpenOrganisation]:
-        """Count a home as used by one less; what is to be let go of for that."""
+    def _given_back(self, opened: _OpenOrganisation) -> list[_OpenOrganisation]:
+        """Count an organisation as used by one less; those that are to be closed for that."""
         with self._lock:
-            home.users -= 1
+            opened.users -= 1
             idle = [name for name, other in self._open.items() if not (other.users or other.service.busy)]
             return [self._open.pop(name) for name in idle[: max(0, len(self._open) - self._kept)]]
 
@@ -304,8 +309,8 @@ _log = logging.getLogger(__name__)
 class ScheduleClock:
     """Begins the runs of all schedules of one server."""
 
-    def __init__(self, homes: OrganisationPool) -> None:
-        self._homes = homes
+    def __init__(self, pool: OrganisationPool) -> None:
+        self._pool = pool
         self._looks: dict[str, float] = {}
 
     @asynccontextmanager
@@ -340,14 +345,14 @@ class ScheduleClock:
     def _names(self) -> list[str]:
         if self._looks and min(self._looks.values()) > time.monotonic():
             return []
-        return [organisation.name for organisation in self._homes.organisations.all()]
+        return [organisation.name for organisation in self._pool.organisations.all()]
 
     async def _look(self, name: str) -> None:
         """Begin what has come due in one organisation."""
         self._looks[name] = time.monotonic() + _LOOK_S
         try:
-            async with self._homes.of(name) as service:
-                scheduler = service.catalog.scheduler(service.runs.begin, ScheduleOwners(Keys(self._homes.database), name))
+            async with self._pool.of(name) as service:
+                scheduler = service.catalog.scheduler(service.runs.begin, ScheduleOwners(Keys(self._pool.database), name))
                 await scheduler.begin_due()
                 following = await scheduler.next_at()
         except DatabaseUnavailable:

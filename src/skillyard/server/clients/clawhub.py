@@ -1,7 +1,8 @@
-"""What ClawHub's client reads: `clawhub --registry http://… search`, `explore`, `inspect`, `install`, `update`, `whoami`, and stars, tags, counts of installs.
+"""What ClawHub's client reads, with its stars, tags and counts: `clawhub --registry http://… search`, `install`, `update`, ….
 
-What is about accounts of a public hub (owners that hand skills on, other slugs, reports, plugins) is refused by one code. A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. Errors are plain text
-(see `middleware.error_formats`).
+A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. What is about accounts
+of a public hub (transfers, other slugs, reports, plugins) is refused by one code. Errors are plain text (see
+`middleware.error_formats`).
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 from pydantic import BaseModel, Field
 
-from skillyard.catalog import media_type, read_file
+from skillyard.catalog import media_type
 from skillyard.errors import DatabaseUnavailable, NotOffered, SkillNotFound
-from skillyard.packages import PackageLimits
 from skillyard.registry import LATEST, InstalledSkill
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope
 from skillyard.server.clients.clawhub_scanning import moderation
 from skillyard.server.clients.clawhub_shapes import (
+    LabelQuery,
+    OwnerQuery,
     SkillShapes,
+    SlugPath,
     fingerprint,
     milliseconds,
     owned_skill,
@@ -45,19 +48,15 @@ from skillyard.server.clients.published_skills import (
 )
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.responses import FILE_RESPONSES, VersionFolder, file_response
+from skillyard.server.responses import FILE_RESPONSES, ZIP_RESPONSES, version_file_response, zip_response
 
 routes: Final = APIRouter(
     prefix="/api/v1", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
 )
 
-_Slug = Annotated[str, InPath(max_length=200)]
 _Wanted = Annotated[str, Query(max_length=200, alias="slug")]
-_Owner = Annotated[str | None, Query(max_length=200)]
-_Label = Annotated[str | None, Query(max_length=100)]
 _Limit = Annotated[int, Query(ge=1, le=200)]
 _Cursor = Annotated[str | None, Query(max_length=1000)]
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 _LAST_MS: Final = 10**15
 _COUNTED: Final = ("stars", "downloads", "installs")
 
@@ -130,7 +129,7 @@ def list_skills(
 
 
 @routes.get("/skills/{slug}")
-def detail(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+def detail(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
     """One skill."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     shape = SkillShapes(service).skill(skill)
@@ -143,8 +142,8 @@ def detail(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHa
 def list_versions(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Slug,
-    ownerHandle: _Owner = None,  # noqa: N803
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
     limit: _Limit = 25,
     cursor: _Cursor = None,
 ) -> dict[str, Any]:
@@ -164,9 +163,9 @@ def list_versions(
 def one_version(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Slug,
+    slug: SlugPath,
     version: Annotated[str, InPath(max_length=100)],
-    ownerHandle: _Owner = None,  # noqa: N803
+    ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
     """One version with its files."""
     skill = owned_skill(service, caller, slug, ownerHandle)
@@ -184,17 +183,15 @@ def one_file(
     service: CurrentServices,
     caller: CurrentCaller,
     request: Request,
-    slug: _Slug,
+    slug: SlugPath,
     path: Annotated[str, Query(min_length=1, max_length=1024)],
-    ownerHandle: _Owner = None,  # noqa: N803
-    version: _Label = None,
-    tag: _Label = None,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+    version: LabelQuery = None,
+    tag: LabelQuery = None,
 ) -> Response:
     """One file of a version."""
     one = version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, tag)
-    return file_response(
-        request, read_file(VersionFolder(str(version_folder(service, one.version))), path, limit=PackageLimits().file)
-    )
+    return version_file_response(request, version_folder(service, one.version), path)
 
 
 @routes.get("/skills/{slug}/install")
@@ -202,8 +199,8 @@ def resolve_install(
     service: CurrentServices,
     caller: CurrentCaller,
     request: Request,
-    slug: _Slug,
-    ownerHandle: _Owner = None,  # noqa: N803
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
     """Where the version that serves is had."""
     skill = owned_skill(service, caller, slug, ownerHandle)
@@ -219,7 +216,7 @@ def resolve(
     caller: CurrentCaller,
     slug: _Wanted,
     digest: Annotated[str, Query(alias="hash", pattern="^[0-9a-fA-F]{64}$")],
-    ownerHandle: _Owner = None,  # noqa: N803
+    ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
     """Which version has exactly the files that a client has, told by their fingerprint."""
     skill = owned_skill(service, caller, slug, ownerHandle)
@@ -232,21 +229,20 @@ def resolve(
     }
 
 
-@routes.get("/download", responses=_ZIP, response_class=Response)
+@routes.get("/download", responses=ZIP_RESPONSES, response_class=Response)
 def download(
     service: CurrentServices,
     caller: CurrentCaller,
     slug: _Wanted,
-    ownerHandle: _Owner = None,  # noqa: N803
-    version: _Label = None,
-    tag: _Label = None,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+    version: LabelQuery = None,
+    tag: LabelQuery = None,
 ) -> Response:
     """The archive of a version, with SKILL.md in its root."""
     one = version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, tag)
     with contextlib.suppress(DatabaseUnavailable):  # a count is no reason to refuse
         service.registry.popularity.count(one.version.skill_id, "downloads", service.owner(caller))
-    headers = {"Content-Disposition": f'attachment; filename="{one.version.skill_id}-{one.label}.zip"'}
-    return Response(package_bytes(service, one.version), headers=headers, media_type="application/zip")
+    return zip_response(package_bytes(service, one.version), f"{one.version.skill_id}-{one.label}.zip")
 
 
 community_routes: Final = APIRouter(
@@ -276,7 +272,7 @@ class InstallTelemetry(BaseModel):
 
 
 @community_routes.post("/v1/stars/{slug}")
-def star(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+def star(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
     """Give a skill the caller's star."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     new = service.registry.popularity.star(skill.skill_id, service.owner(caller))
@@ -284,7 +280,7 @@ def star(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHand
 
 
 @community_routes.delete("/v1/stars/{slug}")
-def unstar(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+def unstar(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
     """Take the caller's star back."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     gone = service.registry.popularity.unstar(skill.skill_id, service.owner(caller))
@@ -292,7 +288,7 @@ def unstar(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHa
 
 
 @community_routes.post("/v1/skills/{slug}/tags/{tag}", dependencies=[_WRITE])
-def put_tag(service: CurrentServices, caller: CurrentCaller, slug: _Slug, tag: _Tag, body: TagTarget) -> dict[str, Any]:
+def put_tag(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, tag: _Tag, body: TagTarget) -> dict[str, Any]:
     """Let a tag stand for a version; with `latest` that version serves."""
     skill = owned_skill(service, caller, slug, body.ownerHandle)
     version = version_of_label(service, skill, body.version).version
@@ -326,7 +322,7 @@ def list_transfers(way: Literal["incoming", "outgoing"]) -> dict[str, Any]:
 
 @community_routes.post("/v1/skills/{slug}/transfer", dependencies=[_WRITE])
 @community_routes.post("/v1/skills/{slug}/transfer/{decision}", dependencies=[_WRITE])
-def transfer(slug: _Slug, decision: str = "") -> dict[str, Any]:
+def transfer(slug: SlugPath, decision: str = "") -> dict[str, Any]:
     """Not offered."""
     raise NotOffered("transferring skills is not supported here", hint=_ONE_OWNER)
 
@@ -339,7 +335,7 @@ def create_publisher() -> dict[str, Any]:
 
 @community_routes.post("/v1/skills/{slug}/rename", dependencies=[_WRITE])
 @community_routes.post("/v1/skills/{slug}/merge", dependencies=[_WRITE])
-def rename(slug: _Slug) -> dict[str, Any]:
+def rename(slug: SlugPath) -> dict[str, Any]:
     """Not offered."""
     raise NotOffered("skills do not change their slug here", hint=_OWN_NAME)
 

@@ -27,12 +27,12 @@ from skillyard.packages import PackageLimits
 from skillyard.paths import slug as slug_of
 from skillyard.registry import LATEST, check_tag
 from skillyard.server.authorization import CurrentCaller, require_scope
-from skillyard.server.clients.clawhub_shapes import owned_skill, version_of_label
+from skillyard.server.clients.clawhub_shapes import SlugPath, owned_skill, version_of_label
 from skillyard.server.clients.published_skills import is_semantic, number_versions
 from skillyard.server.clients.skill_uploads import IncomingSkill, files_of, inspect_archive, install_skill, write_archive
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.uploads import is_upload, read_form, scratch
+from skillyard.server.uploads import body_pieces, is_upload, read_body, read_form, scratch
 
 TICKET: Final = "^[0-9a-f]{32}$"
 _KEPT_S: Final = 3600
@@ -51,27 +51,19 @@ async def keep_upload(service: OrganisationServices, request: Request, ticket: s
         ArchiveTooLarge: it is over the size of one file, or too much waits already.
         InvalidInput: it broke off.
     """
-    folder = _folder(service)
+    folder, limit = _folder(service), PackageLimits().file
+    too_large = ArchiveTooLarge(f"the file is over {limit >> 20} MB", hint="keep large data out of the skill", limit=limit)
     await run_in_threadpool(_sweep, folder)
     part = folder / f"{ticket}-{secrets.token_hex(4)}.part"
     try:
         with part.open("xb") as file:
-            async for piece in _counted(request):
+            async for piece in body_pieces(request, limit, too_large):
                 await run_in_threadpool(file.write, piece)
         part.replace(folder / ticket)
     except ClientDisconnect:
         raise InvalidInput("the upload broke off", hint="send it again") from None
     finally:
         part.unlink(missing_ok=True)
-
-
-async def _counted(request: Request) -> AsyncIterator[bytes]:
-    taken, limit = 0, PackageLimits().file
-    async for piece in request.stream():
-        taken += len(piece)
-        if taken > limit:
-            raise ArchiveTooLarge(f"the file is over {limit >> 20} MB", hint="keep large data out of the skill", limit=limit)
-        yield piece
 
 
 @contextlib.contextmanager
@@ -130,7 +122,6 @@ routes: Final = APIRouter(
     prefix="/api/v1/skills", tags=["clients: ClawHub"], dependencies=[require_scope("skills:write")], responses=CLAWHUB
 )
 
-_Slug = Annotated[str, InPath(max_length=200)]
 _Label = Annotated[str, InPath(max_length=100)]
 _CONSENT: Final = "consent:"
 _LARGEST_REQUEST: Final = 4 * 1024 * 1024
@@ -212,7 +203,9 @@ async def publish_skill(service: CurrentServices, caller: CurrentCaller, request
 
 
 @routes.delete("/{slug}")
-def delete(service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: OwnerReference | None = None) -> dict[str, Any]:
+def delete(
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, body: OwnerReference | None = None
+) -> dict[str, Any]:
     """Uninstall a skill; `undelete` brings it back."""
     skill = owned_skill(service, caller, slug, _handle(body))
     service.registry.uninstall(skill.skill_id)
@@ -222,7 +215,7 @@ def delete(service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: O
 
 @routes.post("/{slug}/undelete")
 def undelete(
-    service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: OwnerReference | None = None
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, body: OwnerReference | None = None
 ) -> dict[str, Any]:
     """Let the newest version of an uninstalled skill serve again."""
     skill = owned_skill(service, caller, slug, _handle(body), installed=False)
@@ -235,7 +228,7 @@ def undelete(
 
 @routes.delete("/{slug}/versions/{version}")
 def withdraw(
-    service: CurrentServices, caller: CurrentCaller, slug: _Slug, version: _Label, body: OwnerReference | None = None
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, version: _Label, body: OwnerReference | None = None
 ) -> dict[str, Any]:
     """Yank a version: nobody gets it any more; `restore` takes that back."""
     skill = owned_skill(service, caller, slug, _handle(body))
@@ -250,7 +243,7 @@ def withdraw(
 
 @routes.post("/{slug}/versions/{version}/restore")
 def restore(
-    service: CurrentServices, caller: CurrentCaller, slug: _Slug, version: _Label, body: OwnerReference | None = None
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, version: _Label, body: OwnerReference | None = None
 ) -> dict[str, Any]:
     """Take a yank back."""
     skill = owned_skill(service, caller, slug, _handle(body))
@@ -269,12 +262,8 @@ def _handle(body: OwnerReference | None) -> str | None:
 
 async def _from_json(service: OrganisationServices, request: Request, archive: Path) -> PublishRequest:
     """The order in the body; its files go into the archive."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LARGEST_REQUEST:
-            raise ArchiveTooLarge("the request is too long", hint="publish fewer files", limit=_LARGEST_REQUEST)
-    order = _read(bytes(body))
+    too_large = ArchiveTooLarge("the request is too long", hint="publish fewer files", limit=_LARGEST_REQUEST)
+    order = _read(await read_body(request, _LARGEST_REQUEST, too_large))
     await run_in_threadpool(_gather_staged, service, order, archive)
     return order
 

@@ -19,7 +19,15 @@ from skillyard.errors import InvalidInput, NotOffered
 from skillyard.registry import SkillVersion
 from skillyard.scanner import Finding, at_least_severity, scan_skill
 from skillyard.server.authorization import UNRECORDED, Caller, CurrentCaller, require_scope
-from skillyard.server.clients.clawhub_shapes import milliseconds, owned_skill, owner_shape, version_of_tag
+from skillyard.server.clients.clawhub_shapes import (
+    LabelQuery,
+    OwnerQuery,
+    SlugPath,
+    milliseconds,
+    owned_skill,
+    owner_shape,
+    version_of_tag,
+)
 from skillyard.server.clients.published_skills import (
     NumberedVersion,
     decode_cursor,
@@ -31,19 +39,22 @@ from skillyard.server.clients.published_skills import (
 )
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.responses import ZIP_RESPONSES, zip_response
 
 moderation_routes: Final = APIRouter(
     prefix="/api/v1/skills", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
 )
 
-_Slug = Annotated[str, InPath(max_length=200)]
-_Owner = Annotated[str | None, Query(max_length=200)]
-_Label = Annotated[str | None, Query(max_length=100)]
 _WEIGHTS: Final = {"high": "critical", "medium": "warn"}
 
 
 @moderation_routes.get("/{slug}/moderation")
-def moderated(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+def moderated(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+) -> dict[str, Any]:
     """What the scanner says of the version that serves, with its evidence."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     found = findings(service, serving_version(service, skill.skill_id).version)
@@ -54,10 +65,10 @@ def moderated(service: CurrentServices, caller: CurrentCaller, slug: _Slug, owne
 def verify(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Slug,
-    ownerHandle: _Owner = None,  # noqa: N803
-    version: _Label = None,
-    tag: _Label = None,
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+    version: LabelQuery = None,
+    tag: LabelQuery = None,
 ) -> dict[str, Any]:
     """Whether a version can be trusted as far as this server knows: its scan, its origin, its signature."""
     skill = owned_skill(service, caller, slug, ownerHandle)
@@ -126,7 +137,6 @@ scan_routes: Final = APIRouter(
 )
 
 _Id = Annotated[str, InPath(max_length=500)]
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 _ONLY_PUBLISHED: Final = "publish it, or look at the folder with `skillyard scan FOLDER`"
 
 
@@ -157,7 +167,7 @@ def submit(service: CurrentServices, caller: CurrentCaller, body: ScanRequest) -
     return {"ok": True, "scanId": _id(one), "jobId": _id(one), **told}
 
 
-@scan_routes.get("/download/{slug}", responses=_ZIP, response_class=Response)
+@scan_routes.get("/download/{slug}", responses=ZIP_RESPONSES, response_class=Response)
 def download_of_version(
     service: CurrentServices,
     caller: CurrentCaller,
@@ -178,7 +188,7 @@ def status(service: CurrentServices, caller: CurrentCaller, scan_id: _Id) -> dic
     return {"ok": True, **_status(service, _scanned_version(service, caller, scan_id))}
 
 
-@scan_routes.get("/{scan_id}/download", responses=_ZIP, response_class=Response)
+@scan_routes.get("/{scan_id}/download", responses=ZIP_RESPONSES, response_class=Response)
 def download(service: CurrentServices, caller: CurrentCaller, request: Request, scan_id: _Id) -> Response:
     """The same as an archive."""
     return _archive(service, _scanned_version(service, caller, scan_id))
@@ -228,5 +238,4 @@ def _archive(service: OrganisationServices, one: NumberedVersion) -> Response:
         for name, content in files.items():
             archive.writestr(name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     name = f"{one.version.skill_id}-{one.label}-scan.zip"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(stream.getvalue(), headers=headers, media_type="application/zip")
+    return zip_response(stream.getvalue(), name)

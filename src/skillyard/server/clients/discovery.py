@@ -14,9 +14,8 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 
-from skillyard.catalog import read_file
 from skillyard.errors import PackageMissing, SkillyardError
-from skillyard.packages import PackageLimits, digest_of
+from skillyard.packages import digest_of
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.registry.mirror import INDEX_FILE, MirrorIndex, RegistryMirror
 from skillyard.server.authorization import require_scope
@@ -33,7 +32,7 @@ from skillyard.server.clients.published_skills import (
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, VersionFolder, file_response
+from skillyard.server.responses import FILE_RESPONSES, version_file_response
 
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
@@ -101,9 +100,7 @@ def one_file(
 ) -> Response:
     """One file of a skill."""
     one = serving_version(service, offered_skill(service, name).skill_id)
-    answer = file_response(
-        request, read_file(VersionFolder(str(version_folder(service, one.version))), path, limit=PackageLimits().file)
-    )
+    answer = version_file_response(request, version_folder(service, one.version), path)
     answer.headers["Access-Control-Allow-Origin"] = "*"
     return answer
 
@@ -164,6 +161,6 @@ def _registry_place(service: OrganisationServices) -> RegistryMirror:
 def _is_open(service: OrganisationServices, skill_id: str) -> bool:
     """Whether the rules let anybody read the skill; of one that was uninstalled, what they say of its name."""
     with contextlib.suppress(SkillyardError):
-        service.admit_installed(service.registry.skill(skill_id, installed=False))
+        service.require_installed_readable(service.registry.skill(skill_id, installed=False))
         return True
     return False

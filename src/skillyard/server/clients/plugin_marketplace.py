@@ -40,6 +40,7 @@ from skillyard.server.clients.published_skills import (
 from skillyard.server.middleware.error_formats import GIT
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS
+from skillyard.server.uploads import read_body
 
 _KINDS: Final = {"commit": 1, "tree": 2, "blob": 3}
 _WHO: Final = "Skillyard <skillyard@localhost>"
@@ -224,12 +225,9 @@ def references(
 @routes.post("/plugins/{skill}.git/git-upload-pack", responses=_GIT, response_class=Response)
 async def fetch(service: CurrentServices, request: Request, skill: _Skill) -> Response:
     """The content of the repository of a plugin."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LARGEST:
-            raise ArchiveTooLarge("the request is too long", hint="fetch with git", limit=_LARGEST)
-    asked = decompressed_body(bytes(body), request.headers.get("content-encoding", ""))
+    too_large = ArchiveTooLarge("the request is too long", hint="fetch with git", limit=_LARGEST)
+    body = await read_body(request, _LARGEST, too_large)
+    asked = decompressed_body(body, request.headers.get("content-encoding", ""))
     data = await run_in_threadpool(_pack_for, service, skill, asked)
     return Response(data, headers=_FRESH, media_type=RESULT)
 

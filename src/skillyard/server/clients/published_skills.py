@@ -19,7 +19,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+from fastapi import Path as InPath
+from fastapi import Query
 
 from skillyard.errors import ArchiveRefused, InvalidInput, PermissionDenied, SkillNotFound, VersionNotFound, VersionUnusable
 from skillyard.packages import digest_of, pack
@@ -101,7 +104,7 @@ def _epoch(version: SkillVersion) -> int:
     return round((version.installed_at or _LONG_AGO).timestamp() * 1_000_000)
 
 
-def version_folder(service: OrganisationServices, version: SkillVersion) -> Path:
+def version_folder(service: OrganisationServices, version: SkillVersion, *, hint: str = "take another version") -> Path:
     """The folder of a version.
 
     Raises:
@@ -109,7 +112,7 @@ def version_folder(service: OrganisationServices, version: SkillVersion) -> Path
     """
     folder = service.registry.versions_folder.path(version.skill_id, version.version)
     if not folder.is_dir():
-        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint="take another version")
+        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint=hint)
     return folder
 
 
@@ -170,6 +173,9 @@ def bundle_bytes(service: OrganisationServices, version: SkillVersion) -> bytes:
 
 
 _MOST: Final = 1000
+ConsentQuery = Annotated[str | None, Query(max_length=100, description="agrees to the power that a refusal named")]
+SkillIdPath = Annotated[str, InPath(max_length=300)]
+VersionPath = Annotated[str, InPath(max_length=400)]
 _Shape = TypeVar("_Shape")
 
 
@@ -177,7 +183,7 @@ def offered_skills(service: OrganisationServices) -> Iterator[InstalledSkill]:
     """Every installed skill that may be read, by id."""
     for skill in service.registry.skills():
         with contextlib.suppress(PermissionDenied):
-            service.admit_installed(skill)
+            service.require_installed_readable(skill)
             yield skill
 
 
@@ -200,7 +206,7 @@ def offered_skill(service: OrganisationServices, skill_id: str, *, installed: bo
     skill = service.registry.skill(skill_id, installed=installed)
     if skill.skill_id != skill_id:
         raise SkillNotFound(f"there is no skill {skill_id!r}", hint=f"did you mean {skill.skill_id}?")
-    service.admit_installed(skill)
+    service.require_installed_readable(skill)
     return skill
 
 

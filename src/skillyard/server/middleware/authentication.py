@@ -22,7 +22,7 @@ from starlette.routing import Mount, Route
 
 from skillyard.access import KEY_PREFIX, Actor, ApiKey, Keys, SignInSessions, acting_as, hash_secret
 from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, TooManyRequests
-from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, Caller
+from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, READ_METHODS, Caller
 from skillyard.server.middleware.request_limits import TokenBucket
 from skillyard.server.problems import problem_response
 from skillyard.server.settings import RateLimit
@@ -54,7 +54,6 @@ SCHEMES: Final[dict[str, dict[str, str]]] = {
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
 _WRONG: Final = RateLimit(10, 60)  # wrong keys from one address, per minute
-_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROXY_HEADERS: Final = (
     "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-real-ip",
 )  # fmt: skip
@@ -137,11 +136,11 @@ class CredentialStore:
 class AuthenticationMiddleware:
     """Puts the `caller` into the state of each request, or refuses it."""
 
-    def __init__(self, app: ASGIApp, identities: CredentialStore, admission: AccessPolicy, openness: PublicRoutes) -> None:
+    def __init__(self, app: ASGIApp, credentials: CredentialStore, policy: AccessPolicy, public_routes: PublicRoutes) -> None:
         self._app = app
-        self._identities = identities
-        self._admission = admission
-        self._openness = openness
+        self._credentials = credentials
+        self._policy = policy
+        self._public_routes = public_routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find out who asks, and pass it on in that name."""
@@ -160,16 +159,16 @@ class AuthenticationMiddleware:
             await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        local = not self._admission.keys_required and not any(name in headers for name in _PROXY_HEADERS)
+        local = not self._policy.keys_required and not any(name in headers for name in _PROXY_HEADERS)
         secret = _secret(headers)
         if secret and (secret.startswith(KEY_PREFIX) or not local):  # clients of other services send keys of those
-            return await self._identities.by_key(secret, address_of(scope))
+            return await self._credentials.by_key(secret, address_of(scope))
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE)
-        if session and (caller := await self._identities.by_session(session)):
+        if session and (caller := await self._credentials.by_session(session)):
             return _check_csrf(caller, scope, headers)
         if local:
             return LOCAL_USER
-        if self._openness.holds(scope):
+        if self._public_routes.holds(scope):
             return ANONYMOUS
         raise SignInRequired("this server needs a key", hint=_SIGN_IN)
 
@@ -201,7 +200,7 @@ def _check_csrf(caller: Caller, scope: Scope, headers: Headers) -> Caller:
 
     A foreign `Origin` has been refused by the guard already.
     """
-    if scope["method"] in _READS or "origin" in headers or headers.get(CSRF):
+    if scope["method"] in READ_METHODS or "origin" in headers or headers.get(CSRF):
         return caller
     raise PermissionDenied("a change with a session cookie needs an Origin or CSRF header", hint=f"send Origin, or {CSRF}: 1")
 

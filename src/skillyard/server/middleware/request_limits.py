@@ -25,7 +25,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from skillyard.errors import TooManyRequests
-from skillyard.server.authorization import LOCAL_USER, Caller
+from skillyard.server.authorization import LOCAL_USER, READ_METHODS, Caller
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
 from skillyard.server.problems import problem_response
 from skillyard.server.settings import ConnectionLimits, RateLimit, RequestKind
@@ -120,7 +120,6 @@ def _reads_body_itself(scope: Scope) -> bool:
 
 
 _CALLERS: Final = 10_000
-_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DOWNLOAD: Final = re.compile(r"(?:\.(?:zip|skill|tgz|tar|tar\.gz)|/(?:download|content|export))$")
 
 
@@ -201,7 +200,7 @@ def _bucket(kind: RequestKind, rate: RateLimit) -> TokenBucket:
 
 def request_kind(method: str, path: str) -> RequestKind:
     """What kind of request it is: a `read`, a `write`, or a `download` of a package."""
-    if method not in _READS:
+    if method not in READ_METHODS:
         return "write"
     return "download" if _DOWNLOAD.search(path) else "read"
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditLog, AuditOutcome, Organisation, hash_secret
+from skillyard.access import DEFAULT_ORGANISATION, AuditOutcome, Organisation, hash_secret
 from skillyard.engine import EngineKind, EngineSettings, WorkerInfo, WorkerRoster
-from skillyard.errors import DatabaseUnavailable, InvalidInput, RecordNotFound
+from skillyard.errors import DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer
 from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import ApprovalQuestion
 from skillyard.server.organisation_services import CurrentServices, OrganisationPool, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes import Answer, Listed, Meta, RequestBody
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
 
 organisation_routes: Final = APIRouter(
     prefix="/api/v1/organisations", tags=["organisations"], dependencies=[require_scope("admin"), SERVER_ADMIN]
@@ -40,15 +40,15 @@ class NewOrganisation(RequestBody):
 @organisation_routes.get("", responses=READ_PROBLEMS)
 def list_organisations(request: Request) -> Answer[list[OrganisationDetail]]:
     """Every organisation; `default` is the server's own."""
-    homes: OrganisationPool = request.app.state.homes
-    return Answer(data=[_organisation_detail(organisation) for organisation in homes.organisations.all()])
+    pool: OrganisationPool = request.app.state.pool
+    return Answer(data=[_organisation_detail(organisation) for organisation in pool.organisations.all()])
 
 
 @organisation_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
 def create(request: Request, body: NewOrganisation) -> Answer[OrganisationDetail]:
     """Make an organisation, without skills, runs and keys."""
-    homes: OrganisationPool = request.app.state.homes
-    return Answer(data=_organisation_detail(homes.organisations.create(body.name)))
+    pool: OrganisationPool = request.app.state.pool
+    return Answer(data=_organisation_detail(pool.organisations.create(body.name)))
 
 
 def _organisation_detail(organisation: Organisation) -> OrganisationDetail:
@@ -88,21 +88,14 @@ def list_events(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[AuditEvent]:
     """What was done, the newest first; a `subject` that is a skill stands for all its versions. A time without zone is UTC."""
-    since = None if since is None else _in_utc(since)
-    trail = AuditLog(lambda: service.catalog.records().database)
+    since = None if since is None else to_utc(since)
+    trail = service.audit_log
     total = trail.count(actor=actor, action=action, subject=subject, outcome=outcome, since=since)
     events = trail.events(
         actor=actor, action=action, subject=subject, outcome=outcome, since=since, limit=limit, offset=(page - 1) * limit
     )
-    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    meta = Meta.of(total, page, limit)
     return Listed(data=[AuditEvent.model_validate(event.to_dict()) for event in events], meta=meta)
-
-
-def _in_utc(at: datetime) -> datetime:
-    try:
-        return at.replace(tzinfo=at.tzinfo or UTC).astimezone(UTC)
-    except OverflowError:
-        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
 
 
 worker_routes: Final = APIRouter(prefix="/api/v1/workers", tags=["workers"], dependencies=[require_scope("admin")])

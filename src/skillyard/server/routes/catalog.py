@@ -79,9 +79,9 @@ class SkillReference(RequestBody):
 async def list_skills(service: CurrentServices, request: Request) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
-    if (kept := service.pages.get(skills, query)) is None:
+    if (kept := service.page_cache.get(skills, query)) is None:
         wanted = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
-        kept = await run_in_threadpool(service.pages.put, skills, query, lambda: _page(skills, wanted))
+        kept = await run_in_threadpool(service.page_cache.put, skills, query, lambda: _page(skills, wanted))
     return kept.response(request)
 
 
@@ -134,7 +134,7 @@ def read_one_file(
 ) -> Response:
     """One file of a skill, when the rules let the skill be read."""
     found = service.catalog.get(skill)
-    service.admit(found)
+    service.require_readable(found)
     return file_response(request, found.read_file(path, limit=PackageLimits().file))
 
 
@@ -159,14 +159,14 @@ def create(service: CurrentServices, body: NewSkill) -> Answer[Entry]:
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
     set_audit_subject(body.name)
-    with service.changing:
+    with service.change_lock:
         return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
 
 
 @routes.delete("", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def delete(service: CurrentServices, skill: _Name) -> Answer[None]:
     """Delete a skill of the user, with its folder."""
-    with service.changing:
+    with service.change_lock:
         service.catalog.delete(skill)
     return Answer(data=None)
 
@@ -175,7 +175,7 @@ def delete(service: CurrentServices, skill: _Name) -> Answer[None]:
 def toggle(service: CurrentServices, body: SkillReference) -> Answer[Entry]:
     """Switch a skill on when it is off, and off when it is on."""
     set_audit_subject(body.skill)
-    with service.changing:
+    with service.change_lock:
         return Answer(data=entry(service.catalog.toggle(body.skill)))
 
 
@@ -212,5 +212,5 @@ def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientLoading
 
 def _readable(service: OrganisationServices, name: str) -> Skill:
     found = service.catalog.get(name)
-    service.admit(found)
+    service.require_readable(found)
     return found

@@ -41,7 +41,7 @@ from skillyard.server.shapes.installation import (
     log_detail,
     result_detail,
 )
-from skillyard.server.uploads import UPLOAD, SentConsent, is_upload, uploaded
+from skillyard.server.uploads import UPLOAD, SentConsent, is_upload, read_body, uploaded
 
 _PREFIX: Final = "/api/v1/skill-definitions"
 routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[require_scope("skills:write"), UNRECORDED])
@@ -190,11 +190,8 @@ async def update(
 
 async def _address(request: Request) -> InstallAddress:
     """The JSON of a request that is no upload."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LARGEST:
-            raise InvalidInput("the request is too large", hint="send an address, or an archive as multipart/form-data")
+    hint = "send an address, or an archive as multipart/form-data"
+    body = await read_body(request, _LARGEST, InvalidInput("the request is too large", hint=hint))
     try:
         return InstallAddress.model_validate_json(body)
     except ValidationError as error:
@@ -243,7 +240,7 @@ async def _carry_out(
 
 def _install(service: OrganisationServices, install: Callable[[], InstallReport]) -> InstallSummary:
     report = install()
-    service.look()
+    service.refresh_catalog()
     return InstallSummary(
         operation_id=report.operation_id,
         definitions=[definition_shape(service.registry.skill(result.skill_id)) for result in report.results],

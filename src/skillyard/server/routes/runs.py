@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from fastapi import APIRouter, Header, Query, Response
@@ -25,7 +24,7 @@ from skillyard.catalog import Skill
 from skillyard.database import wait_for_change
 from skillyard.engine import FINAL_STATES, RunRecord, RunState, StartedRun
 from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
-from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
+from skillyard.errors import PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
@@ -33,7 +32,7 @@ from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
-from skillyard.server.shapes import Answer, Listed, Meta, RequestBody
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
 from skillyard.server.shapes.runs import (
     RunAsked,
     RunDetail,
@@ -290,20 +289,13 @@ def list_runs(
 ) -> Listed[RunSummary]:
     """The runs, the newest first."""
     journal = service.catalog.records().journal
-    moment = _in_utc(since) if since else None
+    moment = to_utc(since) if since else None
     total = journal.count(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
     found = journal.list(
         skill=skill, states=state, statuses=status, schedule=schedule, since=moment, limit=limit, offset=(page - 1) * limit
     )
-    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    meta = Meta.of(total, page, limit)
     return Listed(data=[summary(record) for record in found], meta=meta)
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
 
 
 @routes.get("/{run_id}", responses=READ_PROBLEMS)

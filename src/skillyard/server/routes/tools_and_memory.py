@@ -106,7 +106,7 @@ def tool_definitions(
     abp_tools: Annotated[bool, Query(description="also the tools that skills declare for the ABP protocol")] = False,
 ) -> Answer[ToolDefinitions]:
     """The tools for a model; ask again each turn, because the names in them follow the catalog."""
-    tools = service.tools.of(service.catalog, service.owner(caller), language)
+    tools = service.tool_sessions.of(service.catalog, service.owner(caller), language)
     return Answer(data=ToolDefinitions(dialect=dialect, tools=tools.definitions(dialect, abp_tools=abp_tools)))
 
 
@@ -118,11 +118,11 @@ async def call_tool(service: CurrentServices, caller: CurrentCaller, request: Re
     """
     request.state.unrecorded = body.name in READ_ONLY_TOOLS
     set_audit_subject(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
-    tools = await run_in_threadpool(service.tools.of, service.catalog, service.owner(caller), body.language)
+    tools = await run_in_threadpool(service.tool_sessions.of, service.catalog, service.owner(caller), body.language)
     owner = service.owner(caller)
-    before = await run_in_threadpool(service.tools.resume_session, tools, owner, body.session)
+    before = await run_in_threadpool(service.tool_sessions.resume_session, tools, owner, body.session)
     result = await tools.call(body.name, body.arguments, session=body.session, message_id=body.message_id, call_id=body.call_id)
-    await run_in_threadpool(service.tools.keep, tools, owner, body.session, before)
+    await run_in_threadpool(service.tool_sessions.keep, tools, owner, body.session, before)
     shape = {"ok": result.ok, "text": result.text, "code": result.code, "title": result.title, "data": dict(result.data)}
     return Answer(data=ToolAnswer.model_validate(shape))
 
@@ -133,7 +133,7 @@ def end_session(
 ) -> Answer[SessionEnded]:
     """Forget what a conversation loaded, and what was approved for it."""
     owner = service.owner(caller)
-    service.tools.end(service.tools.of(service.catalog, owner, language), owner, session)
+    service.tool_sessions.end(service.tool_sessions.of(service.catalog, owner, language), owner, session)
     return Answer(data=SessionEnded(session=session))
 
 

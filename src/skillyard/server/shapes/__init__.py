@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
+
+from skillyard.errors import InvalidInput
 
 _Data = TypeVar("_Data")
 _MOST_ERRORS: Final = 100
@@ -39,6 +42,11 @@ class Meta(BaseModel):
     limit: int
     totalPages: int  # noqa: N815 # the API's own spelling
 
+    @classmethod
+    def of(cls, total: int, page: int, limit: int) -> Self:
+        """Of a list of `total` items."""
+        return cls(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+
 
 class Answer(BaseModel, Generic[_Data]):
     """Everything that went well."""
@@ -56,5 +64,16 @@ class Listed(Answer[list[_Data]], Generic[_Data]):
 def listed(items: Sequence[_Data], page: int, limit: int) -> Listed[_Data]:
     """The page of `items`; one after the last is empty."""
     begin = (page - 1) * limit
-    meta = Meta(total=len(items), page=page, limit=limit, totalPages=-(-len(items) // limit))
-    return Listed(data=list(items[begin : begin + limit]), meta=meta)
+    return Listed(data=list(items[begin : begin + limit]), meta=Meta.of(len(items), page, limit))
+
+
+def to_utc(moment: datetime) -> datetime:
+    """A moment of a request in UTC; without zone it is one already.
+
+    Raises:
+        InvalidInput: it is outside of what can be computed with.
+    """
+    try:
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("the time is out of range", hint="write it as 2026-01-31T08:00:00Z") from None
