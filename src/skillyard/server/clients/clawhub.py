@@ -54,7 +54,7 @@ routes: Final = APIRouter(
     prefix="/api/v1", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
 )
 
-_Wanted = Annotated[str, Query(max_length=200, alias="slug")]
+_SlugQuery = Annotated[str, Query(max_length=200, alias="slug")]
 _Limit = Annotated[int, Query(ge=1, le=200)]
 _Cursor = Annotated[str | None, Query(max_length=1000)]
 _LAST_MS: Final = 10**15
@@ -86,10 +86,10 @@ def search(
 
     def result(skill: InstalledSkill) -> dict[str, Any]:
         shape, publisher = shapes.skill(skill), owner_shape(caller)
-        told = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
+        shown = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
         version = shape["latestVersion"]["version"]
         return {
-            **told,
+            **shown,
             "score": scores[skill.skill_id],
             "version": version,
             "ownerHandle": publisher["handle"],
@@ -110,7 +110,7 @@ def list_skills(
     """The skills: by name, by when they were made, by a count, else those that changed last first."""
     shapes = SkillShapes(service)
 
-    def place(skill: InstalledSkill) -> str:
+    def sort_key(skill: InstalledSkill) -> str:
         """Where in the list a skill is, as text that sorts so."""
         if sort == "name":
             return f"{skill.name.casefold()}\0{skill.skill_id}"
@@ -119,12 +119,12 @@ def list_skills(
         moment = skill.created_at if sort == "createdAt" else skill.updated_at
         return f"{_LAST_MS - milliseconds(moment):016}\0{skill.skill_id}"
 
-    known = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=place)
+    known = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=sort_key)
     last = decode_cursor(cursor) if cursor else ""
-    found, more = paginate(known, lambda skill: place(skill) > last, limit)
+    found, more = paginate(known, lambda skill: sort_key(skill) > last, limit)
     return {
         "items": collect_shapes(found, shapes.skill),
-        "nextCursor": encode_cursor(place(found[-1])) if more else None,
+        "nextCursor": encode_cursor(sort_key(found[-1])) if more else None,
     }
 
 
@@ -214,11 +214,11 @@ def resolve_install(
 def resolve(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Wanted,
+    slug: _SlugQuery,
     digest: Annotated[str, Query(alias="hash", pattern="^[0-9a-fA-F]{64}$")],
     ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
-    """Which version has exactly the files that a client has, told by their fingerprint."""
+    """Which version has exactly the files that a client has, named by their fingerprint."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     known = usable_versions(service, skill.skill_id)
     match = next((one for one in known if fingerprint(package_files(service, one.version)) == digest.lower()), None)
@@ -233,7 +233,7 @@ def resolve(
 def download(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Wanted,
+    slug: _SlugQuery,
     ownerHandle: OwnerQuery = None,  # noqa: N803
     version: LabelQuery = None,
     tag: LabelQuery = None,
@@ -265,7 +265,7 @@ class TagTarget(BaseModel):
 
 
 class InstallTelemetry(BaseModel):
-    """What a client tells when it has installed a skill; all else that it tells is not looked at."""
+    """What a client reports when it has installed a skill; all else that it reports is not looked at."""
 
     event: str | None = Field(default=None, max_length=40)
     slug: str | None = Field(default=None, max_length=200)
@@ -304,7 +304,7 @@ def put_tag(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, tag
 
 @community_routes.post("/cli/telemetry/install", dependencies=[UNRECORDED])
 def count_install(service: CurrentServices, caller: CurrentCaller, body: InstallTelemetry) -> dict[str, Any]:
-    """Count an install that a client tells of; each caller counts once a day."""
+    """Count an install that a client reports; each caller counts once a day."""
     if body.event == "install" and body.slug:
         try:
             skill = owned_skill(service, caller, body.slug, None)

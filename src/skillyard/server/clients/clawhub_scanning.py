@@ -73,14 +73,14 @@ def verify(
     """Whether a version can be trusted as far as this server knows: its scan, its origin, its signature."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     one = version_of_tag(service, skill, version, tag)
-    told, publisher = verdict(findings(service, one.version)), owner_shape(caller)
-    fine = not told["isSuspicious"]
-    scan = {"status": told["verdict"], "reasonCodes": told["reasonCodes"], "summary": told["summary"]}
+    rating, publisher = verdict(findings(service, one.version)), owner_shape(caller)
+    fine = not rating["isSuspicious"]
+    scan = {"status": rating["verdict"], "reasonCodes": rating["reasonCodes"], "summary": rating["summary"]}
     return {
         "schema": "clawhub.skill.verify.v1",
         "ok": fine,
         "decision": "pass" if fine else "fail",
-        "reasons": told["reasonCodes"],
+        "reasons": rating["reasonCodes"],
         "slug": skill.skill_id,
         "displayName": display_name(skill),
         "pageUrl": "",
@@ -94,15 +94,15 @@ def verify(
         "card": {"available": False},
         "artifact": {"sha256": package_digest(service, one.version).removeprefix("sha256:"), "digest": one.version.digest},
         "provenance": dict(one.version.origin),
-        "security": {"status": told["verdict"], "passed": fine, "signals": {"staticScan": scan}},
+        "security": {"status": rating["verdict"], "passed": fine, "signals": {"staticScan": scan}},
         "signature": {"signer": one.version.signer} if one.version.signer else None,
     }
 
 
 def moderation(service: OrganisationServices, version: SkillVersion) -> dict[str, Any] | None:
     """What a client is warned of before it installs a version; None when there is nothing."""
-    told = verdict(findings(service, version))
-    return told if told["isSuspicious"] else None
+    rating = verdict(findings(service, version))
+    return rating if rating["isSuspicious"] else None
 
 
 def findings(service: OrganisationServices, version: SkillVersion) -> tuple[Finding, ...]:
@@ -128,8 +128,8 @@ def verdict(found: tuple[Finding, ...]) -> dict[str, Any]:
 def evidence(one: Finding) -> dict[str, Any]:
     """One finding."""
     severity = _WEIGHTS.get(one.severity, "info")
-    told = {"message": one.message, "evidence": one.evidence}
-    return {"code": one.rule, "severity": severity, "file": one.file, "line": one.line, **told}
+    details = {"message": one.message, "evidence": one.evidence}
+    return {"code": one.rule, "severity": severity, "file": one.file, "line": one.line, **details}
 
 
 scan_routes: Final = APIRouter(
@@ -163,8 +163,8 @@ def submit(service: CurrentServices, caller: CurrentCaller, body: ScanRequest) -
         raise NotOffered("only published skills are scanned", hint=_ONLY_PUBLISHED)
     skill = owned_skill(service, caller, body.source.slug, body.source.ownerHandle)
     one = version_of_tag(service, skill, body.source.version, None)
-    told = {"status": "queued", "sourceKind": "published", "update": body.update}
-    return {"ok": True, "scanId": _id(one), "jobId": _id(one), **told}
+    state = {"status": "queued", "sourceKind": "published", "update": body.update}
+    return {"ok": True, "scanId": _id(one), "jobId": _id(one), **state}
 
 
 @scan_routes.get("/download/{slug}", responses=ZIP_RESPONSES, response_class=Response)
@@ -208,11 +208,11 @@ def _scanned_version(service: OrganisationServices, caller: Caller, scan_id: str
 def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, Any]:
     skill = service.registry.skill(one.version.skill_id)
     found = findings(service, one.version)
-    told, made = verdict(found), milliseconds(one.version.installed_at)
+    rating, made = verdict(found), milliseconds(one.version.installed_at)
     static = {
-        "status": told["verdict"],
-        "reasonCodes": told["reasonCodes"],
-        "summary": told["summary"],
+        "status": rating["verdict"],
+        "reasonCodes": rating["reasonCodes"],
+        "summary": rating["summary"],
         "findings": [evidence(finding) for finding in found],
     }
     return {
@@ -230,9 +230,9 @@ def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, An
 
 
 def _archive(service: OrganisationServices, one: NumberedVersion) -> Response:
-    told = _status(service, one)
-    report = told.pop("report")
-    files = {"manifest.json": told, "static-analysis.json": report["staticAnalysis"]}
+    manifest = _status(service, one)
+    report = manifest.pop("report")
+    files = {"manifest.json": manifest, "static-analysis.json": report["staticAnalysis"]}
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

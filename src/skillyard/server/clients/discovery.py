@@ -128,13 +128,13 @@ def search(
 
 
 mirror_routes: Final = APIRouter(prefix="/mirror", tags=["mirror"], dependencies=[require_scope("skills:read")])
-_REGISTRY_PLACES: Final[WeakKeyDictionary[Registry, RegistryMirror]] = WeakKeyDictionary()
+_MIRRORS: Final[WeakKeyDictionary[Registry, RegistryMirror]] = WeakKeyDictionary()
 
 
 @mirror_routes.get(f"/{INDEX_FILE}", name="index", responses=READ_PROBLEMS, response_class=Response)
 def mirror_index(service: CurrentServices) -> Response:
     """Every installed skill that the rules let anybody read, with its versions and their digests."""
-    skills = [skill for skill in _registry_place(service).index().skills if _is_open(service, skill.skill_id)]
+    skills = [skill for skill in _registry_mirror(service).index().skills if _is_open(service, skill.skill_id)]
     return Response(MirrorIndex(tuple(skills)).to_bytes(), media_type="application/json")
 
 
@@ -145,17 +145,17 @@ def package(
     rest: Annotated[str, InPath(pattern="^[0-9a-f]{62}$")],
 ) -> Response:
     """One package, by the hex digits of its digest."""
-    digest, place = f"sha256:{start}{rest}", _registry_place(service)
-    if not any(_is_open(service, skill_id) for skill_id in place.skills_with(digest)):
+    digest, mirror = f"sha256:{start}{rest}", _registry_mirror(service)
+    if not any(_is_open(service, skill_id) for skill_id in mirror.skills_with(digest)):
         raise PackageMissing(f"there is no package {digest}", hint=f"/mirror/{INDEX_FILE} lists them")
-    return Response(place.package(digest), media_type="application/zip", headers={"ETag": f'"{digest}"'})
+    return Response(mirror.package(digest), media_type="application/zip", headers={"ETag": f'"{digest}"'})
 
 
-def _registry_place(service: OrganisationServices) -> RegistryMirror:
-    place = _REGISTRY_PLACES.get(service.registry)
-    if place is None:
-        place = _REGISTRY_PLACES[service.registry] = RegistryMirror(service.registry, service.catalog.data_directory)
-    return place
+def _registry_mirror(service: OrganisationServices) -> RegistryMirror:
+    mirror = _MIRRORS.get(service.registry)
+    if mirror is None:
+        mirror = _MIRRORS[service.registry] = RegistryMirror(service.registry, service.catalog.data_directory)
+    return mirror
 
 
 def _is_open(service: OrganisationServices, skill_id: str) -> bool:

@@ -79,12 +79,12 @@ def build_commit(files: Iterable[tuple[str, bytes, bool]], *, message: str, seco
     top: dict[str, object] = {}
     for path, data, executable in files:
         *folders, name = path.split("/")
-        place = top
+        parent = top
         for folder in folders:
-            below = place.setdefault(folder, {})
+            below = parent.setdefault(folder, {})
             assert isinstance(below, dict)  # noqa: S101 # paths of one skill do not collide
-            place = below
-        place[name] = (b"100755" if executable else b"100644", objects.add("blob", data))
+            parent = below
+        parent[name] = (b"100755" if executable else b"100644", objects.add("blob", data))
     text = f"tree {_tree(objects, top).hex()}\nauthor {_WHO} {seconds} +0000\ncommitter {_WHO} {seconds} +0000\n\n{message}\n"
     return Commit(objects.add("commit", text.encode()).hex(), objects.pack())
 
@@ -182,15 +182,15 @@ def _line(text: str) -> bytes:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    place = 0
-    while place < len(data):
-        length = data[place : place + 4]
+    offset = 0
+    while offset < len(data):
+        length = data[offset : offset + 4]
         size = int(length, 16) if _LENGTH.fullmatch(length) else 1  # int() alone would read -004 too, and go back for ever
-        if 0 < size < 4 or place + size > len(data):
+        if 0 < size < 4 or offset + size > len(data):
             raise InvalidInput("this is not a git request", hint="fetch with git")
         if size:
-            yield data[place + 4 : place + size]
-        place += size or 4
+            yield data[offset + 4 : offset + size]
+        offset += size or 4
 
 
 routes: Final = APIRouter(tags=["clients: Claude Code"], dependencies=[require_scope("skills:read")])

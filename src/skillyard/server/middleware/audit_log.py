@@ -79,8 +79,9 @@ class AuditRecorder:
         caller: Caller = state["caller"]
         try:
             async with self._pool.of(caller.organisation) as service:
-                trail = service.audit_log
-                await run_in_threadpool(trail.record, _action(scope), _subject(scope, actor), _outcome(status), _details(state))
+                await run_in_threadpool(
+                    service.audit_log.record, _action(scope), _subject(scope, actor), _outcome(status), _details(state)
+                )
         except SkillyardError:
             _LOG.exception("%s %s could not be recorded", scope["method"], scope["path"])
 

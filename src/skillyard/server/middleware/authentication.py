@@ -198,7 +198,7 @@ def _basic_key(value: str) -> str | None:
 def _check_csrf(caller: Caller, scope: Scope, headers: Headers) -> Caller:
     """Browsers send cookies also for pages from elsewhere: a change must say that it comes from a page of this server.
 
-    A foreign `Origin` has been refused by the guard already.
+    A foreign `Origin` has been refused by the Host and Origin check already.
     """
     if scope["method"] in READ_METHODS or "origin" in headers or headers.get(CSRF):
         return caller

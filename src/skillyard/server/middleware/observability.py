@@ -155,8 +155,8 @@ def log_event(name: str, **values: object) -> None:
     """
     if _own is not None:
         stream, form = _own
-        told = _STAMPED(None, "info", {"event": name, "level": "info", "logger": _SERVER, **values})
-        line = form(None, "info", _clean(None, "info", told))
+        stamped = _STAMPED(None, "info", {"event": name, "level": "info", "logger": _SERVER, **values})
+        line = form(None, "info", _clean(None, "info", stamped))
         with contextlib.suppress(OSError, ValueError):
             stream.write(f"{line}\n")
 
@@ -182,9 +182,9 @@ def _as_text(_logger: object, _method: str, values: MutableMapping[str, Any]) ->
     exception = values.pop("exception", None)
     logger = values.pop("logger", None)
     keys = [*(key for key in _ORDER if key in values), *sorted(set(values) - set(_ORDER))]
-    told = " ".join(f"{key}={_quoted(values[key])}" for key in keys)
+    values_text = " ".join(f"{key}={_quoted(values[key])}" for key in keys)
     where = f"[{logger}]" if logger and logger != _SERVER else ""
-    line = " ".join(part for part in (head, told, where) if part)
+    line = " ".join(part for part in (head, values_text, where) if part)
     return f"{line}\n{exception}" if exception else line
 
 

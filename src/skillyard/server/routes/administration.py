@@ -89,9 +89,8 @@ def list_events(
 ) -> Listed[AuditEvent]:
     """What was done, the newest first; a `subject` that is a skill stands for all its versions. A time without zone is UTC."""
     since = None if since is None else to_utc(since)
-    trail = service.audit_log
-    total = trail.count(actor=actor, action=action, subject=subject, outcome=outcome, since=since)
-    events = trail.events(
+    total = service.audit_log.count(actor=actor, action=action, subject=subject, outcome=outcome, since=since)
+    events = service.audit_log.events(
         actor=actor, action=action, subject=subject, outcome=outcome, since=since, limit=limit, offset=(page - 1) * limit
     )
     meta = Meta.of(total, page, limit)

@@ -31,7 +31,9 @@ _Shape = TypeVar("_Shape", bound=BaseModel)
 def query_of(shape: type[BaseModel]) -> dict[str, Any]:
     """The `openapi_extra` of a route whose query has the fields of `shape`, which all have a default."""
     fields = shape.model_json_schema()["properties"]
-    return {"parameters": [{"name": name, "in": "query", "required": False, "schema": told} for name, told in fields.items()]}
+    return {
+        "parameters": [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in fields.items()]
+    }
 
 
 def read_query(shape: type[_Shape], request: Request) -> _Shape:
@@ -80,13 +82,13 @@ async def list_skills(service: CurrentServices, request: Request) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
     if (kept := service.page_cache.get(skills, query)) is None:
-        wanted = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
-        kept = await run_in_threadpool(service.page_cache.put, skills, query, lambda: _page(skills, wanted))
+        chosen = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
+        kept = await run_in_threadpool(service.page_cache.put, skills, query, lambda: _page(skills, chosen))
     return kept.response(request)
 
 
-def _page(skills: Sequence[Skill], wanted: CatalogFilter) -> Listed[Entry]:
-    found = listed(wanted.of(skills), wanted.page, wanted.limit)
+def _page(skills: Sequence[Skill], chosen: CatalogFilter) -> Listed[Entry]:
+    found = listed(chosen.of(skills), chosen.page, chosen.limit)
     return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
 
 
@@ -142,14 +144,14 @@ def read_one_file(
 def folder(service: CurrentServices, skill: _Name) -> Answer[str]:
     """The folder of a skill on the server's machine, for a file manager; of an unknown one, where the user's skills are.
 
-    An organisation is told where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
+    An organisation is shown where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
     """
     return Answer(data=service.catalog.directory_to_open(skill))
 
 
 @routes.post("/refresh", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
 def refresh(service: CurrentServices) -> Answer[CatalogChanges]:
-    """Look at the folders again, and tell what is different."""
+    """Look at the folders again, and report what is different."""
     return Answer(data=CatalogChanges.model_validate(service.refresh()))
 
 
@@ -184,9 +186,9 @@ def look_at(service: CurrentServices, skill: _Name) -> Answer[PortraitOf]:
     """Everything about one skill, whatever its status: what its header says, its files, what it may do, whether it can run."""
     portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
     powers, schema = portrait.powers, portrait.input_schema
-    told = portrait.to_dict() | entry(portrait.skill).model_dump()
-    told |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
-    return Answer(data=PortraitOf.model_validate(to_plain_json(told)))
+    shape = portrait.to_dict() | entry(portrait.skill).model_dump()
+    shape |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
+    return Answer(data=PortraitOf.model_validate(to_plain_json(shape)))
 
 
 @routes.get("/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)

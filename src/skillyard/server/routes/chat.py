@@ -92,8 +92,8 @@ async def get_conversation(
     turns = await chat.turns(found)
     shown = [turn_shape(turn) for turn in turns[-last:]]
     files = [file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)]
-    told = conversation_shape(found).model_dump()
-    return Answer(data=ConversationDetail(**told, turns=shown, earlier=len(turns) - len(shown), files=files))
+    shape = conversation_shape(found).model_dump()
+    return Answer(data=ConversationDetail(**shape, turns=shown, earlier=len(turns) - len(shown), files=files))
 
 
 @routes.patch("/conversations/{conversation}", responses=WRITE_PROBLEMS)

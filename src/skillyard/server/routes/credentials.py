@@ -102,21 +102,21 @@ def _key_detail(key: ApiKey) -> KeyDetail:
 
 
 def _credentials(request: Request) -> CredentialStore:
-    found: CredentialStore = request.app.state.credentials
-    return found
+    credentials: CredentialStore = request.app.state.credentials
+    return credentials
 
 
-def _reach(caller: Caller, wanted: str | None) -> str | None:
+def _reach(caller: Caller, organisation: str | None) -> str | None:
     """The organisation whose keys are meant: of the server's admins the one they name, of others their own."""
     if caller.organisation == DEFAULT_ORGANISATION:
-        return wanted
-    if wanted not in (None, caller.organisation):
-        raise PermissionDenied("this key manages the keys of its own organisation only", hint=f"leave {wanted!r} out")
+        return organisation
+    if organisation not in (None, caller.organisation):
+        raise PermissionDenied("this key manages the keys of its own organisation only", hint=f"leave {organisation!r} out")
     return caller.organisation
 
 
 def _record(service: OrganisationServices, caller: Caller, action: str, subject: str) -> None:
-    """The trail of the server has it with the change; an organisation reads of it in its own."""
+    """The audit log of the server has it with the change; an organisation reads of it in its own."""
     if caller.organisation != DEFAULT_ORGANISATION:
         service.audit_log.record(action, subject)
 
@@ -154,12 +154,11 @@ async def who_am_i(caller: CurrentCaller, response: Response) -> Answer[Session]
 @session_routes.post("", status_code=201, responses=WRITE_PROBLEMS, openapi_extra=OPEN)
 async def sign_in(request: Request, response: Response, body: SignIn) -> Answer[Session]:
     """Exchange a key for a cookie that scripts cannot read; a change with it needs `Origin` or `X-Skillyard-CSRF`."""
-    credentials: CredentialStore = request.app.state.credentials
+    credentials = _credentials(request)
     lifetime = request.app.state.settings.session
     caller, secret, ends = await credentials.sign_in(body.key.strip(), address_of(request.scope), lifetime)
     with acting_as(replace(request.state.actor, name=caller.name, organisation=caller.organisation)):
-        trail = AuditLog(request.app.state.pool.database)
-        await run_in_threadpool(trail.record, "session.open", caller.key or caller.name)
+        await run_in_threadpool(AuditLog(request.app.state.pool.database).record, "session.open", caller.key or caller.name)
     seconds = round((ends - datetime.now(UTC)).total_seconds())
     secure = request.url.scheme == "https"
     response.set_cookie(COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
@@ -171,7 +170,7 @@ async def sign_in(request: Request, response: Response, body: SignIn) -> Answer[
 async def sign_out(request: Request, response: Response) -> Answer[None]:
     """End the session of the cookie; without one nothing happens."""
     if secret := request.cookies.get(COOKIE):
-        credentials: CredentialStore = request.app.state.credentials
+        credentials = _credentials(request)
         await run_in_threadpool(credentials.sessions.close, secret)
         credentials.forget()
     response.delete_cookie(COOKIE, path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict")

@@ -21,7 +21,7 @@ from skillyard.tools import Dialect, Language
 tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
 READ_ONLY_TOOLS: Final = frozenset(
     {"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"}
-)  # leave no trail
+)  # leave no audit record
 
 _Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
 
@@ -223,7 +223,6 @@ async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str
 
 
 def _memory_shape(memory: Memory) -> dict[str, Any]:
-    told = memory.to_dict()
     return {
         "id": memory.id,
         "content": memory.content,
@@ -233,5 +232,5 @@ def _memory_shape(memory: Memory) -> dict[str, Any]:
         "knowledge_base": memory.knowledge_base,
         "source": memory.metadata.get("source"),
         "run_id": memory.metadata.get("runId"),
-        "timestamp": told["timestamp"],
+        "timestamp": memory.to_dict()["timestamp"],
     }
