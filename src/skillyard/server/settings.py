@@ -177,11 +177,11 @@ class ServerSettings:
         )
 
 
-def _table(table: Mapping[str, object], name: str, allowed: tuple[str, ...], file: str) -> Mapping[str, object]:
+def _table(table: Mapping[str, object], name: str, known: tuple[str, ...], file: str) -> Mapping[str, object]:
     found = table.get(name, {})
     if not isinstance(found, Mapping):
         raise _wrong(file, f"server.{name}", "a table", found)
-    _refuse_unknown(found, allowed, f"server.{name}", file)
+    _refuse_unknown(found, known, f"server.{name}", file)
     return found
 
 
@@ -221,12 +221,12 @@ def _number(value: object, most: int, key: str, file: str) -> int:
     return value
 
 
-def _refuse_unknown(table: Mapping[str, object], allowed: tuple[str, ...], name: str, file: str) -> None:
+def _refuse_unknown(table: Mapping[str, object], known: tuple[str, ...], name: str, file: str) -> None:
     for key in table:
-        if key not in allowed:
-            raise _wrong(file, f"{name}.{key}", f"one of {', '.join(allowed)}", key)
+        if key not in known:
+            raise _wrong(file, f"{name}.{key}", f"one of {', '.join(known)}", key)
 
 
-def _wrong(file: str, key: str, expected: str, value: object) -> InvalidConfiguration:
-    message = f"{file}: {key} must be {expected}, not {value!r}"
+def _wrong(file: str, key: str, wanted: str, value: object) -> InvalidConfiguration:
+    message = f"{file}: {key} must be {wanted}, not {value!r}"
     return InvalidConfiguration(message, hint=f"change {key} in {file}", file=file, key=key)
