@@ -161,11 +161,11 @@ class Keyed:
     @property
     def keys(self) -> Keys:
         """Its keys."""
-        return Keys(self.app.state.homes.database)
+        return Keys(self.app.state.pool.database)
 
     def key(self, *scopes: str, organisation: str = "default", name: str | None = None) -> str:
         """A new key; the organisation is made with it."""
-        organisations = self.app.state.homes.organisations
+        organisations = self.app.state.pool.organisations
         if organisation not in [one.name for one in organisations.all()]:
             organisations.create(organisation)
         return self.keys.create(name or f"key {len(self.keys.all())}", scopes or ["admin"], organisation=organisation)[1]
@@ -202,6 +202,6 @@ def keyed(home: Path, database_address: str, monkeypatch: pytest.MonkeyPatch) ->
     """A server that wants keys, on a database of each kind."""
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", database_address)
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    app = create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
+    app = create_app(catalog, Registry.of(catalog), access_policy=AccessPolicy(keys_required=True))
     with TestClient(app, base_url="http://127.0.0.1:8787") as nobody:
         yield Keyed(app, nobody)

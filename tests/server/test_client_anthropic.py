@@ -95,7 +95,7 @@ def test_lists_come_in_pages(sdk: anthropic.Anthropic, write: Write) -> None:
     for number in range(3):
         sdk.beta.skills.versions.create("skill_a", files=files_from_dir(write("a", f"{number}.")))
     assert len({one.id for one in sdk.beta.skills.versions.list("skill_a", limit=1)}) == 4
-    with pytest.raises(anthropic.BadRequestError, match="is no page"):
+    with pytest.raises(anthropic.BadRequestError, match="is not a valid page"):
         sdk.beta.skills.list(page="€")
 
 

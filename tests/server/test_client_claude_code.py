@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
-from skillyard.server.clients.git_protocol import build_commit, decompressed_body, upload_pack_result, wanted_commit
+from skillyard.server.clients.plugin_marketplace import build_commit, decompressed_body, upload_pack_result, wanted_commit
 
 Pack = Callable[..., bytes]
 Program = Callable[..., str]

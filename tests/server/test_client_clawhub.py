@@ -118,7 +118,7 @@ def test_it_deletes_and_brings_back(clawhub: Clawhub, workplace: Path) -> None:
     assert "1.0.0" not in clawhub("inspect", "tidy", "--versions")
     clawhub("undelete", "tidy", "--version", "1.0.0", "--yes")
     assert "1.0.0" in clawhub("inspect", "tidy", "--versions")
-    assert "serves" in clawhub("delete", "tidy", "--version", "1.1.0", "--yes", fails=True)
+    assert "current version" in clawhub("delete", "tidy", "--version", "1.1.0", "--yes", fails=True)
     clawhub("delete", "tidy", "--yes")
     assert "skill not found" in clawhub("install", "tidy", fails=True)
     clawhub("undelete", "tidy", "--yes")

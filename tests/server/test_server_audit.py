@@ -136,7 +136,7 @@ def test_what_nobody_thought_of_is_answered_in_one_shape_with_an_id_and_recorded
     def broken(*arguments: object) -> None:
         raise RuntimeError("secret text")
 
-    monkeypatch.setattr(type(keyed.app.state.homes.main.catalog), "create", broken)
+    monkeypatch.setattr(type(keyed.app.state.pool.main.catalog), "create", broken)
     calm = TestClient(keyed.app, base_url="http://127.0.0.1:8787", headers=admin.headers, raise_server_exceptions=False)
     answer = calm.post(CATALOG, json={"name": "mine", "description": "Says: x."})
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from skillyard.server.middleware.request_limits import _JsonMeter
-from skillyard.server.shapes.envelope import RequestBody
+from skillyard.server.shapes import RequestBody
 
 PIECE = b"[" * 65_536
 JSON = {"Content-Type": "application/json"}

@@ -22,7 +22,7 @@ from skillyard.database import Database, api_sessions, questions, runs, session_
 from skillyard.engine.run_call import RunCall
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, SqlSessionApprovals
 from skillyard.server.background.approval_questions import ApprovalQuestions
-from skillyard.server.schedule_clock import ScheduleClock
+from skillyard.server.organisation_services import ScheduleClock
 from skillyard.times import utc_now
 from skillyard.timing import Timing
 
@@ -111,7 +111,7 @@ def test_runs_that_others_carry_are_not_interrupted(
         home / "project/.claude/skills", "adder", files={"scripts/execute.py": "def execute(parameters):\n    return 1\n"}
     )
     client.post("/api/v1/catalog/refresh")
-    catalog = app.state.homes.main.catalog
+    catalog = app.state.pool.main.catalog
     journal = catalog.records().journal
     journal.queue(RunCall("run_there", catalog.get("adder"), {}, {}).record())
     assert journal.start("run_there")

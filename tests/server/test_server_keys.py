@@ -217,8 +217,8 @@ def test_who_comes_through_a_proxy_is_not_the_local_user(client: TestClient, hea
 
 def test_a_server_for_others_answers_to_its_addresses_and_to_the_names_it_was_given(home: Any) -> None:
     catalog = Catalog.discover(roots=())
-    admission = AccessPolicy.listening("0.0.0.0", allowed_hosts=["Skills.example.org:443"])
-    client = TestClient(create_app(catalog, Registry.of(catalog), admission=admission))
+    access_policy = AccessPolicy.listening("0.0.0.0", allowed_hosts=["Skills.example.org:443"])
+    client = TestClient(create_app(catalog, Registry.of(catalog), access_policy=access_policy))
     for host in ("127.0.0.1", "192.0.2.7:8787", "[2001:db8::1]:8787", "skills.example.org", "SKILLS.EXAMPLE.ORG:8787"):
         assert client.get("/healthz", headers={"Host": host}).status_code == 200, host
     for host in ("evil.example", "skills.example.org.evil.example", "192.0.2.7.evil.example", "", "a@192.0.2.7", "0x7f.1"):

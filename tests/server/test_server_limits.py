@@ -99,7 +99,7 @@ def _limited(home: Path, limits: str) -> Any:
     folder.mkdir(parents=True)
     (folder / "skillyard.toml").write_text(f"[server]\n{limits}\n", "utf-8")
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    return create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
+    return create_app(catalog, Registry.of(catalog), access_policy=AccessPolicy(keys_required=True))
 
 
 def test_every_answer_tells_the_limit_and_what_is_over_it_is_refused_with_a_time(
@@ -108,7 +108,7 @@ def test_every_answer_tells_the_limit_and_what_is_over_it_is_refused_with_a_time
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     app = _limited(home, "limits = { read = 3, write = 2 }")
     with TestClient(app, base_url="http://127.0.0.1") as client:
-        keys = app.state.identities.keys
+        keys = app.state.credentials.keys
         one, other = ({"Authorization": f"Bearer {keys.create(name, ['skills:read'])[1]}"} for name in ("one", "other"))
         answers = [client.get(LIST, headers=one) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]

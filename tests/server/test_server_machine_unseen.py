@@ -262,11 +262,11 @@ def test_workers_are_told_without_their_machine(keyed: Any, guest: TestClient) -
         assert told["reason"] == "this server keeps no worker pools"
         assert "skillyard.db" in admin.get("/api/v1/workers").json()["data"]["reason"]
         return
-    organisations = keyed.app.state.homes.organisations
-    database = organisations.catalog("acme", keyed.app.state.homes.main.catalog).records().database
+    organisations = keyed.app.state.pool.organisations
+    database = organisations.catalog("acme", keyed.app.state.pool.main.catalog).records().database
     WorkerRoster(database).join(f"{socket.gethostname()}-17-abc", ["default"], 4)
     (worker,) = guest.get("/api/v1/workers").json()["data"]["workers"]
     assert (worker["host"], worker["process"], worker["id"][:7]) == (None, None, "worker-")
-    WorkerRoster(keyed.app.state.homes.database()).join("w1", ["default"], 4)
+    WorkerRoster(keyed.app.state.pool.database()).join("w1", ["default"], 4)
     (worker,) = admin.get("/api/v1/workers").json()["data"]["workers"]
     assert (worker["host"], worker["id"]) == (socket.gethostname(), "w1")

@@ -262,8 +262,8 @@ def test_what_is_no_message_is_refused_and_the_server_goes_on(address: str) -> N
 def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[..., FastClient[Any]], Callable[..., str]]]:
     """Where MCP is served to holders of keys, a client for somebody with scopes, and their key; `other` has its own skills."""
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    app = create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
-    keys, made = Keys(app.state.homes.database), {}
+    app = create_app(catalog, Registry.of(catalog), access_policy=AccessPolicy(keys_required=True))
+    keys, made = Keys(app.state.pool.database), {}
 
     def key(name: str, *scopes: str, organisation: str = "default") -> str:
         if (name, organisation) not in made:
@@ -274,7 +274,7 @@ def callers(home: Path, shop: Path, pack: Any) -> Iterator[tuple[str, Callable[.
         headers = {"Authorization": f"Bearer {key(name, *scopes, organisation=organisation)}"}
         return FastClient(StreamableHttpTransport(f"{found}/mcp", headers=headers))
 
-    app.state.homes.organisations.create("other")
+    app.state.pool.organisations.create("other")
     with live(app) as found:
         writer = {"Authorization": f"Bearer {key('writer', 'skills:read', 'skills:write', organisation='other')}"}
         files = {"file": ("theirs.zip", pack("theirs"))}

@@ -71,6 +71,6 @@ def test_a_registry_imports_over_http(address: str, app: FastAPI, pack: Pack, tm
         other = Registry(str(tmp_path / "other"), fetcher=SourceFetcher(allow_private=True))
         place = open_mirror(f"{address}/mirror", allow_private=True)
         assert import_mirror(other, place, f"{address}/mirror").results[0].status == "installed"
-        assert other.installed.current("tidy").digest == app.state.homes.main.registry.installed.current("tidy").digest
+        assert other.installed.current("tidy").digest == app.state.pool.main.registry.installed.current("tidy").digest
         assert other.update("tidy").results[0].status == "unchanged"
         other.close()

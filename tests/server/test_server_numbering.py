@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.registry import SkillVersion
-from skillyard.server.clients.version_numbers import is_semantic, number_versions
+from skillyard.server.clients.published_skills import is_semantic, number_versions
 
 START = datetime(2026, 1, 15, 14, 30, 22, tzinfo=UTC)
 

@@ -261,8 +261,8 @@ def test_a_home_that_many_ask_for_at_once_is_opened_once(keyed: Any) -> None:
     with ThreadPoolExecutor(6) as pool:
         codes = list(pool.map(lambda client: client.get(DEFINITIONS).status_code, clients))
     assert codes == [200] * 6
-    assert list(keyed.app.state.homes._open) == ["ours"]
-    ours = keyed.app.state.homes._open["ours"]
+    assert list(keyed.app.state.pool._open) == ["ours"]
+    ours = keyed.app.state.pool._open["ours"]
     for _ in range(200):  # the clock of schedules may be looking into it
         if ours.users == 0:
             break
@@ -271,11 +271,11 @@ def test_a_home_that_many_ask_for_at_once_is_opened_once(keyed: Any) -> None:
 
 
 def test_homes_that_are_long_unused_are_let_go_of_and_opened_again(keyed: Any, pack: Callable[..., bytes]) -> None:
-    keyed.app.state.homes._kept = 2
+    keyed.app.state.pool._kept = 2
     clients = {name: keyed.client("skills:read", "skills:write", organisation=name) for name in ("a", "b", "c", "d")}
     for name, client in clients.items():
         client.post(f"{DEFINITIONS}/upload-create", files={"file": ("x.zip", pack(f"of-{name}"))})
-    assert len(keyed.app.state.homes._open) == 2
+    assert len(keyed.app.state.pool._open) == 2
     for name, client in clients.items():
         assert [one["id"] for one in client.get(DEFINITIONS).json()["data"]] == [f"of-{name}"]
 
@@ -290,9 +290,9 @@ def test_named_roots_are_shared_and_each_organisation_has_its_own_beside_them(ho
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: common\ndescription: Is common.\n---\n", "utf-8")
     catalog = Catalog.discover(roots=[home / "shared"], cwd=home / "project", home=home)
-    app = create_app(catalog, Registry.of(catalog), admission=AccessPolicy(keys_required=True))
-    Organisations(app.state.homes.database).create("ours")
-    secret = Keys(app.state.homes.database).create("ada", ["skills:read", "skills:write"], organisation="ours")[1]
+    app = create_app(catalog, Registry.of(catalog), access_policy=AccessPolicy(keys_required=True))
+    Organisations(app.state.pool.database).create("ours")
+    secret = Keys(app.state.pool.database).create("ada", ["skills:read", "skills:write"], organisation="ours")[1]
     with TestClient(app, base_url="http://localhost", headers={"X-Api-Key": secret}) as client:
         client.post(f"{DEFINITIONS}/upload-create", files={"file": ("tidy.zip", pack())})
         assert {skill["id"] for skill in client.get(CATALOG).json()["data"]} == {"config:common", "installed:tidy"}

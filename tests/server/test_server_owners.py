@@ -33,8 +33,8 @@ def _later() -> str:
 
 def _come_due(keyed: Any, organisation: str, name: str) -> None:
     """Let the moment of a schedule be now, and the clock look."""
-    homes = keyed.app.state.homes
-    records = homes.organisations.catalog(organisation, homes.main.catalog).records()
+    pool = keyed.app.state.pool
+    records = pool.organisations.catalog(organisation, pool.main.catalog).records()
     with records.database.write() as connection:
         connection.execute(update(schedules).where(schedules.c.name == name).values(next_at=datetime.now(UTC)))
     if organisation != "default":
@@ -78,7 +78,7 @@ def test_a_schedule_is_held_when_its_key_expires_and_taken_over_by_who_may(keyed
     passing = keyed.client(*EXECUTES, name="ci")
     body = {"name": "nightly", "skill": reporter, "parameters": {"n": 1}, "at": _later()}
     assert passing.post(SCHEDULES, json=body).status_code == 201
-    with keyed.app.state.homes.database().write() as connection:
+    with keyed.app.state.pool.database().write() as connection:
         connection.execute(update(api_keys).where(api_keys.c.name == "ci").values(expires_at=datetime.now(UTC)))
     _come_due(keyed, "default", "nightly")
     _until(lambda: admin.get(f"{SCHEDULES}/nightly").json()["data"]["held"] == "the key of ci has expired")

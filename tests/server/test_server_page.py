@@ -83,7 +83,7 @@ def test_a_browser_that_is_lost_is_shown_the_page(client: TestClient, path: str)
 
 def test_a_lost_browser_needs_no_key_and_a_lost_program_does(home: Path, static: Path) -> None:
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    app = create_app(catalog, Registry.of(catalog), admission=AccessPolicy.listening("127.0.0.1", require_keys=True))
+    app = create_app(catalog, Registry.of(catalog), access_policy=AccessPolicy.listening("127.0.0.1", require_keys=True))
     with TestClient(app, base_url="http://127.0.0.1:8787") as client:
         assert client.get("/nope", headers={"accept": "text/html"}).status_code == 404
         assert client.get("/nope").status_code == 401

@@ -19,10 +19,10 @@ SAID = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "Forward
 
 def recorded(home: Path, *proxies: str, peer: str, **said: str) -> tuple[str | None, int]:
     """The address in the trail of a change that somebody made from `peer`, and the status when it comes from a page."""
-    admission = AccessPolicy.listening("127.0.0.1", require_keys=True, trusted_proxies=proxies)
+    access_policy = AccessPolicy.listening("127.0.0.1", require_keys=True, trusted_proxies=proxies)
     catalog = Catalog.discover(cwd=home / "project", home=home)
-    app: Any = create_app(catalog, Registry.of(catalog), admission=admission)
-    secret = Keys(app.state.homes.database).create("admin", ["admin"])[1]
+    app: Any = create_app(catalog, Registry.of(catalog), access_policy=access_policy)
+    secret = Keys(app.state.pool.database).create("admin", ["admin"])[1]
     headers = {"Authorization": f"Bearer {secret}", **said}
     with TestClient(app, base_url="http://127.0.0.1:8787", client=(peer, 5000), headers=headers) as client:
         assert client.post("/api/v1/organisations", json={"name": "acme"}).status_code == 201

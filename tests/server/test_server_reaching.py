@@ -93,7 +93,7 @@ def test_who_has_a_key_reaches_nothing_inside_even_where_the_operator_may(
     folder = home / ".config/skillyard"
     folder.mkdir(parents=True)
     (folder / "skillyard.toml").write_text("[packages]\nprivate-hosts = true\n", "utf-8")
-    keyed.app.state.homes.main.catalog.refresh()
+    keyed.app.state.pool.main.catalog.refresh()
     for organisation in ("default", "ours"):
         client = keyed.client("skills:read", "skills:write", organisation=organisation)
         answer = client.post(ADDRESS, json={"address": f"https://127.0.0.1:{inside.getsockname()[1]}/a.zip"})

@@ -42,7 +42,7 @@ def test_another_home_installs_and_updates_from_the_server(address: str, app: Fa
         _install(client, pack("tidy", body="One."))
         other = Registry(str(tmp_path / "other"), fetcher=SourceFetcher(allow_private=True))
         (installed,) = other.install(address).results
-        assert installed.digest == app.state.homes.main.registry.installed.current("tidy").digest
+        assert installed.digest == app.state.pool.main.registry.installed.current("tidy").digest
         assert other.update("tidy").results[0].status == "unchanged"
         _install(client, pack("tidy", body="Two."))
         assert other.update("tidy").results[0].status == "updated"

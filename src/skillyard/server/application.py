@@ -27,7 +27,6 @@ from skillyard.server.background.running_work import Shutdown
 from skillyard.server.clients import (
     anthropic_skills,
     clawhub,
-    clawhub_community,
     clawhub_publishing,
     clawhub_scanning,
     discovery,
@@ -35,20 +34,17 @@ from skillyard.server.clients import (
     plugin_marketplace,
 )
 from skillyard.server.middleware.audit_log import AuditRecorder
-from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore
+from skillyard.server.middleware.authentication import SCHEMES, AuthenticationMiddleware, CredentialStore, PublicRoutes
 from skillyard.server.middleware.error_formats import ErrorFormats
 from skillyard.server.middleware.host_origin_check import HostOriginCheck
-from skillyard.server.middleware.observability import Metrics, RequestObserver
-from skillyard.server.middleware.public_routes import PublicRoutes
-from skillyard.server.middleware.request_context import OrganisationScope, RequestIds
+from skillyard.server.middleware.observability import Metrics, RequestIds, RequestObserver
 from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
-from skillyard.server.organisation_services import OrganisationPool, OrganisationServices
+from skillyard.server.organisation_services import OrganisationPool, OrganisationScope, OrganisationServices, ScheduleClock
 from skillyard.server.problems import Problem, add_error_handlers
 from skillyard.server.responses import describe_streams
 from skillyard.server.routes import (
     administration,
     agents,
-    approvals,
     chat,
     credentials,
     installation,
@@ -61,7 +57,6 @@ from skillyard.server.routes import (
     tools_and_memory,
 )
 from skillyard.server.routes import catalog as catalog_routes
-from skillyard.server.schedule_clock import ScheduleClock
 from skillyard.server.settings import AccessPolicy, ServerSettings
 
 if TYPE_CHECKING:
@@ -94,7 +89,7 @@ ROUTERS: Final = (
     runs.routes,
     schedules.routes,
     administration.worker_routes,
-    approvals.routes,
+    administration.approval_routes,
     agents.routes,
     tools_and_memory.memory_routes,
     tools_and_memory.tool_routes,
@@ -113,7 +108,7 @@ ROUTERS: Final = (
     anthropic_skills.routes,
     openai_skills.routes,
     clawhub.routes,
-    clawhub_community.routes,
+    clawhub.community_routes,
     clawhub_scanning.moderation_routes,
     clawhub_publishing.routes,
     clawhub_scanning.scan_routes,
@@ -125,53 +120,53 @@ def create_app(
     catalog: Catalog,
     registry: Registry,
     *,
-    admission: AccessPolicy | None = None,
+    access_policy: AccessPolicy | None = None,
     alone: bool = True,
     grace_s: float = GRACE_S,
 ) -> FastAPI:
     """The HTTP service over a catalog and a registry, which are let go of when it stops.
 
-    It is open to the local user, unless `admission` says that keys are needed. `alone` says that no other process serves the
-    same address: what only this one knows may then be asked for again. Runs that go on have `grace_s` seconds when it stops.
+    It is open to the local user, unless `access_policy` says that keys are needed. `alone` says that no other process serves
+    the same address: what only this one knows may then be asked for again. Runs have `grace_s` seconds when it stops.
 
     Raises:
         InvalidConfiguration: the table `[server]` cannot be understood.
     """
-    admission = admission or AccessPolicy()
+    access_policy = access_policy or AccessPolicy()
     counted, stopping = Metrics(), Shutdown()
     settings = ServerSettings.of(catalog.configuration)
     one = alone and not catalog.records().may_have_workers  # else other servers may share the address
     endpoints = mcp.McpEndpoints(settings.mcp, sessions=one)
-    if admission.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
+    if access_policy.keys_required:  # whoever calls from elsewhere must not reach through this machine what they cannot reach
         registry = registry.for_catalog(catalog, public_only=True)
-    homes = OrganisationPool(OrganisationServices(catalog, registry))
-    clock = ScheduleClock(homes)
+    pool = OrganisationPool(OrganisationServices(catalog, registry))
+    clock = ScheduleClock(pool)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with contextlib.suppress(DatabaseUnavailable):  # `readyz` says so
             await run_in_threadpool(lambda: registry.records)  # what a killed server left is put in order
         stop_counting = counted.listen()
-        async with homes.running(functools.partial(stopping.left, grace_s)), endpoints.running(), clock.running():
+        async with pool.running(functools.partial(stopping.left, grace_s)), endpoints.running(), clock.running():
             yield
             await stopping.settled()
         stop_counting()
         await run_in_threadpool(flush_spans)
 
     app = FastAPI(title="Skillyard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.homes, app.state.settings, app.state.admission = homes, settings, admission
+    app.state.pool, app.state.settings, app.state.access_policy = pool, settings, access_policy
     app.state.metrics, app.state.stopping, app.state.endpoints = counted, stopping, endpoints
     app.state.clock = clock
     stopping.then(endpoints.stop_telling)
-    stopping.then(homes.close_questions, last=True)
-    app.state.identities = CredentialStore(homes.database)
+    stopping.then(pool.close_questions, last=True)
+    app.state.credentials = CredentialStore(pool.database)
     for routes in ROUTERS:
         app.include_router(PrefixRouter(routes))
     add_error_handlers(app)
     page.add_not_found_page(app)
     _guard(app)
     app.add_middleware(ErrorFormats)
-    if proxies := (*settings.trusted_proxies, *admission.trusted_proxies):
+    if proxies := (*settings.trusted_proxies, *access_policy.trusted_proxies):
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     app.openapi = lambda: _description(app)  # type: ignore[method-assign] # the way FastAPI documents
     return app
@@ -180,13 +175,15 @@ def create_app(
 def _guard(app: FastAPI) -> None:
     """What a request passes before it comes to its route; the last that is added stands before all others."""
     state = app.state
-    openness = PublicRoutes(route for router in ROUTERS for route in router.routes)
+    public_routes = PublicRoutes(route for router in ROUTERS for route in router.routes)
     app.add_middleware(BodyLimits, limits=state.settings.connections)
     app.add_middleware(OrganisationScope)
-    app.add_middleware(AuditRecorder, homes=state.homes)
+    app.add_middleware(AuditRecorder, pool=state.pool)
     app.add_middleware(RateLimiter, rates=state.settings.rates)
-    app.add_middleware(AuthenticationMiddleware, identities=state.identities, admission=state.admission, openness=openness)
-    app.add_middleware(HostOriginCheck, admission=state.admission)
+    app.add_middleware(
+        AuthenticationMiddleware, credentials=state.credentials, policy=state.access_policy, public_routes=public_routes
+    )
+    app.add_middleware(HostOriginCheck, policy=state.access_policy)
     app.add_middleware(RequestIds)
     app.add_middleware(RequestObserver, metrics=state.metrics, stopping=state.stopping)
 
@@ -194,7 +191,7 @@ def _guard(app: FastAPI) -> None:
 def _describe_keys(app: FastAPI, found: dict[str, Any]) -> None:
     """How to show a key, and which scopes each route asks for; `security: []` of a route says that it asks for none."""
     found["components"]["securitySchemes"] = SCHEMES
-    found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.admission.keys_required else [{}])]
+    found["security"] = [*({name: []} for name in SCHEMES), *([] if app.state.access_policy.keys_required else [{}])]
     for router in ROUTERS:
         for route in router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema and (scopes := scopes_of(route.dependencies)):

@@ -11,13 +11,14 @@ from fastapi import Depends, Request
 from skillyard.access import DEFAULT_ORGANISATION, SCOPES, Scope
 from skillyard.errors import NotYours, PermissionDenied, SignInRequired
 
+READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of a route that needs no key, wherever the server listens: what says nothing about anybody's skills."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who asks: `name` stands in the audit trail, `organisation` says whose skills, runs and memories are meant.
+    """Somebody who asks: `name` stands in the audit log, `organisation` says whose skills, runs and memories are meant.
 
     `key` is the id of the API key, None for the local user; `session` says that a page signed in with it.
     """
@@ -40,7 +41,7 @@ ANONYMOUS: Final = Caller("nobody", DEFAULT_ORGANISATION, frozenset())
 
 async def _caller(request: Request) -> Caller:
     found = request.scope["state"]["caller"]
-    assert isinstance(found, Caller)  # noqa: S101 # the guard puts it there
+    assert isinstance(found, Caller)  # noqa: S101 # AuthenticationMiddleware puts it there
     return found
 
 
@@ -60,7 +61,7 @@ def require_scope(scope: Scope) -> Any:
         if caller == ANONYMOUS:
             raise SignInRequired("this needs a key", hint="send it as `Authorization: Bearer …`")
         if not caller.may(scope):
-            request.state.refused = scope  # the trail keeps who tried
+            request.state.refused = scope  # the audit log keeps who tried
             raise PermissionDenied(f"this needs the scope {scope}", hint="use a key that has it")
 
     check.scope = scope  # type: ignore[attr-defined] # for the description of the route
@@ -93,7 +94,7 @@ async def _unrecorded(request: Request) -> None:
 
 
 SERVER_ADMIN: Final = Depends(_server_admin)
-"""The dependency of a route, beside `needs("admin")`, that is about all organisations: not for admins of a single one."""
+"""The dependency of a route about all organisations, beside `require_scope("admin")`: not for admins of a single one."""
 
 UNRECORDED: Final = Depends(_unrecorded)
-"""The dependency of a route that is no `GET` and yet only looks, or whose room writes the trail: only refusals are recorded."""
+"""The dependency of a route that is no `GET` and yet only looks, or whose service writes the audit log itself."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _LARGEST_HEAD: Final = 64 * 1024
 _FEWEST: Final = 64  # connections, however few files the process may open
 _ANSWER: Final = b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s"
-_LATE: Final = (b"408 Request Timeout", b"the head of the request did not come in time\n")
-_LARGE: Final = (b"431 Request Header Fields Too Large", b"the head of the request is over 64 KiB\n")
+_LATE: Final = (b"408 Request Timeout", b"the request headers were not received in time\n")
+_LARGE: Final = (b"431 Request Header Fields Too Large", b"the request headers are over 64 KiB\n")
 _MANY: Final = (b"503 Service Unavailable", b"too many connections are open from this address\n")
 _LOG: Final = logging.getLogger(__name__)
 

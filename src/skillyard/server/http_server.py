@@ -77,13 +77,13 @@ def serve(
         PermissionDenied: keys are needed, and there is none that could manage the server.
         InvalidInput: the port is taken or cannot be one, or there is not at least one process.
     """
-    admission = AccessPolicy.listening(
+    access_policy = AccessPolicy.listening(
         host, allowed_hosts=allowed_hosts, require_keys=require_keys, trusted_proxies=trusted_proxies
     )
     if not 1 <= how.workers <= _MOST_PROCESSES:
         raise InvalidInput(f"{how.workers} processes", hint=f"choose 1 to {_MOST_PROCESSES}")
-    make = functools.partial(_application, open_both, admission=admission, alone=how.workers == 1, grace_s=how.grace_s)
-    if admission.keys_required:
+    make = functools.partial(_application, open_both, access_policy=access_policy, alone=how.workers == 1, grace_s=how.grace_s)
+    if access_policy.keys_required:
         _require_admin(open_both, host)
     with _listen(host, port) as listening:
         shown = f"[{host}]" if ":" in host else host
@@ -142,10 +142,10 @@ def serve_in_process(
         raise SkillyardError("the server did not start", hint="its log says why")
 
 
-def _application(open_both: OpenCatalog, *, admission: AccessPolicy, alone: bool, grace_s: float) -> FastAPI:
+def _application(open_both: OpenCatalog, *, access_policy: AccessPolicy, alone: bool, grace_s: float) -> FastAPI:
     from skillyard.server.application import create_app
 
-    return create_app(*open_both(), admission=admission, alone=alone, grace_s=grace_s)
+    return create_app(*open_both(), access_policy=access_policy, alone=alone, grace_s=grace_s)
 
 
 def _require_admin(open_both: OpenCatalog, host: str) -> None:

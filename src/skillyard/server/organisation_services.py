@@ -1,26 +1,31 @@
-"""What the routes share: the catalog, registry and background work of each organisation, and how a request gets at them.
+"""What the routes share: the services of each organisation, how a request gets at them, and the clock of their schedules.
 
 The services of the default organisation are open as long as the server; those of others are opened when somebody of them first
-asks, and closed when long unused.
+asks, and closed when long unused. Every server process watches the schedules: that a run of one is begun once is in its id, so
+none has to know of another. How long to wait is measured without the wall clock, which may be set back while one waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, Organisations
+from skillyard.access import DEFAULT_ORGANISATION, AuditLog, Keys, Organisations
 from skillyard.catalog import Changes, Skill
 from skillyard.database import Database
-from skillyard.errors import PermissionDenied, SkillUnusable
+from skillyard.engine import ScheduleOwners
+from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, PermissionDenied, SkillUnusable, SkillyardError
 from skillyard.library import Catalog
 from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
@@ -29,59 +34,57 @@ from skillyard.server.background.approval_questions import ApprovalQuestions, re
 from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges
 from skillyard.server.background.model_sessions import CallerToolSessions, LazyChat
 from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns
+from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    pass
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 _SETTLED_MS: Final = 150  # changes of files that come closer together are looked at once
 
 
-@dataclass(frozen=True, slots=True)
 class OrganisationServices:
-    """The rooms below, as one application uses them; `changing` is held while the catalog is changed.
+    """The catalog, registry and background work of one organisation; `change_lock` is held while the catalog is changed.
 
-    `runs`, `installs` and the turns of `chats` go on after their request was answered, `questions` wait for somebody to answer
+    `runs`, `installs` and the turns of `chat` go on after their request was answered, `questions` wait for somebody to answer
     them.
     """
 
-    catalog: Catalog
-    registry: Registry
-    changing: CatalogChangeLock = field(init=False)
-    runs: BackgroundRuns = field(default_factory=BackgroundRuns)
-    questions: ApprovalQuestions = field(init=False)
-    installs: BackgroundInstalls = field(init=False)
-    chats: LazyChat = field(default_factory=LazyChat)
-    pages: PageCache = field(default_factory=PageCache)
-    tools: CallerToolSessions = field(init=False)
-    noticed: PendingChanges = field(default_factory=PendingChanges)
+    def __init__(self, catalog: Catalog, registry: Registry) -> None:
+        self.catalog = catalog
+        self.registry = registry
+        self.change_lock = CatalogChangeLock(catalog.data_directory)
+        self.pending_changes = PendingChanges()
+        self.page_cache = PageCache()
+        self.runs = BackgroundRuns()
+        self.installs = BackgroundInstalls(self.database)
+        self.questions = ApprovalQuestions(self.database, catalog.project_root)
+        self.chat = LazyChat()
+        self.tool_sessions = CallerToolSessions(self.database)
+        self.audit_log = AuditLog(self.database)
+        catalog.approvals().share(SqlSessionApprovals(self.database))
+
+    def database(self) -> Database:
+        """The database of the organisation's records, opened when it is first asked for."""
+        return self.catalog.records().database
 
     @property
     def busy(self) -> bool:
         """Whether something goes on that was asked for by a request that is answered."""
-        return self.runs.busy or self.installs.busy or self.chats.busy
+        return self.runs.busy or self.installs.busy or self.chat.busy
 
     async def close(self, grace_s: float) -> None:
         """Let what goes on come to its end, runs for at most `grace_s` seconds; nothing new may be asked for."""
         self.questions.close()
-        await self.chats.close()
+        await self.chat.close()
         await self.installs.close()
         await self.catalog.stop_waiting()
         await self.runs.close(grace_s)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "changing", CatalogChangeLock(self.catalog.data_directory))
-        records = self.catalog.records()
-        questions = ApprovalQuestions(lambda: records.database, self.catalog.project_root)
-        object.__setattr__(self, "questions", questions)
-        object.__setattr__(self, "tools", CallerToolSessions(lambda: records.database))
-        object.__setattr__(self, "installs", BackgroundInstalls(lambda: records.database))
-        self.catalog.approvals().share(SqlSessionApprovals(lambda: records.database))
-
     async def catch_up(self) -> None:
         """See what other processes that serve the same folder have changed."""
-        if self.changing.changed_elsewhere():
-            await run_in_threadpool(self.changing.look, self._look)
+        if self.change_lock.changed_elsewhere():
+            await run_in_threadpool(self.change_lock.refresh_if_changed, self._refresh)
 
     def owner(self, caller: Caller) -> str:
         """Whose memories and sessions a caller's are."""
@@ -90,41 +93,49 @@ class OrganisationServices:
     async def follow(self) -> None:
         """Let the catalog follow what others do to its folders, for as long as this is awaited."""
         await run_in_threadpool(self.registry.root.mkdir, parents=True, exist_ok=True)  # what is not there is not watched
-        async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.look):
+        async for _ in self.catalog.watch(debounce_ms=_SETTLED_MS, refresh=self.refresh_catalog):
             pass
 
-    def look(self) -> Changes:
+    def refresh_catalog(self) -> Changes:
         """Look at the folders again; what is different is remembered for who asks."""
-        with self.changing.held():
-            changes = self._look()
+        with self.change_lock.held():
+            changes = self._refresh()
             if changes.any:
-                self.changing.tell()
+                self.change_lock.announce()
         return changes
 
-    def _look(self) -> Changes:
+    def _refresh(self) -> Changes:
         changes = self.catalog.refresh()
-        self.noticed.add(changes.added, changes.changed, changes.removed)
+        self.pending_changes.add(changes.added, changes.changed, changes.removed)
         return changes
 
     def refresh(self) -> dict[str, list[str]]:
         """Look at the folders again; give the ids that are `added`, `changed` and `removed` since the last time."""
-        self.look()
-        return self.noticed.tell()
+        self.refresh_catalog()
+        return self.pending_changes.take()
 
-    def admit(self, skill: Skill) -> None:
+    def require_readable(self, skill: Skill) -> None:
         """Return when the rules let the files of a skill be read; where they say `ask`, only what the workspace agreed to.
 
         Raises:
             PermissionDenied: a rule denies it.
             ApprovalRejected: it would have to be asked for.
         """
-        gate = self.catalog.gate(rejecting_approver())
         with contextlib.suppress(SkillUnusable):  # what may not be used may still be looked at
-            gate.check(skill)
-        if self.catalog.rules().decide(skill) == "ask":
-            asyncio.run(gate.consent(skill, session="http"))
+            self.catalog.gate().check(skill)
+        self.agreed_digest(skill)
 
-    def admit_installed(self, skill: InstalledSkill) -> None:
+    def agreed_digest(self, skill: Skill) -> str | None:
+        """The content of a skill that the workspace agreed to; None where no rule wants it to be asked about. Blocks.
+
+        Raises:
+            ApprovalRejected: it would have to be asked for.
+        """
+        if self.catalog.rules().decide(skill) != "ask":
+            return None
+        return asyncio.run(self.catalog.gate(rejecting_approver()).consent(skill, session="http")).digest
+
+    def require_installed_readable(self, skill: InstalledSkill) -> None:
         """The same for an installed skill, which this catalog need not see."""
         known_as = (skill.name, skill.skill_id, f"installed:{skill.skill_id}")
         rules, folder = self.catalog.rules(), f"{self.registry.root}/{skill.skill_id}/current"
@@ -132,21 +143,21 @@ class OrganisationServices:
         if "deny" in said:
             raise PermissionDenied(f"a rule denies the skill {skill.skill_id}", hint="the rule is in the configuration")
         if "ask" in said:
-            self.admit(self.catalog.get(f"installed:{skill.skill_id}"))
+            self.require_readable(self.catalog.get(f"installed:{skill.skill_id}"))
 
 
 async def _current_services(request: Request) -> OrganisationServices:
-    homes: OrganisationPool = request.app.state.homes
+    pool: OrganisationPool = request.app.state.pool
     caller: Caller = request.state.caller
     at_home = caller.organisation == DEFAULT_ORGANISATION
-    service = homes.main if at_home else await request.state.held.enter_async_context(homes.of(caller.organisation))
+    service = pool.main if at_home else await request.state.held.enter_async_context(pool.of(caller.organisation))
     request.state.with_aliases = service.catalog.with_aliases
     await service.catch_up()
     return service
 
 
 CurrentServices = Annotated[OrganisationServices, Depends(_current_services)]
-"""The rooms below, as the caller's organisation sees them."""
+"""The services of the caller's organisation."""
 _KEPT: Final = 16
 
 
@@ -166,7 +177,7 @@ class _OpenOrganisation:
 
 
 class OrganisationPool:
-    """Gives the `Service` of an organisation; that of the default one is the server's own, `main`.
+    """Gives the services of an organisation; those of the default one are the server's own, `main`.
 
     At most `kept` others stay open beside those that are in use.
     """
@@ -180,12 +191,12 @@ class OrganisationPool:
 
     @property
     def main(self) -> OrganisationServices:
-        """The rooms of the default organisation."""
+        """The services of the default organisation."""
         return self._main.service
 
     @contextlib.asynccontextmanager
     async def running(self, grace_s: Callable[[], float]) -> AsyncIterator[None]:
-        """Let the catalog of `main` follow what others do to its folders; at the end let go of every home.
+        """Let the catalog of `main` follow what others do to its folders; at the end close every organisation.
 
         What goes on then may go on for `grace_s` seconds, asked when it is time.
         """
@@ -197,9 +208,9 @@ class OrganisationPool:
     def close_questions(self) -> None:
         """Close the questions that are put from here: a server that stops would wait for their answers in vain."""
         with self._lock:
-            homes = [*self._open.values(), self._main]
-        for home in homes:
-            home.service.questions.close()
+            opened = [*self._open.values(), self._main]
+        for each in opened:
+            each.service.questions.close()
 
     @property
     def organisations(self) -> Organisations:
@@ -212,7 +223,7 @@ class OrganisationPool:
 
     @contextlib.asynccontextmanager
     async def of(self, organisation: str) -> AsyncIterator[OrganisationServices]:
-        """The rooms of an organisation, open as long as the block lasts.
+        """The services of an organisation, open as long as the block lasts.
 
         Raises:
             RecordNotFound: there is no such organisation.
@@ -221,31 +232,31 @@ class OrganisationPool:
         if organisation == DEFAULT_ORGANISATION:
             yield self.main
             return
-        while (home := self._taken(organisation)) is None:
+        while (opened := self._taken(organisation)) is None:
             await run_in_threadpool(self._opened, organisation)  # not counted there: the caller may have gone meanwhile
-        if home.following is None or home.following.done():
-            home.following = asyncio.create_task(home.service.follow())
+        if opened.following is None or opened.following.done():
+            opened.following = asyncio.create_task(opened.service.follow())
         try:
-            yield home.service
+            yield opened.service
         finally:
-            for unused in self._given_back(home):
+            for unused in self._given_back(opened):
                 await unused.close(0)
 
     async def close(self, grace_s: float) -> None:
-        """Let go of every home; what goes on there may go on for `grace_s` seconds."""
+        """Close every organisation; what goes on there may go on for `grace_s` seconds."""
         with self._lock:
-            homes = [*self._open.values(), self._main]
+            opened = [*self._open.values(), self._main]
             self._open.clear()
-        await asyncio.gather(*(home.close(grace_s) for home in homes))
+        await asyncio.gather(*(each.close(grace_s) for each in opened))
 
     def _taken(self, organisation: str) -> _OpenOrganisation | None:
-        """The home, counted as in use; None when it is not open."""
+        """The organisation, counted as in use; None when it is not open."""
         with self._lock:
-            home = self._open.get(organisation)
-            if home is not None:
-                home.users += 1
+            opened = self._open.get(organisation)
+            if opened is not None:
+                opened.users += 1
                 self._open.move_to_end(organisation)
-            return home
+            return opened
 
     def _opened(self, organisation: str) -> None:
         with self._opening:
@@ -260,10 +271,10 @@ class OrganisationPool:
         _ = registry.records  # what a killed server left there is put in order
         return OrganisationServices(catalog, registry)
 
-    def _given_back(self, home: _OpenOrganisation) -> list[_OpenOrganisation]:
-        """Count a home as used by one less; what is to be let go of for that."""
+    def _given_back(self, opened: _OpenOrganisation) -> list[_OpenOrganisation]:
+        """Count an organisation as used by one less; those that are to be closed for that."""
         with self._lock:
-            home.users -= 1
+            opened.users -= 1
             idle = [name for name, other in self._open.items() if not (other.users or other.service.busy)]
             return [self._open.pop(name) for name in idle[: max(0, len(self._open) - self._kept)]]
 
@@ -272,3 +283,81 @@ async def _cancel(following: asyncio.Task[None]) -> None:
     if not following.done():
         following.cancel()
         await asyncio.wait([following])
+
+
+class OrganisationScope:
+    """Middleware: the services that a request asks for stay open until it was answered; those of the default one always are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass it on."""
+        if scope["type"] != "http" or scope["state"]["caller"].organisation == DEFAULT_ORGANISATION:
+            await self._app(scope, receive, send)
+            return
+        async with contextlib.AsyncExitStack() as held:
+            scope["state"]["held"] = held
+            await self._app(scope, receive, send)
+
+
+_log = logging.getLogger(__name__)
+
+
+class ScheduleClock:
+    """Begins the runs of all schedules of one server."""
+
+    def __init__(self, pool: OrganisationPool) -> None:
+        self._pool, self._timing = pool, pool.main.catalog.timing
+        self._looks: dict[str, float] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Look at the clock as long as the block lasts; a look that has begun is finished before it ends."""
+        leaving = asyncio.Event()
+        going = asyncio.create_task(self._go(leaving))
+        yield
+        leaving.set()
+        await asyncio.wait([going])
+
+    async def _go(self, leaving: asyncio.Event) -> None:
+        while not leaving.is_set():
+            try:
+                for name in await asyncio.to_thread(self._names):
+                    if self._looks.get(name, 0.0) <= time.monotonic() and not leaving.is_set():
+                        await self._look(name)
+            except DatabaseDamaged as error:
+                _log.error("looking at the schedules failed: %s", error.sentence)  # our own words say it all
+            except DatabaseUnavailable:
+                pass  # `readyz` says so
+            except Exception:
+                _log.exception("looking at the schedules failed")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timing.schedules_tick_s):
+                    await leaving.wait()
+
+    def wake(self, organisation: str) -> None:
+        """Look at the schedules of an organisation at the next tick: they have been changed."""
+        self._looks.pop(organisation, None)
+
+    def _names(self) -> list[str]:
+        if self._looks and min(self._looks.values()) > time.monotonic():
+            return []
+        return [organisation.name for organisation in self._pool.organisations.all()]
+
+    async def _look(self, name: str) -> None:
+        """Begin what has come due in one organisation."""
+        self._looks[name] = time.monotonic() + self._timing.schedules_look_s
+        try:
+            async with self._pool.of(name) as service:
+                scheduler = service.catalog.scheduler(service.runs.begin, ScheduleOwners(Keys(self._pool.database), name))
+                await scheduler.begin_due()
+                following = await scheduler.next_at()
+        except DatabaseUnavailable:
+            raise
+        except SkillyardError as error:
+            if name == DEFAULT_ORGANISATION:
+                _log.warning("the schedules of %s: %s", name, error.message)
+            return
+        if following is not None:
+            self._looks[name] = min(self._looks[name], time.monotonic() + (following - utc_now()).total_seconds())

@@ -45,7 +45,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Fault(BaseModel):
-    """The error in the words of document 003."""
+    """The error in the older envelope's form."""
 
     code: str
     message: str
@@ -78,7 +78,7 @@ WRITE_PROBLEMS: Final = _documented(400, 401, 403, 404, 409, 413, 415, 422, 429,
 
 
 def problem_response(error: SkillyardError) -> JSONResponse:
-    """The answer that tells an error of the house; control characters of skills do not come through."""
+    """The answer to one of Skillyard's errors; control characters of skills do not come through."""
     details = {key: value for key, value in error.details.items() if key not in Problem.model_fields}
     hint = hint_over_http(error.code, error.hint)
     return _answer(error.status, error.code, sanitize(error.message), hint, details, _standard_headers(error))
@@ -140,8 +140,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     """A request that does not fit the description of the route: the first fault as text, the first hundred in `problems`."""
     if not isinstance(error, RequestValidationError):
         raise error
-    told = error.errors()[:_MOST_FAULTS]
-    faults = [{"at": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])} for fault in told]
+    errors = error.errors()[:_MOST_FAULTS]
+    faults = [{"at": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])} for fault in errors]
     message = f"{faults[0]['at']}: {faults[0]['message']}" if faults else "the request cannot be understood"
     return problem_response(InvalidInput(message, hint="/openapi.json describes every request", problems=faults))
 

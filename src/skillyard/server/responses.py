@@ -13,13 +13,15 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
 from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from skillyard.catalog import FileContent
+from skillyard.catalog import FileContent, read_file
+from skillyard.packages import PackageLimits
 
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
@@ -127,15 +129,35 @@ def describe_streams(described: dict[str, Any]) -> None:
             if (schema := content.get(_MEDIA_TYPE, {}).get("schema")) is not None:
                 name = schema["x-event-data"]
                 shapes[name] = {key: schema[key] for key in ("oneOf", "discriminator")} | {"title": name}
-                told = {"type": "string", "x-event-data": {"$ref": f"#/components/schemas/{name}"}}
-                content[_MEDIA_TYPE]["schema"] = told
+                described_text = {"type": "string", "x-event-data": {"$ref": f"#/components/schemas/{name}"}}
+                content[_MEDIA_TYPE]["schema"] = described_text
 
 
 @dataclass(frozen=True, slots=True)
-class VersionFolder:
+class _VersionFolder:
     """The folder of an installed version."""
 
     directory: str
+
+
+def version_file_response(request: Request, folder: Path, path: str) -> Response:
+    """One file in the folder of an installed version."""
+    return file_response(request, read_file(_VersionFolder(str(folder)), path, limit=PackageLimits().file))
+
+
+def zip_response(data: bytes, name: str) -> Response:
+    """An archive that is saved under a name."""
+    return Response(data, headers=attachment(name), media_type="application/zip")
+
+
+def attachment(name: str) -> dict[str, str]:
+    """The header of what is saved under a name, not shown."""
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
+ZIP_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "the archive", "content": {"application/zip": {}}}
+}
 
 
 FILE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {

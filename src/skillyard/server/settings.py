@@ -24,7 +24,7 @@ _HOST: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Who comes in: without `keys_required` whoever asks without a key is the local user.
+    """Who may use the server: without `keys_required` whoever asks without a key is the local user.
 
     `hosts` are names the server answers to beside those of this machine, with `any_address` also every IP address: names that
     somebody else may point here are the danger, addresses are not. What a request says of whom it was passed on for is believed
@@ -55,7 +55,7 @@ class AccessPolicy:
         for given in allowed_hosts:
             name = host_name(given)
             if name is None:
-                raise InvalidInput(f"{given!r} is no host name", hint="name it as clients will, such as skills.example.org")
+                raise InvalidInput(f"{given!r} is not a host name", hint="name it as clients will, such as skills.example.org")
             names.add(name)
         if host in LOOPBACK:
             return cls(require_keys, frozenset(names), trusted_proxies=proxies)

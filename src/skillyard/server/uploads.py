@@ -18,7 +18,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from skillyard.errors import ArchiveRefused, ArchiveTooLarge, InvalidInput
+from skillyard.errors import ArchiveRefused, ArchiveTooLarge, InvalidInput, SkillyardError
 from skillyard.packages import PackageLimits
 from skillyard.packages.entries import safe_name
 from skillyard.paths import slug
@@ -70,6 +70,21 @@ FILES: Final[dict[str, Any]] = {
 def is_upload(request: Request) -> bool:
     """Whether the request brings a form with a file, and no JSON."""
     return request.headers.get("content-type", "").lower().startswith(_MULTIPART)
+
+
+async def body_pieces(request: Request, most: int, too_large: SkillyardError) -> AsyncIterator[bytes]:
+    """The body of a request as it comes in; `too_large` is raised when it is over `most` bytes."""
+    received = 0
+    async for piece in request.stream():
+        received += len(piece)
+        if received > most:
+            raise too_large
+        yield piece
+
+
+async def read_body(request: Request, most: int, too_large: SkillyardError) -> bytes:
+    """The whole body of a request; `too_large` is raised when it is over `most` bytes."""
+    return b"".join([piece async for piece in body_pieces(request, most, too_large)])
 
 
 @contextlib.asynccontextmanager
@@ -149,7 +164,7 @@ def _storage_name(name: str) -> str:
     """The name it is kept and remembered under: its own where that is safe on every machine, else one of ours."""
     found = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), None)
     if found is None:
-        raise InvalidInput("the file is no archive by its name", hint=f"send one of {', '.join(_SUFFIXES)}")
+        raise InvalidInput("the name of the file is not that of an archive", hint=f"send one of {', '.join(_SUFFIXES)}")
     if "/" not in name and len(name) <= _NAME and len(name) > len(found):
         with contextlib.suppress(ArchiveRefused):
             return safe_name(name, PackageLimits())

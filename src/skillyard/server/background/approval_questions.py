@@ -95,7 +95,7 @@ class ApprovalQuestions:
             if connection.execute(mine).rowcount != 1:
                 raise _not_open()
             others = update(questions).where(same, table.decision.is_(None)).values(values).returning(table.id)
-            _tell(connection, [question_id, *connection.execute(others).scalars()])
+            _announce(connection, [question_id, *connection.execute(others).scalars()])
         return asked
 
     def close(self) -> None:
@@ -113,12 +113,12 @@ class ApprovalQuestions:
         try:
             if not await in_thread(partial(_keep, database, question)):
                 return ApprovalAnswer("reject", "the run has ended")
-            async with database.notifier.subscribe(question.id) as rung:
-                return await self._answered(database, question, rung)
+            async with database.notifier.subscribe(question.id) as changed:
+                return await self._answered(database, question, changed)
         finally:
             await completed(_closed_after(database, question))
 
-    async def _answered(self, database: Database, question: ApprovalQuestion, rung: asyncio.Event) -> ApprovalAnswer:
+    async def _answered(self, database: Database, question: ApprovalQuestion, changed: asyncio.Event) -> ApprovalAnswer:
         until, sign = time.monotonic() + self._patience_s, time.monotonic() + database.timing.confirm_s
         while (left := until - time.monotonic()) > 0:
             if self._refusing is not None:
@@ -129,7 +129,7 @@ class ApprovalQuestions:
                 if time.monotonic() > sign:
                     await asyncio.to_thread(_confirm_waiting, database, question.id, left)
                     sign = time.monotonic() + database.timing.confirm_s
-            await wait_for_change(rung, min(left, database.timing.look_s))
+            await wait_for_change(changed, min(left, database.timing.look_s))
         return ApprovalAnswer("reject", f"nobody answered within {self._patience_s:g} seconds")
 
     def _find(self, *wanted: ColumnElement[bool]) -> tuple[ApprovalQuestion, ...]:
@@ -149,7 +149,7 @@ class ApprovalQuestions:
 
 def rejecting_approver() -> PolicyApprover:
     """Who answers where a request does not wait for a person."""
-    return PolicyApprover("reject", "nobody can be asked over HTTP")
+    return PolicyApprover("reject", "approval cannot be asked for over HTTP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _keep(database: Database, question: ApprovalQuestion) -> bool:
             return False
         connection.execute(delete(questions).where(questions.c.expires_at < question.asked_at - _OLD))  # of killed servers
         connection.execute(insert(questions).values(row))
-        _tell(connection, [question.id, *([question.run_id] if question.run_id else [])])
+        _announce(connection, [question.id, *([question.run_id] if question.run_id else [])])
     return True
 
 
@@ -232,7 +232,7 @@ def _confirm_waiting(database: Database, question_id: str, left_s: float) -> Non
         connection.execute(update(questions).where(questions.c.id == question_id).values(values))
 
 
-def _tell(connection: Connection, ids: Collection[str]) -> None:
+def _announce(connection: Connection, ids: Collection[str]) -> None:
     for one in ids:
         notify(connection, UPDATES_CHANNEL, one)
 

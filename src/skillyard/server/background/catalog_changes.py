@@ -26,7 +26,7 @@ _SETTINGS: Final = "settings.json"
 
 
 class CatalogChangeLock:
-    """Held while this process changes something; when it lets go, the others hear of it."""
+    """Held while this process changes something; when it is released, the others are notified."""
 
     def __init__(self, folder: str) -> None:
         self._path = Path(folder, _FILE)
@@ -39,18 +39,18 @@ class CatalogChangeLock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            self.tell()
+            self.announce()
         finally:
             self._lock.release()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it without a word to the others; `tell` says it."""
+        """Hold it without an announcement; `announce` makes one."""
         with self._lock:
             yield
 
-    def tell(self) -> None:
-        """Let the others hear of a change; to be said while it is held."""
+    def announce(self) -> None:
+        """Announce a change to the other processes, while it is held."""
         alone = self._size() == self._seen
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._path.open("ab") as file:
@@ -62,7 +62,7 @@ class CatalogChangeLock:
         """Whether another process has changed something since this one looked."""
         return self._size() != self._seen or self._changed() != self._set
 
-    def look(self, refresh: Callable[[], object]) -> None:
+    def refresh_if_changed(self, refresh: Callable[[], object]) -> None:
         """Refresh, when it is still necessary."""
         with self._lock:
             size, changed = self._size(), self._changed()
@@ -104,13 +104,13 @@ class PendingChanges:
                 self._removed.discard(one)
             self._changed.update(set(changed) - self._added)
 
-    def tell(self) -> dict[str, list[str]]:
+    def take(self) -> dict[str, list[str]]:
         """Everything since the last time this was asked, by id."""
         with self._lock:
-            told = {"added": sorted(self._added), "changed": sorted(self._changed), "removed": sorted(self._removed)}
+            changes = {"added": sorted(self._added), "changed": sorted(self._changed), "removed": sorted(self._removed)}
             for kind in (self._added, self._changed, self._removed):
                 kind.clear()
-            return told
+            return changes
 
 
 _KEPT: Final = 256

@@ -73,7 +73,7 @@ class InstallFailure:
 
 
 class BackgroundInstalls:
-    """Carries installs out in threads; that one goes on, or why it failed, is a happening of the operation for a day."""
+    """Runs installs in threads; that one goes on, or why it failed, is an event of the operation for a day."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
@@ -88,18 +88,18 @@ class BackgroundInstalls:
         """Do the work in a thread; what it needs is let go of when it is done.
 
         Raises:
-            DatabaseUnavailable: nobody could be told; nothing was begun.
+            DatabaseUnavailable: that it began cannot be recorded; nothing was begun.
         """
         async with held:
-            await run_in_threadpool(self._tell, operation_id, {"begun": str(ProcessIdentity.current())})
+            await run_in_threadpool(self._publish, operation_id, {"begun": str(ProcessIdentity.current())})
             task = self._going[operation_id] = asyncio.create_task(self._done(operation_id, work, held.pop_all()))
         task.add_done_callback(lambda _: self._going.pop(operation_id, None))
 
-    def known(self, operation_id: str) -> tuple[bool, InstallFailure | None]:
+    def progress(self, operation_id: str) -> tuple[bool, InstallFailure | None]:
         """Whether an operation goes on, in whatever process, and why it failed when it did. Blocks."""
         with self._database().read() as connection:
-            told = live_events_of(connection, operation_id)
-        last = told[-1].body if told else {}
+            events = live_events_of(connection, operation_id)
+        last = events[-1].body if events else {}
         if "failed" in last:
             return False, InstallFailure(**last["failed"])
         if "begun" not in last:
@@ -126,16 +126,16 @@ class BackgroundInstalls:
         try:
             await run_in_threadpool(self._end, operation_id, failed)
         except SkillyardError:
-            _log.exception("how the operation %s ended could not be told", operation_id)
+            _log.exception("how the operation %s ended could not be recorded", operation_id)
 
     def _end(self, operation_id: str, failed: InstallFailure | None) -> None:
         if failed is not None:
-            self._tell(operation_id, {"failed": {"code": failed.code, "message": failed.message}})
+            self._publish(operation_id, {"failed": {"code": failed.code, "message": failed.message}})
             return
         with self._database().write() as connection:
             delete_live_events(connection, operation_id)
 
-    def _tell(self, operation_id: str, body: object) -> None:
+    def _publish(self, operation_id: str, body: object) -> None:
         with self._database().write() as connection:
             publish_live_events(connection, operation_id, [body])
 

@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi import Path as InPath
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
+    ConsentQuery,
+    NumberedVersion,
+    SkillIdPath,
+    VersionPath,
     bundle_bytes,
     client_skill_id,
     collect_shapes,
@@ -36,9 +39,9 @@ from skillyard.server.clients.published_skills import (
     usable_versions,
 )
 from skillyard.server.clients.skill_uploads import install_skill, received_skill
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.middleware.error_formats import ANTHROPIC
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.responses import ZIP_RESPONSES, zip_response
 from skillyard.server.uploads import FILES
 
 routes: Final = APIRouter(
@@ -48,14 +51,10 @@ routes: Final = APIRouter(
 _WRITE: Final = require_scope("skills:write")
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Page = Annotated[str | None, Query(max_length=1000)]
-_Consent = Annotated[str | None, Query(max_length=100, description="agrees to the power that a refusal named")]
-_SkillId = Annotated[str, InPath(max_length=300)]
-_Version = Annotated[str, InPath(max_length=400)]
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 
 
 @routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
-async def create(service: CurrentServices, request: Request, consent: _Consent = None) -> dict[str, Any]:
+async def create(service: CurrentServices, request: Request, consent: ConsentQuery = None) -> dict[str, Any]:
     """Install a new skill from its files, which are in one folder with its SKILL.md. Its names are those of the SKILL.md."""
     async with received_skill(service, request, one_folder=True) as incoming:
         result = await run_in_threadpool(install_skill, service, incoming, consent=consent)
@@ -79,13 +78,13 @@ def list_skills(
 
 
 @routes.get("/{skill_id}")
-def retrieve(service: CurrentServices, skill_id: _SkillId) -> dict[str, Any]:
+def retrieve(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
     """One skill."""
     return _skill(service, skill_of_client_id(service, skill_id))
 
 
 @routes.delete("/{skill_id}", dependencies=[_WRITE])
-def delete(service: CurrentServices, skill_id: _SkillId) -> dict[str, Any]:
+def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
     """Uninstall a skill; an operator can still roll back to its versions."""
     remove_skill(service, own_skill_id(skill_id))
     return {"id": skill_id, "type": "skill_deleted"}
@@ -93,7 +92,7 @@ def delete(service: CurrentServices, skill_id: _SkillId) -> dict[str, Any]:
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(
-    service: CurrentServices, request: Request, skill_id: _SkillId, consent: _Consent = None
+    service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
 ) -> dict[str, Any]:
     """Install another version of a skill, which serves from now on; the same files again are the same version."""
     skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
@@ -103,7 +102,7 @@ async def create_version(
 
 
 @routes.get("/{skill_id}/versions")
-def list_versions(service: CurrentServices, skill_id: _SkillId, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
+def list_versions(service: CurrentServices, skill_id: SkillIdPath, limit: _Limit = 20, page: _Page = None) -> dict[str, Any]:
     """The versions of a skill, the newest first."""
     skill = skill_of_client_id(service, skill_id)
     known = usable_versions(service, skill.skill_id)
@@ -114,14 +113,14 @@ def list_versions(service: CurrentServices, skill_id: _SkillId, limit: _Limit = 
 
 
 @routes.get("/{skill_id}/versions/{version}")
-def retrieve_version(service: CurrentServices, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
+def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
     """One version, by its id or time; `latest` is the one that serves."""
     skill = skill_of_client_id(service, skill_id)
     return _version(service, skill, _found(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
-def delete_version(service: CurrentServices, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
+def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
     """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
     skill = skill_of_client_id(service, skill_id)
     one = _found(service, skill, version)
@@ -129,13 +128,12 @@ def delete_version(service: CurrentServices, skill_id: _SkillId, version: _Versi
     return {"id": version, "type": "skill_version_deleted"}
 
 
-@routes.get("/{skill_id}/versions/{version}/content", responses=_ZIP, response_class=Response)
-def download(service: CurrentServices, skill_id: _SkillId, version: _Version) -> Response:
+@routes.get("/{skill_id}/versions/{version}/content", responses=ZIP_RESPONSES, response_class=Response)
+def download(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> Response:
     """The files of a version as a zip archive, in one folder."""
     skill = skill_of_client_id(service, skill_id)
     one = _found(service, skill, version)
-    headers = {"Content-Disposition": f'attachment; filename="{skill.skill_id}.zip"'}
-    return Response(bundle_bytes(service, one.version), headers=headers, media_type="application/zip")
+    return zip_response(bundle_bytes(service, one.version), f"{skill.skill_id}.zip")
 
 
 def _found(service: OrganisationServices, skill: InstalledSkill, version: str) -> NumberedVersion:

@@ -1,25 +1,29 @@
-"""What ClawHub's client reads: `clawhub --registry http://… search`, `explore`, `inspect`, `install`, `update`, `whoami`.
+"""What ClawHub's client reads, with its stars, tags and counts: `clawhub --registry http://… search`, `install`, `update`, ….
 
-A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. Errors are plain text
-(see `middleware.error_formats`).
+A skill's slug is its id here, its owner the caller's organisation, and a version is called by its label. What is about accounts
+of a public hub (transfers, other slugs, reports, plugins) is refused by one code. Errors are plain text (see
+`middleware.error_formats`).
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
+from pydantic import BaseModel, Field
 
-from skillyard.catalog import media_type, read_file
-from skillyard.errors import DatabaseUnavailable
-from skillyard.packages import PackageLimits
-from skillyard.registry import InstalledSkill
-from skillyard.server.authorization import CurrentCaller, require_scope
+from skillyard.catalog import media_type
+from skillyard.errors import DatabaseUnavailable, NotOffered, SkillNotFound
+from skillyard.registry import LATEST, InstalledSkill
+from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope
 from skillyard.server.clients.clawhub_scanning import moderation
 from skillyard.server.clients.clawhub_shapes import (
+    LabelQuery,
+    OwnerQuery,
     SkillShapes,
+    SlugPath,
     fingerprint,
     milliseconds,
     owned_skill,
@@ -44,19 +48,15 @@ from skillyard.server.clients.published_skills import (
 )
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.responses import FILE_RESPONSES, VersionFolder, file_response
+from skillyard.server.responses import FILE_RESPONSES, ZIP_RESPONSES, version_file_response, zip_response
 
 routes: Final = APIRouter(
     prefix="/api/v1", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
 )
 
-_Slug = Annotated[str, InPath(max_length=200)]
-_Wanted = Annotated[str, Query(max_length=200, alias="slug")]
-_Owner = Annotated[str | None, Query(max_length=200)]
-_Label = Annotated[str | None, Query(max_length=100)]
+_SlugQuery = Annotated[str, Query(max_length=200, alias="slug")]
 _Limit = Annotated[int, Query(ge=1, le=200)]
 _Cursor = Annotated[str | None, Query(max_length=1000)]
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 _LAST_MS: Final = 10**15
 _COUNTED: Final = ("stars", "downloads", "installs")
 
@@ -86,10 +86,10 @@ def search(
 
     def result(skill: InstalledSkill) -> dict[str, Any]:
         shape, publisher = shapes.skill(skill), owner_shape(caller)
-        told = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
+        shown = {name: shape[name] for name in ("slug", "displayName", "summary", "updatedAt")}
         version = shape["latestVersion"]["version"]
         return {
-            **told,
+            **shown,
             "score": scores[skill.skill_id],
             "version": version,
             "ownerHandle": publisher["handle"],
@@ -110,7 +110,7 @@ def list_skills(
     """The skills: by name, by when they were made, by a count, else those that changed last first."""
     shapes = SkillShapes(service)
 
-    def place(skill: InstalledSkill) -> str:
+    def sort_key(skill: InstalledSkill) -> str:
         """Where in the list a skill is, as text that sorts so."""
         if sort == "name":
             return f"{skill.name.casefold()}\0{skill.skill_id}"
@@ -119,17 +119,17 @@ def list_skills(
         moment = skill.created_at if sort == "createdAt" else skill.updated_at
         return f"{_LAST_MS - milliseconds(moment):016}\0{skill.skill_id}"
 
-    known = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=place)
+    known = sorted((skill for skill in offered_skills(service) if skill.skill_id.startswith(prefix.casefold())), key=sort_key)
     last = decode_cursor(cursor) if cursor else ""
-    found, more = paginate(known, lambda skill: place(skill) > last, limit)
+    found, more = paginate(known, lambda skill: sort_key(skill) > last, limit)
     return {
         "items": collect_shapes(found, shapes.skill),
-        "nextCursor": encode_cursor(place(found[-1])) if more else None,
+        "nextCursor": encode_cursor(sort_key(found[-1])) if more else None,
     }
 
 
 @routes.get("/skills/{slug}")
-def detail(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+def detail(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
     """One skill."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     shape = SkillShapes(service).skill(skill)
@@ -142,8 +142,8 @@ def detail(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHa
 def list_versions(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Slug,
-    ownerHandle: _Owner = None,  # noqa: N803
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
     limit: _Limit = 25,
     cursor: _Cursor = None,
 ) -> dict[str, Any]:
@@ -163,9 +163,9 @@ def list_versions(
 def one_version(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Slug,
+    slug: SlugPath,
     version: Annotated[str, InPath(max_length=100)],
-    ownerHandle: _Owner = None,  # noqa: N803
+    ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
     """One version with its files."""
     skill = owned_skill(service, caller, slug, ownerHandle)
@@ -183,17 +183,15 @@ def one_file(
     service: CurrentServices,
     caller: CurrentCaller,
     request: Request,
-    slug: _Slug,
+    slug: SlugPath,
     path: Annotated[str, Query(min_length=1, max_length=1024)],
-    ownerHandle: _Owner = None,  # noqa: N803
-    version: _Label = None,
-    tag: _Label = None,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+    version: LabelQuery = None,
+    tag: LabelQuery = None,
 ) -> Response:
     """One file of a version."""
     one = version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, tag)
-    return file_response(
-        request, read_file(VersionFolder(str(version_folder(service, one.version))), path, limit=PackageLimits().file)
-    )
+    return version_file_response(request, version_folder(service, one.version), path)
 
 
 @routes.get("/skills/{slug}/install")
@@ -201,8 +199,8 @@ def resolve_install(
     service: CurrentServices,
     caller: CurrentCaller,
     request: Request,
-    slug: _Slug,
-    ownerHandle: _Owner = None,  # noqa: N803
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
     """Where the version that serves is had."""
     skill = owned_skill(service, caller, slug, ownerHandle)
@@ -216,11 +214,11 @@ def resolve_install(
 def resolve(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Wanted,
+    slug: _SlugQuery,
     digest: Annotated[str, Query(alias="hash", pattern="^[0-9a-fA-F]{64}$")],
-    ownerHandle: _Owner = None,  # noqa: N803
+    ownerHandle: OwnerQuery = None,  # noqa: N803
 ) -> dict[str, Any]:
-    """Which version has exactly the files that a client has, told by their fingerprint."""
+    """Which version has exactly the files that a client has, named by their fingerprint."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     known = usable_versions(service, skill.skill_id)
     match = next((one for one in known if fingerprint(package_files(service, one.version)) == digest.lower()), None)
@@ -231,18 +229,133 @@ def resolve(
     }
 
 
-@routes.get("/download", responses=_ZIP, response_class=Response)
+@routes.get("/download", responses=ZIP_RESPONSES, response_class=Response)
 def download(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Wanted,
-    ownerHandle: _Owner = None,  # noqa: N803
-    version: _Label = None,
-    tag: _Label = None,
+    slug: _SlugQuery,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+    version: LabelQuery = None,
+    tag: LabelQuery = None,
 ) -> Response:
     """The archive of a version, with SKILL.md in its root."""
     one = version_of_tag(service, owned_skill(service, caller, slug, ownerHandle), version, tag)
     with contextlib.suppress(DatabaseUnavailable):  # a count is no reason to refuse
         service.registry.popularity.count(one.version.skill_id, "downloads", service.owner(caller))
-    headers = {"Content-Disposition": f'attachment; filename="{one.version.skill_id}-{one.label}.zip"'}
-    return Response(package_bytes(service, one.version), headers=headers, media_type="application/zip")
+    return zip_response(package_bytes(service, one.version), f"{one.version.skill_id}-{one.label}.zip")
+
+
+community_routes: Final = APIRouter(
+    prefix="/api", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
+)
+
+_WRITE: Final = require_scope("skills:write")
+_Tag = Annotated[str, InPath(max_length=200)]
+_ONE_OWNER: Final = "an organisation owns all skills here; to give a skill to another, export it with `skillyard mirror export`"
+_OWN_NAME: Final = "a skill is called what its SKILL.md says; publish it under the other name, then delete this one"
+_NO_REPORTS: Final = "ask the operator of this server; `clawhub inspect` shows what its scanner says of the skill"
+_NO_PLUGINS: Final = "it gives skills only; Claude Code gets them as plugins from /.claude-plugin/marketplace.json"
+
+
+class TagTarget(BaseModel):
+    """Which version a tag shall stand for, by its label."""
+
+    version: str = Field(max_length=100)
+    ownerHandle: str | None = Field(default=None, max_length=200)  # noqa: N815
+
+
+class InstallTelemetry(BaseModel):
+    """What a client reports when it has installed a skill; all else that it reports is not looked at."""
+
+    event: str | None = Field(default=None, max_length=40)
+    slug: str | None = Field(default=None, max_length=200)
+
+
+@community_routes.post("/v1/stars/{slug}")
+def star(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
+    """Give a skill the caller's star."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    new = service.registry.popularity.star(skill.skill_id, service.owner(caller))
+    return {"ok": True, "starred": True, "alreadyStarred": not new}
+
+
+@community_routes.delete("/v1/stars/{slug}")
+def unstar(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, ownerHandle: OwnerQuery = None) -> dict[str, Any]:  # noqa: N803
+    """Take the caller's star back."""
+    skill = owned_skill(service, caller, slug, ownerHandle)
+    gone = service.registry.popularity.unstar(skill.skill_id, service.owner(caller))
+    return {"ok": True, "unstarred": True, "alreadyUnstarred": not gone}
+
+
+@community_routes.post("/v1/skills/{slug}/tags/{tag}", dependencies=[_WRITE])
+def put_tag(service: CurrentServices, caller: CurrentCaller, slug: SlugPath, tag: _Tag, body: TagTarget) -> dict[str, Any]:
+    """Let a tag stand for a version; with `latest` that version serves."""
+    skill = owned_skill(service, caller, slug, body.ownerHandle)
+    version = version_of_label(service, skill, body.version).version
+    if tag != LATEST:
+        service.registry.tags.put(skill.skill_id, tag, version.version)
+    elif not version.current:
+        if version.status == "deprecated":  # by going back behind it
+            service.registry.versions.deprecate(skill.skill_id, version.version, undo=True)
+        service.registry.rollback(skill.skill_id, version.version)
+        service.refresh()
+    return {"ok": True, "slug": skill.skill_id, "tag": tag, "version": body.version}
+
+
+@community_routes.post("/cli/telemetry/install", dependencies=[UNRECORDED])
+def count_install(service: CurrentServices, caller: CurrentCaller, body: InstallTelemetry) -> dict[str, Any]:
+    """Count an install that a client reports; each caller counts once a day."""
+    if body.event == "install" and body.slug:
+        try:
+            skill = owned_skill(service, caller, body.slug, None)
+        except SkillNotFound:  # it came from elsewhere
+            return {"ok": True}
+        service.registry.popularity.count(skill.skill_id, "installs", service.owner(caller))
+    return {"ok": True}
+
+
+@community_routes.get("/v1/transfers/{way}")
+def list_transfers(way: Literal["incoming", "outgoing"]) -> dict[str, Any]:
+    """The skills that owners hand to each other: none, because there is one owner."""
+    return {"transfers": []}
+
+
+@community_routes.post("/v1/skills/{slug}/transfer", dependencies=[_WRITE])
+@community_routes.post("/v1/skills/{slug}/transfer/{decision}", dependencies=[_WRITE])
+def transfer(slug: SlugPath, decision: str = "") -> dict[str, Any]:
+    """Not offered."""
+    raise NotOffered("transferring skills is not supported here", hint=_ONE_OWNER)
+
+
+@community_routes.post("/v1/publishers", dependencies=[_WRITE])
+def create_publisher() -> dict[str, Any]:
+    """Not offered."""
+    raise NotOffered("publishers are not made by clients here", hint="`skillyard organisations create` makes one on the server")
+
+
+@community_routes.post("/v1/skills/{slug}/rename", dependencies=[_WRITE])
+@community_routes.post("/v1/skills/{slug}/merge", dependencies=[_WRITE])
+def rename(slug: SlugPath) -> dict[str, Any]:
+    """Not offered."""
+    raise NotOffered("skills do not change their slug here", hint=_OWN_NAME)
+
+
+@community_routes.post("/v1/skills/{slug}/report", dependencies=[UNRECORDED])
+@community_routes.get("/v1/skills/-/reports")
+@community_routes.post("/v1/skills/-/reports/{report}/triage", dependencies=[UNRECORDED])
+def report_skill(slug: str = "", report: str = "") -> dict[str, Any]:
+    """Not offered."""
+    raise NotOffered("reports are not taken here", hint=_NO_REPORTS)
+
+
+@community_routes.api_route("/v1/packages", methods=["GET", "POST"], include_in_schema=False)
+@community_routes.api_route("/v1/packages/{path:path}", methods=["GET", "POST", "PUT", "DELETE"], include_in_schema=False)
+def packages(path: str = "") -> dict[str, Any]:
+    """Not offered."""
+    raise NotOffered("this server has no plugins for OpenClaw", hint=_NO_PLUGINS)
+
+
+@community_routes.get("/v1/skills-sh/{path:path}", include_in_schema=False)
+def skills_sh(path: str) -> dict[str, Any]:
+    """Not offered."""
+    raise NotOffered("this server does not pass on what skills.sh has", hint="install it with `npx skills add`")

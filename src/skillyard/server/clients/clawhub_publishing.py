@@ -27,12 +27,12 @@ from skillyard.packages import PackageLimits
 from skillyard.paths import slug as slug_of
 from skillyard.registry import LATEST, check_tag
 from skillyard.server.authorization import CurrentCaller, require_scope
-from skillyard.server.clients.clawhub_shapes import owned_skill, version_of_label
+from skillyard.server.clients.clawhub_shapes import SlugPath, owned_skill, version_of_label
+from skillyard.server.clients.published_skills import is_semantic, number_versions
 from skillyard.server.clients.skill_uploads import IncomingSkill, files_of, inspect_archive, install_skill, write_archive
-from skillyard.server.clients.version_numbers import is_semantic, number_versions
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
-from skillyard.server.uploads import is_upload, read_form, scratch
+from skillyard.server.uploads import body_pieces, is_upload, read_body, read_form, scratch
 
 TICKET: Final = "^[0-9a-f]{32}$"
 _KEPT_S: Final = 3600
@@ -51,12 +51,13 @@ async def keep_upload(service: OrganisationServices, request: Request, ticket: s
         ArchiveTooLarge: it is over the size of one file, or too much waits already.
         InvalidInput: it broke off.
     """
-    folder = _folder(service)
+    folder, limit = _folder(service), PackageLimits().file
+    too_large = ArchiveTooLarge(f"the file is over {limit >> 20} MB", hint="keep large data out of the skill", limit=limit)
     await run_in_threadpool(_sweep, folder)
     part = folder / f"{ticket}-{secrets.token_hex(4)}.part"
     try:
         with part.open("xb") as file:
-            async for piece in _counted(request):
+            async for piece in body_pieces(request, limit, too_large):
                 await run_in_threadpool(file.write, piece)
         part.replace(folder / ticket)
     except ClientDisconnect:
@@ -65,29 +66,20 @@ async def keep_upload(service: OrganisationServices, request: Request, ticket: s
         part.unlink(missing_ok=True)
 
 
-async def _counted(request: Request) -> AsyncIterator[bytes]:
-    taken, limit = 0, PackageLimits().file
-    async for piece in request.stream():
-        taken += len(piece)
-        if taken > limit:
-            raise ArchiveTooLarge(f"the file is over {limit >> 20} MB", hint="keep large data out of the skill", limit=limit)
-        yield piece
-
-
 @contextlib.contextmanager
-def staged_files(service: OrganisationServices, wanted: dict[str, tuple[str, str]]) -> Iterator[dict[str, Path]]:
+def staged_files(service: OrganisationServices, tickets: dict[str, tuple[str, str]]) -> Iterator[dict[str, Path]]:
     """The files of some tickets, by the path each is to have; they are gone after the block, whatever became of it.
 
-    `wanted` has ticket and SHA-256 by path.
+    `tickets` has ticket and SHA-256 by path.
 
     Raises:
         FileMissing: one was not sent, or too long ago.
         DigestMismatch: one is not what it is said to be.
     """
     folder = _folder(service)
-    files = {path: folder / ticket for path, (ticket, _) in wanted.items()}
+    files = {path: folder / ticket for path, (ticket, _) in tickets.items()}
     try:
-        for path, (_, sha256) in wanted.items():
+        for path, (_, sha256) in tickets.items():
             _check(path, files[path], sha256)
         yield files
     finally:
@@ -130,7 +122,6 @@ routes: Final = APIRouter(
     prefix="/api/v1/skills", tags=["clients: ClawHub"], dependencies=[require_scope("skills:write")], responses=CLAWHUB
 )
 
-_Slug = Annotated[str, InPath(max_length=200)]
 _Label = Annotated[str, InPath(max_length=100)]
 _CONSENT: Final = "consent:"
 _LARGEST_REQUEST: Final = 4 * 1024 * 1024
@@ -205,14 +196,16 @@ async def publish_skill(service: CurrentServices, caller: CurrentCaller, request
     async with scratch(service.registry) as folder:
         archive = folder / "upload.zip"
         if is_upload(request):
-            order = await _from_form(request, archive)
+            sent = await _from_form(request, archive)
         else:
-            order = await _from_json(service, request, archive)
-        return await run_in_threadpool(_publish, service, caller, order, archive)
+            sent = await _from_json(service, request, archive)
+        return await run_in_threadpool(_publish, service, caller, sent, archive)
 
 
 @routes.delete("/{slug}")
-def delete(service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: OwnerReference | None = None) -> dict[str, Any]:
+def delete(
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, body: OwnerReference | None = None
+) -> dict[str, Any]:
     """Uninstall a skill; `undelete` brings it back."""
     skill = owned_skill(service, caller, slug, _handle(body))
     service.registry.uninstall(skill.skill_id)
@@ -222,12 +215,12 @@ def delete(service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: O
 
 @routes.post("/{slug}/undelete")
 def undelete(
-    service: CurrentServices, caller: CurrentCaller, slug: _Slug, body: OwnerReference | None = None
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, body: OwnerReference | None = None
 ) -> dict[str, Any]:
     """Let the newest version of an uninstalled skill serve again."""
     skill = owned_skill(service, caller, slug, _handle(body), installed=False)
     if skill.active:
-        raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="nothing is to be done")
+        raise VersionUnusable(f"{skill.skill_id} is not deleted", hint="there is nothing to do")
     service.registry.rollback(skill.skill_id)
     service.refresh()
     return {"ok": True}
@@ -235,20 +228,22 @@ def undelete(
 
 @routes.delete("/{slug}/versions/{version}")
 def withdraw(
-    service: CurrentServices, caller: CurrentCaller, slug: _Slug, version: _Label, body: OwnerReference | None = None
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, version: _Label, body: OwnerReference | None = None
 ) -> dict[str, Any]:
     """Yank a version: nobody gets it any more; `restore` takes that back."""
     skill = owned_skill(service, caller, slug, _handle(body))
     one = version_of_label(service, skill, version)
     if one.version.current:
-        raise VersionUnusable(f"{skill.skill_id} {version} serves", hint="publish a later version first, or delete the skill")
+        raise VersionUnusable(
+            f"{skill.skill_id} {version} is the current version", hint="publish a later version first, or delete the skill"
+        )
     service.registry.versions.yank(skill.skill_id, one.version.version, reason="deleted by its publisher")
     return {"ok": True}
 
 
 @routes.post("/{slug}/versions/{version}/restore")
 def restore(
-    service: CurrentServices, caller: CurrentCaller, slug: _Slug, version: _Label, body: OwnerReference | None = None
+    service: CurrentServices, caller: CurrentCaller, slug: SlugPath, version: _Label, body: OwnerReference | None = None
 ) -> dict[str, Any]:
     """Take a yank back."""
     skill = owned_skill(service, caller, slug, _handle(body))
@@ -268,31 +263,27 @@ def _handle(body: OwnerReference | None) -> str | None:
 
 
 async def _from_json(service: OrganisationServices, request: Request, archive: Path) -> PublishRequest:
-    """The order in the body; its files go into the archive."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LARGEST_REQUEST:
-            raise ArchiveTooLarge("the request is too long", hint="publish fewer files", limit=_LARGEST_REQUEST)
-    order = _read(bytes(body))
-    await run_in_threadpool(_gather_staged, service, order, archive)
-    return order
+    """What the body says; its files go into the archive."""
+    too_large = ArchiveTooLarge("the request is too long", hint="publish fewer files", limit=_LARGEST_REQUEST)
+    sent = _read(await read_body(request, _LARGEST_REQUEST, too_large))
+    await run_in_threadpool(_gather_staged, service, sent, archive)
+    return sent
 
 
-def _gather_staged(service: OrganisationServices, order: PublishRequest, archive: Path) -> None:
-    wanted = {file.path: (file.storageId, file.sha256) for file in order.files}
-    if len(wanted) < len(order.files):
+def _gather_staged(service: OrganisationServices, sent: PublishRequest, archive: Path) -> None:
+    tickets = {file.path: (file.storageId, file.sha256) for file in sent.files}
+    if len(tickets) < len(sent.files):
         raise InvalidInput("two files have the same path", hint="send each file once")
-    with staged_files(service, wanted) as files, contextlib.ExitStack() as opened:
-        _gather_files(order, ((path, opened.enter_context(file.open("rb"))) for path, file in files.items()), archive)
+    with staged_files(service, tickets) as files, contextlib.ExitStack() as opened:
+        _gather_files(sent, ((path, opened.enter_context(file.open("rb"))) for path, file in files.items()), archive)
 
 
 async def _from_form(request: Request, archive: Path) -> PublishRequest:
-    """The order in the field `payload` of a form; its files go into the archive."""
+    """What the field `payload` of a form says; its files go into the archive."""
     async with _form(request) as (payload, files):
-        order = _read(payload.encode())
-        await run_in_threadpool(_gather_files, order, files, archive)
-        return order
+        sent = _read(payload.encode())
+        await run_in_threadpool(_gather_files, sent, files, archive)
+        return sent
 
 
 @contextlib.asynccontextmanager
@@ -313,44 +304,46 @@ def _read(body: bytes) -> PublishRequest:
         raise InvalidInput(f"the request cannot be understood: {at} {first['msg']}", hint="update the client") from None
 
 
-def _gather_files(order: PublishRequest, files: Iterable[tuple[str, BinaryIO]], archive: Path) -> None:
+def _gather_files(sent: PublishRequest, files: Iterable[tuple[str, BinaryIO]], archive: Path) -> None:
     """Put the files below a folder with the name of the skill."""
-    if slug_of(order.slug) != order.slug:
-        raise InvalidInput(f"{order.slug!r} is no slug", hint="lower-case letters, digits and hyphens, as in --slug my-skill")
-    write_archive(((f"{order.slug}/{path}", file) for path, file in files), archive)
+    if slug_of(sent.slug) != sent.slug:
+        raise InvalidInput(
+            f"{sent.slug!r} is not a valid slug", hint="lower-case letters, digits and hyphens, as in --slug my-skill"
+        )
+    write_archive(((f"{sent.slug}/{path}", file) for path, file in files), archive)
 
 
-def _publish(service: OrganisationServices, caller: CurrentCaller, order: PublishRequest, archive: Path) -> dict[str, Any]:
-    if not is_semantic(order.version):
-        raise InvalidInput(f"{order.version!r} is no semantic version", hint="as in 1.4.0")
-    known = service.registry.records.read.skill(order.slug)
+def _publish(service: OrganisationServices, caller: CurrentCaller, sent: PublishRequest, archive: Path) -> dict[str, Any]:
+    if not is_semantic(sent.version):
+        raise InvalidInput(f"{sent.version!r} is not a semantic version", hint="as in 1.4.0")
+    known = service.registry.records.read.skill(sent.slug)
     if known is not None:
-        owned_skill(service, caller, order.slug, order.ownerHandle, installed=False)
-        _refuse_taken(service, order)
+        owned_skill(service, caller, sent.slug, sent.ownerHandle, installed=False)
+        _refuse_taken(service, sent)
     active = known is not None and known.active
     skill = inspect_archive(archive, archive.parent, one_folder=True)
-    if skill.skill_id != order.slug:
+    if skill.skill_id != sent.slug:
         raise InvalidInput(f"its SKILL.md calls it {skill.name!r}", hint=f"publish it with --slug {skill.skill_id}")
-    tags = [tag for tag in order.tags if tag != LATEST and not tag.startswith(_CONSENT)]
+    tags = [tag for tag in sent.tags if tag != LATEST and not tag.startswith(_CONSENT)]
     for tag in tags:
         check_tag(tag)
-    consent = next((tag.removeprefix(_CONSENT) for tag in order.tags if tag.startswith(_CONSENT)), None)
+    consent = next((tag.removeprefix(_CONSENT) for tag in sent.tags if tag.startswith(_CONSENT)), None)
     result = install_skill(
         service,
         IncomingSkill(archive, skill, {}),
-        into=order.slug if active else None,
+        into=sent.slug if active else None,
         consent=consent,
-        version=order.version,
-        notes=order.changelog,
+        version=sent.version,
+        notes=sent.changelog,
     )
     if result.status == "unchanged":
         raise VersionUnusable("exactly this is published already", hint="`clawhub inspect` shows as which version")
     for tag in tags:
         service.registry.tags.put(result.skill_id, tag, str(result.version))
-    told = {"slug": order.slug, "version": order.version, "status": "published", "publicationStatus": "published"}
-    return {"ok": True, "skillId": result.skill_id, "versionId": f"{result.skill_id}@{result.version}", **told}
+    published = {"slug": sent.slug, "version": sent.version, "status": "published", "publicationStatus": "published"}
+    return {"ok": True, "skillId": result.skill_id, "versionId": f"{result.skill_id}@{result.version}", **published}
 
 
-def _refuse_taken(service: OrganisationServices, order: PublishRequest) -> None:
-    if any(one.label == order.version for one in number_versions(service.registry.installed.versions(order.slug))):
-        raise VersionUnusable(f"{order.slug} {order.version} was published before", hint="raise --version")
+def _refuse_taken(service: OrganisationServices, sent: PublishRequest) -> None:
+    if any(one.label == sent.version for one in number_versions(service.registry.installed.versions(sent.slug))):
+        raise VersionUnusable(f"{sent.slug} {sent.version} was published before", hint="raise --version")

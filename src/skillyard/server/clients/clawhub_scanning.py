@@ -19,8 +19,17 @@ from skillyard.errors import InvalidInput, NotOffered
 from skillyard.registry import SkillVersion
 from skillyard.scanner import Finding, at_least_severity, scan_skill
 from skillyard.server.authorization import UNRECORDED, Caller, CurrentCaller, require_scope
-from skillyard.server.clients.clawhub_shapes import milliseconds, owned_skill, owner_shape, version_of_tag
+from skillyard.server.clients.clawhub_shapes import (
+    LabelQuery,
+    OwnerQuery,
+    SlugPath,
+    milliseconds,
+    owned_skill,
+    owner_shape,
+    version_of_tag,
+)
 from skillyard.server.clients.published_skills import (
+    NumberedVersion,
     decode_cursor,
     display_name,
     encode_cursor,
@@ -28,22 +37,24 @@ from skillyard.server.clients.published_skills import (
     serving_version,
     version_folder,
 )
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.middleware.error_formats import CLAWHUB
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.responses import ZIP_RESPONSES, zip_response
 
 moderation_routes: Final = APIRouter(
     prefix="/api/v1/skills", tags=["clients: ClawHub"], dependencies=[require_scope("skills:read")], responses=CLAWHUB
 )
 
-_Slug = Annotated[str, InPath(max_length=200)]
-_Owner = Annotated[str | None, Query(max_length=200)]
-_Label = Annotated[str | None, Query(max_length=100)]
 _WEIGHTS: Final = {"high": "critical", "medium": "warn"}
 
 
 @moderation_routes.get("/{slug}/moderation")
-def moderated(service: CurrentServices, caller: CurrentCaller, slug: _Slug, ownerHandle: _Owner = None) -> dict[str, Any]:  # noqa: N803
+def moderated(
+    service: CurrentServices,
+    caller: CurrentCaller,
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+) -> dict[str, Any]:
     """What the scanner says of the version that serves, with its evidence."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     found = findings(service, serving_version(service, skill.skill_id).version)
@@ -54,22 +65,22 @@ def moderated(service: CurrentServices, caller: CurrentCaller, slug: _Slug, owne
 def verify(
     service: CurrentServices,
     caller: CurrentCaller,
-    slug: _Slug,
-    ownerHandle: _Owner = None,  # noqa: N803
-    version: _Label = None,
-    tag: _Label = None,
+    slug: SlugPath,
+    ownerHandle: OwnerQuery = None,  # noqa: N803
+    version: LabelQuery = None,
+    tag: LabelQuery = None,
 ) -> dict[str, Any]:
     """Whether a version can be trusted as far as this server knows: its scan, its origin, its signature."""
     skill = owned_skill(service, caller, slug, ownerHandle)
     one = version_of_tag(service, skill, version, tag)
-    told, publisher = verdict(findings(service, one.version)), owner_shape(caller)
-    fine = not told["isSuspicious"]
-    scan = {"status": told["verdict"], "reasonCodes": told["reasonCodes"], "summary": told["summary"]}
+    rating, publisher = verdict(findings(service, one.version)), owner_shape(caller)
+    fine = not rating["isSuspicious"]
+    scan = {"status": rating["verdict"], "reasonCodes": rating["reasonCodes"], "summary": rating["summary"]}
     return {
         "schema": "clawhub.skill.verify.v1",
         "ok": fine,
         "decision": "pass" if fine else "fail",
-        "reasons": told["reasonCodes"],
+        "reasons": rating["reasonCodes"],
         "slug": skill.skill_id,
         "displayName": display_name(skill),
         "pageUrl": "",
@@ -83,15 +94,15 @@ def verify(
         "card": {"available": False},
         "artifact": {"sha256": package_digest(service, one.version).removeprefix("sha256:"), "digest": one.version.digest},
         "provenance": dict(one.version.origin),
-        "security": {"status": told["verdict"], "passed": fine, "signals": {"staticScan": scan}},
+        "security": {"status": rating["verdict"], "passed": fine, "signals": {"staticScan": scan}},
         "signature": {"signer": one.version.signer} if one.version.signer else None,
     }
 
 
 def moderation(service: OrganisationServices, version: SkillVersion) -> dict[str, Any] | None:
     """What a client is warned of before it installs a version; None when there is nothing."""
-    told = verdict(findings(service, version))
-    return told if told["isSuspicious"] else None
+    rating = verdict(findings(service, version))
+    return rating if rating["isSuspicious"] else None
 
 
 def findings(service: OrganisationServices, version: SkillVersion) -> tuple[Finding, ...]:
@@ -117,8 +128,8 @@ def verdict(found: tuple[Finding, ...]) -> dict[str, Any]:
 def evidence(one: Finding) -> dict[str, Any]:
     """One finding."""
     severity = _WEIGHTS.get(one.severity, "info")
-    told = {"message": one.message, "evidence": one.evidence}
-    return {"code": one.rule, "severity": severity, "file": one.file, "line": one.line, **told}
+    details = {"message": one.message, "evidence": one.evidence}
+    return {"code": one.rule, "severity": severity, "file": one.file, "line": one.line, **details}
 
 
 scan_routes: Final = APIRouter(
@@ -126,7 +137,6 @@ scan_routes: Final = APIRouter(
 )
 
 _Id = Annotated[str, InPath(max_length=500)]
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 _ONLY_PUBLISHED: Final = "publish it, or look at the folder with `skillyard scan FOLDER`"
 
 
@@ -153,11 +163,11 @@ def submit(service: CurrentServices, caller: CurrentCaller, body: ScanRequest) -
         raise NotOffered("only published skills are scanned", hint=_ONLY_PUBLISHED)
     skill = owned_skill(service, caller, body.source.slug, body.source.ownerHandle)
     one = version_of_tag(service, skill, body.source.version, None)
-    told = {"status": "queued", "sourceKind": "published", "update": body.update}
-    return {"ok": True, "scanId": _id(one), "jobId": _id(one), **told}
+    state = {"status": "queued", "sourceKind": "published", "update": body.update}
+    return {"ok": True, "scanId": _id(one), "jobId": _id(one), **state}
 
 
-@scan_routes.get("/download/{slug}", responses=_ZIP, response_class=Response)
+@scan_routes.get("/download/{slug}", responses=ZIP_RESPONSES, response_class=Response)
 def download_of_version(
     service: CurrentServices,
     caller: CurrentCaller,
@@ -178,7 +188,7 @@ def status(service: CurrentServices, caller: CurrentCaller, scan_id: _Id) -> dic
     return {"ok": True, **_status(service, _scanned_version(service, caller, scan_id))}
 
 
-@scan_routes.get("/{scan_id}/download", responses=_ZIP, response_class=Response)
+@scan_routes.get("/{scan_id}/download", responses=ZIP_RESPONSES, response_class=Response)
 def download(service: CurrentServices, caller: CurrentCaller, request: Request, scan_id: _Id) -> Response:
     """The same as an archive."""
     return _archive(service, _scanned_version(service, caller, scan_id))
@@ -191,18 +201,18 @@ def _id(one: NumberedVersion) -> str:
 def _scanned_version(service: OrganisationServices, caller: Caller, scan_id: str) -> NumberedVersion:
     slug, found, label = decode_cursor(scan_id).partition("\n")
     if not found:
-        raise InvalidInput(f"{scan_id[:100]!r} is no scan", hint="take it from the answer to a scan")
+        raise InvalidInput(f"{scan_id[:100]!r} is not a valid scan id", hint="take it from the answer to a scan")
     return version_of_tag(service, owned_skill(service, caller, slug, None), label, None)
 
 
 def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, Any]:
     skill = service.registry.installed.skill(one.version.skill_id)
     found = findings(service, one.version)
-    told, made = verdict(found), milliseconds(one.version.installed_at)
+    rating, made = verdict(found), milliseconds(one.version.installed_at)
     static = {
-        "status": told["verdict"],
-        "reasonCodes": told["reasonCodes"],
-        "summary": told["summary"],
+        "status": rating["verdict"],
+        "reasonCodes": rating["reasonCodes"],
+        "summary": rating["summary"],
         "findings": [evidence(finding) for finding in found],
     }
     return {
@@ -220,13 +230,12 @@ def _status(service: OrganisationServices, one: NumberedVersion) -> dict[str, An
 
 
 def _archive(service: OrganisationServices, one: NumberedVersion) -> Response:
-    told = _status(service, one)
-    report = told.pop("report")
-    files = {"manifest.json": told, "static-analysis.json": report["staticAnalysis"]}
+    manifest = _status(service, one)
+    report = manifest.pop("report")
+    files = {"manifest.json": manifest, "static-analysis.json": report["staticAnalysis"]}
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     name = f"{one.version.skill_id}-{one.label}-scan.zip"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(stream.getvalue(), headers=headers, media_type="application/zip")
+    return zip_response(stream.getvalue(), name)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from fastapi import Path as InPath
+from fastapi import Query
 
 from skillyard.errors import SkillNotFound, VersionNotFound
 from skillyard.paths import slug
 from skillyard.registry import LATEST, InstalledSkill, PopularityCounts
 from skillyard.server.authorization import Caller
 from skillyard.server.clients.published_skills import (
+    NumberedVersion,
     display_name,
     find_version,
     installed_version,
@@ -19,9 +23,11 @@ from skillyard.server.clients.published_skills import (
     serving_version,
     usable_versions,
 )
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.organisation_services import OrganisationServices
 
+SlugPath = Annotated[str, InPath(max_length=200)]
+OwnerQuery = Annotated[str | None, Query(max_length=200)]
+LabelQuery = Annotated[str | None, Query(max_length=100)]
 _COLLATED: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
 """The order of characters in ICU's root collation, which is that of JavaScript's `localeCompare` for English."""
 _PLACES: Final = {character: place for place, character in enumerate(_COLLATED, 1)}
@@ -43,7 +49,7 @@ def owned_skill(
     """
     if handle is not None and handle.removeprefix("@") != owner_shape(caller)["handle"]:
         raise SkillNotFound(
-            f"{handle} publishes nothing here", hint=f"the owner_shape of all skills is {owner_shape(caller)['handle']}"
+            f"{handle} publishes nothing here", hint=f"the owner of all skills is {owner_shape(caller)['handle']}"
         )
     return offered_skill(service, skill_id, installed=installed)
 

@@ -14,9 +14,8 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 
-from skillyard.catalog import read_file
 from skillyard.errors import PackageMissing, SkillyardError
-from skillyard.packages import PackageLimits, digest_of
+from skillyard.packages import digest_of
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.registry.mirror import INDEX_FILE, MirrorIndex, RegistryMirror
 from skillyard.server.authorization import require_scope
@@ -33,7 +32,7 @@ from skillyard.server.clients.published_skills import (
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, VersionFolder, file_response
+from skillyard.server.responses import FILE_RESPONSES, version_file_response
 
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _CACHED: Final = {"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"}
@@ -101,9 +100,7 @@ def one_file(
 ) -> Response:
     """One file of a skill."""
     one = serving_version(service, offered_skill(service, name).skill_id)
-    answer = file_response(
-        request, read_file(VersionFolder(str(version_folder(service, one.version))), path, limit=PackageLimits().file)
-    )
+    answer = version_file_response(request, version_folder(service, one.version), path)
     answer.headers["Access-Control-Allow-Origin"] = "*"
     return answer
 
@@ -131,13 +128,13 @@ def search(
 
 
 mirror_routes: Final = APIRouter(prefix="/mirror", tags=["mirror"], dependencies=[require_scope("skills:read")])
-_REGISTRY_PLACES: Final[WeakKeyDictionary[Registry, RegistryMirror]] = WeakKeyDictionary()
+_MIRRORS: Final[WeakKeyDictionary[Registry, RegistryMirror]] = WeakKeyDictionary()
 
 
 @mirror_routes.get(f"/{INDEX_FILE}", name="index", responses=READ_PROBLEMS, response_class=Response)
 def mirror_index(service: CurrentServices) -> Response:
     """Every installed skill that the rules let anybody read, with its versions and their digests."""
-    skills = [skill for skill in _registry_place(service).index().skills if _is_open(service, skill.skill_id)]
+    skills = [skill for skill in _registry_mirror(service).index().skills if _is_open(service, skill.skill_id)]
     return Response(MirrorIndex(tuple(skills)).to_bytes(), media_type="application/json")
 
 
@@ -148,22 +145,22 @@ def package(
     rest: Annotated[str, InPath(pattern="^[0-9a-f]{62}$")],
 ) -> Response:
     """One package, by the hex digits of its digest."""
-    digest, place = f"sha256:{start}{rest}", _registry_place(service)
-    if not any(_is_open(service, skill_id) for skill_id in place.skills_with(digest)):
+    digest, mirror = f"sha256:{start}{rest}", _registry_mirror(service)
+    if not any(_is_open(service, skill_id) for skill_id in mirror.skills_with(digest)):
         raise PackageMissing(f"there is no package {digest}", hint=f"/mirror/{INDEX_FILE} lists them")
-    return Response(place.package(digest), media_type="application/zip", headers={"ETag": f'"{digest}"'})
+    return Response(mirror.package(digest), media_type="application/zip", headers={"ETag": f'"{digest}"'})
 
 
-def _registry_place(service: OrganisationServices) -> RegistryMirror:
-    place = _REGISTRY_PLACES.get(service.registry)
-    if place is None:
-        place = _REGISTRY_PLACES[service.registry] = RegistryMirror(service.registry, service.catalog.data_directory)
-    return place
+def _registry_mirror(service: OrganisationServices) -> RegistryMirror:
+    mirror = _MIRRORS.get(service.registry)
+    if mirror is None:
+        mirror = _MIRRORS[service.registry] = RegistryMirror(service.registry, service.catalog.data_directory)
+    return mirror
 
 
 def _is_open(service: OrganisationServices, skill_id: str) -> bool:
     """Whether the rules let anybody read the skill; of one that was uninstalled, what they say of its name."""
     with contextlib.suppress(SkillyardError):
-        service.admit_installed(service.registry.installed.skill(skill_id, installed=False))
+        service.require_installed_readable(service.registry.installed.skill(skill_id, installed=False))
         return True
     return False

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi import Path as InPath
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -17,6 +16,10 @@ from skillyard.errors import InvalidInput
 from skillyard.registry import InstalledSkill
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
+    ConsentQuery,
+    NumberedVersion,
+    SkillIdPath,
+    VersionPath,
     activate_version,
     bundle_bytes,
     client_skill_id,
@@ -35,9 +38,9 @@ from skillyard.server.clients.published_skills import (
     usable_versions,
 )
 from skillyard.server.clients.skill_uploads import install_skill, received_skill
-from skillyard.server.clients.version_numbers import NumberedVersion
 from skillyard.server.middleware.error_formats import OPENAI
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.responses import ZIP_RESPONSES, zip_response
 from skillyard.server.uploads import FILES
 
 routes: Final = APIRouter(
@@ -48,10 +51,6 @@ _WRITE: Final = require_scope("skills:write")
 _Limit = Annotated[int, Query(ge=1, le=100)]
 _Order = Literal["asc", "desc"]
 _After = Annotated[str | None, Query(max_length=400)]
-_Consent = Annotated[str | None, Query(max_length=100, description="agrees to the power that a refusal named")]
-_SkillId = Annotated[str, InPath(max_length=300)]
-_Version = Annotated[str, InPath(max_length=400)]
-_ZIP: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "the archive", "content": {"application/zip": {}}}}
 
 
 class Update(BaseModel):
@@ -61,7 +60,7 @@ class Update(BaseModel):
 
 
 @routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
-async def create(service: CurrentServices, request: Request, consent: _Consent = None) -> dict[str, Any]:
+async def create(service: CurrentServices, request: Request, consent: ConsentQuery = None) -> dict[str, Any]:
     """Install a new skill from its files, or from one archive of them."""
     async with received_skill(service, request) as incoming:
         result = await run_in_threadpool(install_skill, service, incoming, consent=consent)
@@ -78,13 +77,13 @@ def list_skills(service: CurrentServices, limit: _Limit = 20, after: _After = No
 
 
 @routes.get("/{skill_id}")
-def retrieve(service: CurrentServices, skill_id: _SkillId) -> dict[str, Any]:
+def retrieve(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
     """One skill."""
     return _skill(service, skill_of_client_id(service, skill_id))
 
 
 @routes.post("/{skill_id}", dependencies=[_WRITE])
-def update(service: CurrentServices, skill_id: _SkillId, body: Update) -> dict[str, Any]:
+def update(service: CurrentServices, skill_id: SkillIdPath, body: Update) -> dict[str, Any]:
     """Let another version serve."""
     skill = skill_of_client_id(service, skill_id)
     one = _found(service, skill, body.default_version)
@@ -94,14 +93,14 @@ def update(service: CurrentServices, skill_id: _SkillId, body: Update) -> dict[s
 
 
 @routes.delete("/{skill_id}", dependencies=[_WRITE])
-def delete(service: CurrentServices, skill_id: _SkillId) -> dict[str, Any]:
+def delete(service: CurrentServices, skill_id: SkillIdPath) -> dict[str, Any]:
     """Uninstall a skill; an operator can still roll back to its versions."""
     remove_skill(service, own_skill_id(skill_id))
     return {"id": skill_id, "object": "skill.deleted", "deleted": True}
 
 
-@routes.get("/{skill_id}/content", responses=_ZIP, response_class=Response)
-def content(service: CurrentServices, skill_id: _SkillId) -> Response:
+@routes.get("/{skill_id}/content", responses=ZIP_RESPONSES, response_class=Response)
+def content(service: CurrentServices, skill_id: SkillIdPath) -> Response:
     """The files of the version that serves, as a zip archive with one folder."""
     skill = skill_of_client_id(service, skill_id)
     return _archive(service, serving_version(service, skill.skill_id))
@@ -109,7 +108,7 @@ def content(service: CurrentServices, skill_id: _SkillId) -> Response:
 
 @routes.post("/{skill_id}/versions", openapi_extra=FILES, dependencies=[_WRITE])
 async def create_version(
-    service: CurrentServices, request: Request, skill_id: _SkillId, consent: _Consent = None
+    service: CurrentServices, request: Request, skill_id: SkillIdPath, consent: ConsentQuery = None
 ) -> dict[str, Any]:
     """Add a version of a skill, which only serves when the field `default` says so; the files that serve are no new version."""
     skill = await run_in_threadpool(skill_of_client_id, service, skill_id)
@@ -125,7 +124,7 @@ async def create_version(
 
 @routes.get("/{skill_id}/versions")
 def list_versions(
-    service: CurrentServices, skill_id: _SkillId, limit: _Limit = 20, after: _After = None, order: _Order = "desc"
+    service: CurrentServices, skill_id: SkillIdPath, limit: _Limit = 20, after: _After = None, order: _Order = "desc"
 ) -> dict[str, Any]:
     """The versions of a skill, by number."""
     skill = skill_of_client_id(service, skill_id)
@@ -135,14 +134,14 @@ def list_versions(
 
 
 @routes.get("/{skill_id}/versions/{version}")
-def retrieve_version(service: CurrentServices, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
+def retrieve_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
     """One version, by its number or id; `latest` is the newest."""
     skill = skill_of_client_id(service, skill_id)
     return _version(service, skill, _found(service, skill, version))
 
 
 @routes.delete("/{skill_id}/versions/{version}", dependencies=[_WRITE])
-def delete_version(service: CurrentServices, skill_id: _SkillId, version: _Version) -> dict[str, Any]:
+def delete_version(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> dict[str, Any]:
     """Delete a version for good; the newest other one serves then, and with the last one the skill is uninstalled."""
     skill = skill_of_client_id(service, skill_id)
     one = _found(service, skill, version)
@@ -150,8 +149,8 @@ def delete_version(service: CurrentServices, skill_id: _SkillId, version: _Versi
     return {"id": _version_id(one), "object": "skill.version.deleted", "deleted": True, "version": str(one.number)}
 
 
-@routes.get("/{skill_id}/versions/{version}/content", responses=_ZIP, response_class=Response)
-def version_content(service: CurrentServices, skill_id: _SkillId, version: _Version) -> Response:
+@routes.get("/{skill_id}/versions/{version}/content", responses=ZIP_RESPONSES, response_class=Response)
+def version_content(service: CurrentServices, skill_id: SkillIdPath, version: VersionPath) -> Response:
     """The files of a version, as a zip archive with one folder."""
     skill = skill_of_client_id(service, skill_id)
     return _archive(service, _found(service, skill, version))
@@ -186,7 +185,7 @@ def _version_id(one: NumberedVersion) -> str:
 def _number_in(version_id: str) -> int:
     number = version_id.rpartition("_")[2]
     if not (number.isdecimal() and number.isascii() and len(number) < 10):
-        raise InvalidInput(f"{version_id[:100]!r} is no id of a version", hint="take it from a list of versions")
+        raise InvalidInput(f"{version_id[:100]!r} is not the id of a version", hint="take it from a list of versions")
     return int(number)
 
 
@@ -228,8 +227,7 @@ def _seconds(moment: datetime | None) -> float:
 
 
 def _archive(service: OrganisationServices, one: NumberedVersion) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{one.version.skill_id}.zip"'}
-    return Response(bundle_bytes(service, one.version), headers=headers, media_type="application/zip")
+    return zip_response(bundle_bytes(service, one.version), f"{one.version.skill_id}.zip")
 
 
 def _paged(data: list[dict[str, Any]], *, more: bool) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""What this server offers to the clients of other protocols: readable skills, their packages and pages, and their removal."""
+"""What this server offers to the clients of other protocols: readable skills with their packages and numbered versions.
+
+Other protocols call a version a number that counts up, microseconds since 1970, or a semantic version. Each follows from the
+records alone and never changes: no version is ever deleted from them, and what is recorded later comes after the others.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,100 @@ import binascii
 import contextlib
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+from fastapi import Path as InPath
+from fastapi import Query
 
 from skillyard.errors import ArchiveRefused, InvalidInput, PermissionDenied, SkillNotFound, VersionNotFound, VersionUnusable
 from skillyard.packages import digest_of, pack
 from skillyard.registry import InstalledSkill, SkillVersion
-from skillyard.server.clients.version_numbers import NumberedVersion, number_versions
 from skillyard.server.organisation_services import OrganisationServices
 
 if TYPE_CHECKING:
     from skillyard.document import Metadata
 
 
-def version_folder(service: OrganisationServices, version: SkillVersion) -> Path:
+_TIMED: Final = re.compile(r"(\d{8}-\d{6})(?:-(\d{1,5}))?", re.ASCII)
+_PART: Final = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
+_SEMANTIC: Final = re.compile(
+    rf"(0|[1-9]\d{{0,14}})\.(0|[1-9]\d{{0,14}})\.(0|[1-9]\d{{0,14}})(?:-{_PART}(?:\.{_PART})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+_LONGEST: Final = 100
+_LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedVersion:
+    """A version with its other names: `number` counts from 1, `epoch` is in microseconds, `label` a semantic version."""
+
+    version: SkillVersion
+    number: int
+    epoch: int
+    label: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be had: it serves, or its files are there and it was not yanked."""
+        return self.version.current or not (self.version.removed or self.version.yanked)
+
+
+def number_versions(versions: Sequence[SkillVersion]) -> tuple[NumberedVersion, ...]:
+    """The versions of one skill with their other names, in the order they come in: the newest first.
+
+    A label is what a publisher or the SKILL.md says, when that is a semantic version no earlier one has; else the number after
+    the highest label before it.
+    """
+    oldest_first = sorted(versions, key=lambda one: (one.created_at or _LONG_AGO, one.version))
+    labels = _labels(oldest_first)
+    names = {one.version: (number, label) for number, (one, label) in enumerate(zip(oldest_first, labels, strict=True), 1)}
+    return tuple(NumberedVersion(one, names[one.version][0], _epoch(one), names[one.version][1]) for one in versions)
+
+
+def is_semantic(text: str) -> bool:
+    """Whether a text is a semantic version (Semantic Versioning 2.0.0, item 2)."""
+    return len(text) <= _LONGEST and _SEMANTIC.fullmatch(text) is not None
+
+
+def _labels(versions: Sequence[SkillVersion]) -> Iterator[str]:
+    taken: set[str] = set()
+    highest = (0, 0, 0)
+    for version in versions:
+        said = (str(version.origin.get("version") or ""), version.declared_version or "")
+        label = next((text for text in said if is_semantic(text) and text not in taken), None)
+        if label is None:
+            label = ".".join(map(str, (*highest[:2], highest[2] + 1)))
+        taken.add(label)
+        highest = max(highest, _core(label))
+        yield label
+
+
+def _core(label: str) -> tuple[int, int, int]:
+    found = _SEMANTIC.fullmatch(label)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+
+def _epoch(version: SkillVersion) -> int:
+    """When the version was made, by its name, with the number behind the name as microseconds; else by the records."""
+    if found := _TIMED.fullmatch(version.version):
+        try:
+            made = datetime.strptime(found[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+            return int(made.timestamp()) * 1_000_000 + int(found[2] or 0)
+        except ValueError:
+            pass  # digits that are no time
+    return round((version.installed_at or _LONG_AGO).timestamp() * 1_000_000)
+
+
+def version_folder(service: OrganisationServices, version: SkillVersion, *, hint: str = "take another version") -> Path:
     """The folder of a version.
 
     Raises:
@@ -32,7 +112,7 @@ def version_folder(service: OrganisationServices, version: SkillVersion) -> Path
     """
     folder = service.registry.storage.versions.path(version.skill_id, version.version)
     if not folder.is_dir():
-        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint="take another version")
+        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint=hint)
     return folder
 
 
@@ -93,6 +173,9 @@ def bundle_bytes(service: OrganisationServices, version: SkillVersion) -> bytes:
 
 
 _MOST: Final = 1000
+ConsentQuery = Annotated[str | None, Query(max_length=100, description="agrees to the power that a refusal named")]
+SkillIdPath = Annotated[str, InPath(max_length=300)]
+VersionPath = Annotated[str, InPath(max_length=400)]
 _Shape = TypeVar("_Shape")
 
 
@@ -100,7 +183,7 @@ def offered_skills(service: OrganisationServices) -> Iterator[InstalledSkill]:
     """Every installed skill that may be read, by id."""
     for skill in service.registry.installed.skills():
         with contextlib.suppress(PermissionDenied):
-            service.admit_installed(skill)
+            service.require_installed_readable(skill)
             yield skill
 
 
@@ -123,7 +206,7 @@ def offered_skill(service: OrganisationServices, skill_id: str, *, installed: bo
     skill = service.registry.installed.skill(skill_id, installed=installed)
     if skill.skill_id != skill_id:
         raise SkillNotFound(f"there is no skill {skill_id!r}", hint=f"did you mean {skill.skill_id}?")
-    service.admit_installed(skill)
+    service.require_installed_readable(skill)
     return skill
 
 
@@ -141,7 +224,7 @@ def serving_version(service: OrganisationServices, skill_id: str) -> NumberedVer
     for one in usable_versions(service, skill_id):
         if one.version.current:
             return one
-    raise SkillNotFound(f"no version of {skill_id} serves", hint="it was uninstalled just now")
+    raise SkillNotFound(f"no version of {skill_id} is active", hint="it was uninstalled just now")
 
 
 def find_version(
@@ -190,7 +273,7 @@ def metadata_of(service: OrganisationServices, version: SkillVersion) -> Metadat
 
 
 def display_name(skill: InstalledSkill) -> str:
-    """What people see of a skill that serves: the `displayName` of its SKILL.md, else its name (row 000-8)."""
+    """What people see of an active skill: the `displayName` of its SKILL.md, else its name."""
     from skillyard.document import parse_document
 
     text = (skill.skill_md_content or "").encode("utf-8", "surrogatepass")
@@ -258,7 +341,9 @@ def decode_cursor(token: str) -> str:
     try:
         return base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4)).decode()
     except (ValueError, binascii.Error):
-        raise InvalidInput(f"{token[:100]!r} is no page", hint="take it from the answer before, or begin without one") from None
+        raise InvalidInput(
+            f"{token[:100]!r} is not a valid page", hint="take it from the answer before, or begin without one"
+        ) from None
 
 
 def paginate(items: Iterable[_Item], behind: Callable[[_Item], bool] | None, limit: int) -> tuple[list[_Item], bool]:

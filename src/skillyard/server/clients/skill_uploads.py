@@ -90,7 +90,7 @@ def write_archive(files: Iterable[tuple[str, BinaryIO]], target: Path) -> Path:
     with zipfile.ZipFile(target, "w") as archive:
         for name, file in files:
             if not name or "\0" in name or name.endswith("/"):
-                raise UnsafePath(f"{name!r} is no name of a file", hint="send each file with its path", entry=name)
+                raise UnsafePath(f"{name!r} is not a valid file name", hint="send each file with its path", entry=name)
             if name in taken:
                 raise PathCollision(f"{name!r} was sent twice", hint="send each file once", entry=name)
             taken.add(name)

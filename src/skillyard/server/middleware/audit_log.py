@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
-from skillyard.access import Actor, AuditLog, AuditOutcome
+from skillyard.access import Actor, AuditOutcome
 from skillyard.errors import SkillyardError
-from skillyard.server.authorization import Caller
+from skillyard.server.authorization import READ_METHODS, Caller
 from skillyard.server.problems import internal_error
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from skillyard.server.organisation_services import OrganisationPool
 
 
-_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_TRIED: Final = frozenset({400, 401, 404, 405, 406, 413, 415, 416, 422, 429})
 """What was asked for could not be understood, or is not there: nothing was changed, and nobody was refused."""
 
@@ -33,14 +32,14 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class AuditRecorder:
-    """Writes the trail of what goes through it.
+    """Writes an audit record of each change that goes through it.
 
     A route that is not in our description speaks a protocol in which a `POST` may only look: it records for itself.
     """
 
-    def __init__(self, app: ASGIApp, homes: OrganisationPool) -> None:
+    def __init__(self, app: ASGIApp, pool: OrganisationPool) -> None:
         self._app = app
-        self._homes = homes
+        self._pool = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass it on, and record how it ended."""
@@ -79,16 +78,17 @@ class AuditRecorder:
             return
         caller: Caller = state["caller"]
         try:
-            async with self._homes.of(caller.organisation) as service:
-                trail = AuditLog(lambda: service.catalog.records().database)
-                await run_in_threadpool(trail.record, _action(scope), _subject(scope, actor), _outcome(status), _details(state))
+            async with self._pool.of(caller.organisation) as service:
+                await run_in_threadpool(
+                    service.audit_log.record, _action(scope), _subject(scope, actor), _outcome(status), _details(state)
+                )
         except SkillyardError:
             _LOG.exception("%s %s could not be recorded", scope["method"], scope["path"])
 
 
 def _is_recorded(method: str, status: int, state: Mapping[str, object]) -> bool:
     """A change that was made, broke or was refused; and a look at what only those who manage the server may see, refused."""
-    if method in _READS:
+    if method in READ_METHODS:
         return status == 403 and state.get("refused") == "admin"
     return status not in _NOT_TRIED and ("refused" in state or not state.get("unrecorded"))
 

@@ -1,6 +1,8 @@
 """Authentication: the API key or session cookie of a request becomes a `Caller` in its state, before any route sees it.
 
-A key is looked up in the database and cached for a second, so that a revoked one holds no longer than that.
+A key is looked up in the database and cached for a second, so that a revoked one is valid no longer than that. Routes that say
+`OPEN` need no key on any server, every other needs one, unknown ones too. But a browser that mistyped the address of a page is
+shown the page, which says so, and asks for a key by itself.
 """
 
 from __future__ import annotations
@@ -9,27 +11,31 @@ import base64
 import threading
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
+from starlette.routing import Mount, Route
 
 from skillyard.access import KEY_PREFIX, Actor, ApiKey, Keys, SignInSessions, acting_as, hash_secret
 from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, TooManyRequests
-from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, Caller
+from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, READ_METHODS, Caller
 from skillyard.server.middleware.request_limits import TokenBucket
 from skillyard.server.problems import problem_response
 from skillyard.server.settings import RateLimit
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
     from datetime import datetime, timedelta
 
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skillyard.database import Database
-    from skillyard.server.middleware.public_routes import PublicRoutes
     from skillyard.server.settings import AccessPolicy
 
 
@@ -48,7 +54,6 @@ SCHEMES: Final[dict[str, dict[str, str]]] = {
 _FRESH_S: Final = 1.0
 _REMEMBERED: Final = 1024
 _WRONG: Final = RateLimit(10, 60)  # wrong keys from one address, per minute
-_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROXY_HEADERS: Final = (
     "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-real-ip",
 )  # fmt: skip
@@ -69,22 +74,20 @@ class CredentialStore:
         """Whose key `secret` is.
 
         Raises:
-            SignInRequired: nobody's, or it does not hold any more.
+            SignInRequired: nobody's, or it is not valid any more.
             TooManyRequests: too many wrong ones came from the address.
         """
         hashed = hash_secret(secret)
         if (caller := self._remembered(hashed)) is not None:
             return caller
         if hashed not in self._known and (wait := self._wrong.wait(address) or self._wrong.wait(hashed)):
-            raise TooManyRequests(
-                "too many keys that do not hold came from here", hint="wait, then try again", retry_after=wait
-            )
+            raise TooManyRequests("too many invalid keys came from this address", hint="wait, then try again", retry_after=wait)
         key = await run_in_threadpool(self.keys.find, secret)
         if key is None:
             self._known.pop(hashed, None)
             was_one = await run_in_threadpool(self.keys.was_issued, secret)  # who goes on with it guesses nothing
             self._wrong.take(hashed if was_one else address)
-            raise SignInRequired("the key is unknown, expired or revoked", hint="`skillyard keys list` shows which hold")
+            raise SignInRequired("the key is unknown, expired or revoked", hint="`skillyard keys list` shows the valid ones")
         return self._remember(hashed, key, session=False)
 
     async def by_session(self, secret: str) -> Caller | None:
@@ -133,11 +136,11 @@ class CredentialStore:
 class AuthenticationMiddleware:
     """Puts the `caller` into the state of each request, or refuses it."""
 
-    def __init__(self, app: ASGIApp, identities: CredentialStore, admission: AccessPolicy, openness: PublicRoutes) -> None:
+    def __init__(self, app: ASGIApp, credentials: CredentialStore, policy: AccessPolicy, public_routes: PublicRoutes) -> None:
         self._app = app
-        self._identities = identities
-        self._admission = admission
-        self._openness = openness
+        self._credentials = credentials
+        self._policy = policy
+        self._public_routes = public_routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find out who asks, and pass it on in that name."""
@@ -156,16 +159,16 @@ class AuthenticationMiddleware:
             await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        local = not self._admission.keys_required and not any(name in headers for name in _PROXY_HEADERS)
+        local = not self._policy.keys_required and not any(name in headers for name in _PROXY_HEADERS)
         secret = _secret(headers)
         if secret and (secret.startswith(KEY_PREFIX) or not local):  # clients of other services send keys of those
-            return await self._identities.by_key(secret, address_of(scope))
+            return await self._credentials.by_key(secret, address_of(scope))
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE)
-        if session and (caller := await self._identities.by_session(session)):
+        if session and (caller := await self._credentials.by_session(session)):
             return _check_csrf(caller, scope, headers)
         if local:
             return LOCAL_USER
-        if self._openness.holds(scope):
+        if self._public_routes.holds(scope):
             return ANONYMOUS
         raise SignInRequired("this server needs a key", hint=_SIGN_IN)
 
@@ -195,8 +198,55 @@ def _basic_key(value: str) -> str | None:
 def _check_csrf(caller: Caller, scope: Scope, headers: Headers) -> Caller:
     """Browsers send cookies also for pages from elsewhere: a change must say that it comes from a page of this server.
 
-    A foreign `Origin` has been refused by the guard already.
+    A foreign `Origin` has been refused by the Host and Origin check already.
     """
-    if scope["method"] in _READS or "origin" in headers or headers.get(CSRF):
+    if scope["method"] in READ_METHODS or "origin" in headers or headers.get(CSRF):
         return caller
-    raise PermissionDenied("a change with a cookie must say where it comes from", hint=f"send Origin, or {CSRF}: 1")
+    raise PermissionDenied("a change with a session cookie needs an Origin or CSRF header", hint=f"send Origin, or {CSRF}: 1")
+
+
+PAGE: Final = "page"
+"""The name of a mount with files of our own page: they need no key either."""
+
+_API_PREFIXES: Final = ("/api", "/assets", "/.well-known", "/.claude-plugin", "/anthropic", "/openai", "/mirror", "/mcp")
+"""Below these nobody but programs asks; what is not there is reported in their own format."""
+
+
+class _RouteAccess(NamedTuple):
+    path: re.Pattern[str]
+    methods: frozenset[str] | None
+    open: bool
+
+
+class PublicRoutes:
+    """Asks the routes, in their order: the first that fits a request says whether it is open."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._seen = [seen for route in routes if (seen := _route_access(route))]
+
+    def holds(self, scope: Scope) -> bool:
+        """Whether the request needs no key."""
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        for route in self._seen:
+            if (route.methods is None or method in route.methods) and route.path.match(scope["path"]):
+                return route.open
+        return is_page_request(scope)
+
+
+def is_page_request(scope: Scope) -> bool:
+    """Whether somebody looks with a browser for what, if no route fits, can only be a page that is none."""
+    path = scope["path"]
+    if scope["method"] not in ("GET", "HEAD") or any(path == name or path.startswith(f"{name}/") for name in _API_PREFIXES):
+        return False
+    return any("text/html" in accepted.lower() for accepted in Headers(scope=scope).getlist("accept"))
+
+
+def _route_access(route: BaseRoute) -> _RouteAccess | None:
+    if isinstance(route, APIRoute):
+        said = route.openapi_extra or {}
+        return _RouteAccess(route.path_regex, frozenset(route.methods or ()), said.get("security") == OPEN["security"])
+    if isinstance(route, Mount):
+        return _RouteAccess(route.path_regex, None, route.name == PAGE)
+    if isinstance(route, Route):
+        return _RouteAccess(route.path_regex, frozenset(route.methods) if route.methods else None, False)
+    return None

@@ -33,36 +33,36 @@ _CLAWHUB: Final = (
 )  # fmt: skip
 
 
-def _anthropic(status: int, told: Mapping[str, Any]) -> Response:
+def _anthropic(status: int, problem: Mapping[str, Any]) -> Response:
     type_ = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    message = _sentence(told, 'with extra_query={"consent": "…"} where … is')
+    message = _sentence(problem, 'with extra_query={"consent": "…"} where … is')
     return JSONResponse({"type": "error", "error": {"type": type_, "message": message}, "request_id": None}, status)
 
 
-def _openai(status: int, told: Mapping[str, Any]) -> Response:
+def _openai(status: int, problem: Mapping[str, Any]) -> Response:
     type_ = "invalid_request_error" if status < 500 else "server_error"
-    message = _sentence(told, 'with extra_query={"consent": "…"} where … is')
-    return JSONResponse({"error": {"message": message, "type": type_, "param": None, "code": told["code"]}}, status)
+    message = _sentence(problem, 'with extra_query={"consent": "…"} where … is')
+    return JSONResponse({"error": {"message": message, "type": type_, "param": None, "code": problem["code"]}}, status)
 
 
-def _clawhub(status: int, told: Mapping[str, Any]) -> Response:
-    kind = str(told["code"]).replace("_", " ")  # the client looks for "skill not found"
-    return PlainTextResponse(f"{kind}: {_sentence(told, 'with --tags latest,consent:… where … is')}", status)
+def _clawhub(status: int, problem: Mapping[str, Any]) -> Response:
+    kind = str(problem["code"]).replace("_", " ")  # the client looks for "skill not found"
+    return PlainTextResponse(f"{kind}: {_sentence(problem, 'with --tags latest,consent:… where … is')}", status)
 
 
-def _git(status: int, told: Mapping[str, Any]) -> Response:
-    """Git asks for name and password only when it is told that they are wanted."""
+def _git(status: int, problem: Mapping[str, Any]) -> Response:
+    """Git asks its user for name and password only when the answer wants them."""
     headers = {"WWW-Authenticate": 'Basic realm="skillyard"'} if status == 401 else None
-    return PlainTextResponse(f"{str(told['code']).replace('_', ' ')}: {_sentence(told, '')}", status, headers)
+    return PlainTextResponse(f"{str(problem['code']).replace('_', ' ')}: {_sentence(problem, '')}", status, headers)
 
 
-def _sentence(told: Mapping[str, Any], way: str) -> str:
+def _sentence(problem: Mapping[str, Any], way: str) -> str:
     """The message with its way out; of more power, what it is and `way` to agree to exactly that."""
-    if not told.get("consent"):
-        return f"{told['detail']} ({told['hint']})" if told.get("hint") else str(told["detail"])
-    sentences = [str(sentence) for change in told.get("changes", ()) for sentence in change.get("widened", ())]
+    if not problem.get("consent"):
+        return f"{problem['detail']} ({problem['hint']})" if problem.get("hint") else str(problem["detail"])
+    sentences = [str(sentence) for change in problem.get("changes", ()) for sentence in change.get("widened", ())]
     more = f": {'; '.join(sentences)}" if sentences else ""  # of another source or signer the message says it
-    return f"{told['detail']}{more} (nothing was changed; if you agree, publish it again, {way} {told['consent']})"
+    return f"{problem['detail']}{more} (nothing was changed; if you agree, publish it again, {way} {problem['consent']})"
 
 
 _Writer = Callable[[int, Mapping[str, Any]], Response]

@@ -34,9 +34,9 @@ _HEADERS: Final = (
 class HostOriginCheck:
     """Passes only requests that name this server and come from no foreign page, and puts the headers of safety on answers."""
 
-    def __init__(self, app: ASGIApp, admission: AccessPolicy) -> None:
+    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
         self._app = app
-        self._admission = admission
+        self._policy = policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or pass on."""
@@ -59,13 +59,13 @@ class HostOriginCheck:
 
     def _refusal(self, scope: Scope, headers: Headers) -> PermissionDenied | None:
         host = headers.get("host", "")
-        if not self._admission.answers_to(host) or len(headers.getlist("host")) != 1:
+        if not self._policy.answers_to(host) or len(headers.getlist("host")) != 1:
             hint = "use the address that the server printed, or start it with --allowed-host and this name"
             return PermissionDenied("the Host header does not name this server", hint=hint)
         origin = headers.get("origin")
         foreign = origin is not None and origin.lower() != f"{scope['scheme']}://{host}".lower()
         if foreign or (headers.get("sec-fetch-site") == "cross-site" and not _is_navigation(scope, headers)):
-            return PermissionDenied("pages from elsewhere may not use this server", hint="call it from a program of your own")
+            return PermissionDenied("requests from other sites are refused", hint="call it from a program of your own")
         return None
 
 

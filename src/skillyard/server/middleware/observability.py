@@ -1,4 +1,4 @@
-"""Observability: Prometheus metrics, the structured log, and the middleware that counts and logs each request.
+"""Observability: Prometheus metrics, the structured log, and the middlewares that name, count and log each request.
 
 Every label is bounded, and a log line does not say what a request was about: no tokens, headers, query strings or paths.
 Texts may come from skills and callers, so control characters are taken out. Where several processes serve, each writes its
@@ -27,6 +27,8 @@ from skillyard.server.authorization import Caller
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from skillyard.execution import Run
 
 
@@ -153,8 +155,8 @@ def log_event(name: str, **values: object) -> None:
     """
     if _own is not None:
         stream, form = _own
-        told = _STAMPED(None, "info", {"event": name, "level": "info", "logger": _SERVER, **values})
-        line = form(None, "info", _clean(None, "info", told))
+        stamped = _STAMPED(None, "info", {"event": name, "level": "info", "logger": _SERVER, **values})
+        line = form(None, "info", _clean(None, "info", stamped))
         with contextlib.suppress(OSError, ValueError):
             stream.write(f"{line}\n")
 
@@ -180,9 +182,9 @@ def _as_text(_logger: object, _method: str, values: MutableMapping[str, Any]) ->
     exception = values.pop("exception", None)
     logger = values.pop("logger", None)
     keys = [*(key for key in _ORDER if key in values), *sorted(set(values) - set(_ORDER))]
-    told = " ".join(f"{key}={_quoted(values[key])}" for key in keys)
+    values_text = " ".join(f"{key}={_quoted(values[key])}" for key in keys)
     where = f"[{logger}]" if logger and logger != _SERVER else ""
-    line = " ".join(part for part in (head, told, where) if part)
+    line = " ".join(part for part in (head, values_text, where) if part)
     return f"{line}\n{exception}" if exception else line
 
 
@@ -223,7 +225,7 @@ class RequestObserver:
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass it on, and tell of it when it has ended."""
+        """Pass it on, and report it when it has ended."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -244,9 +246,9 @@ class RequestObserver:
             finally:
                 if seen.stream:
                     self._metrics.stream_closed()
-                self._tell(scope, seen, time.perf_counter() - began)
+                self._report(scope, seen, time.perf_counter() - began)
 
-    def _tell(self, scope: Scope, seen: _ResponseStatus, seconds: float) -> None:
+    def _report(self, scope: Scope, seen: _ResponseStatus, seconds: float) -> None:
         route, caller = _route(scope), scope["state"].get("caller")
         self._metrics.answered(scope["method"], route, seen.status, seconds, stream=seen.stream)
         if route in _UNLOGGED_ROUTES and seen.status < 400:
@@ -284,3 +286,30 @@ def _route(scope: Scope) -> str:
     route = scope.get("route")
     path = getattr(route, "path_format", None) or getattr(route, "path", None)
     return str(path) if path else _UNMATCHED
+
+
+_HEADER: Final = b"x-request-id"
+_GIVEN: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+class RequestIds:
+    """Puts `request_id` into the state of each request, and `X-Request-Id` on its answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Name it and pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = next((value for name, value in scope["headers"] if name == _HEADER), b"")
+        request_id = given.decode() if _GIVEN.fullmatch(given) else f"req_{os.urandom(16).hex()}"
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (_HEADER, request_id.encode())]
+            await send(message)
+
+        await self._app(scope, receive, named)

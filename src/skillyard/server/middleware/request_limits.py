@@ -25,7 +25,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from skillyard.errors import TooManyRequests
-from skillyard.server.authorization import LOCAL_USER, Caller
+from skillyard.server.authorization import LOCAL_USER, READ_METHODS, Caller
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
 from skillyard.server.problems import problem_response
 from skillyard.server.settings import ConnectionLimits, RateLimit, RequestKind
@@ -76,7 +76,7 @@ class BodyLimits:
                     message = await receive()
             except TimeoutError:
                 seconds = f"{self._limits.body_s:g} s"
-                raise HTTPException(408, f"the body of the request did not come within {seconds}", headers=_CLOSE) from None
+                raise HTTPException(408, f"the request body was not received within {seconds}", headers=_CLOSE) from None
             taken += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if max(taken, int(announced) if announced.isdecimal() else 0) > _LARGEST and not _reads_body_itself(scope):
@@ -120,7 +120,6 @@ def _reads_body_itself(scope: Scope) -> bool:
 
 
 _CALLERS: Final = 10_000
-_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DOWNLOAD: Final = re.compile(r"(?:\.(?:zip|skill|tgz|tar|tar\.gz)|/(?:download|content|export))$")
 
 
@@ -180,17 +179,17 @@ class RateLimiter:
         who = caller.key or (client[0] if client else "unknown")
         bucket = self._buckets[request_kind(scope["method"], scope["path"])]
         left, full_in = bucket.take(who)
-        told = _limit_headers(bucket.rate.many, max(0, left), math.ceil(full_in))
+        limit_headers = _limit_headers(bucket.rate.many, max(0, left), math.ceil(full_in))
 
-        async def telling(message: Message) -> None:
+        async def with_limits(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *told]
+                message["headers"] = [*message.get("headers", ()), *limit_headers]
             await send(message)
 
         if left < 0:
-            await problem_response(_too_many(bucket, who))(scope, receive, telling)
+            await problem_response(_too_many(bucket, who))(scope, receive, with_limits)
         else:
-            await self._app(scope, receive, telling)
+            await self._app(scope, receive, with_limits)
 
 
 def _bucket(kind: RequestKind, rate: RateLimit) -> TokenBucket:
@@ -201,7 +200,7 @@ def _bucket(kind: RequestKind, rate: RateLimit) -> TokenBucket:
 
 def request_kind(method: str, path: str) -> RequestKind:
     """What kind of request it is: a `read`, a `write`, or a `download` of a package."""
-    if method not in _READS:
+    if method not in READ_METHODS:
         return "write"
     return "download" if _DOWNLOAD.search(path) else "read"
 
@@ -240,16 +239,16 @@ class SharedTokenBucket(TokenBucket):
         self._slots = mmap.mmap(self._file, _SLOTS * _SLOT.size)
 
     def take(self, caller: str, now: float | None = None) -> tuple[int, float]:
-        """As `Bucket.take`, over all processes."""
+        """As `TokenBucket.take`, over all processes."""
         now = time.monotonic() if now is None else now
-        with self._slot(caller) as (name, place, full_at):
+        with self._slot(caller) as (name, offset, full_at):
             left, full_at = self._taken(full_at, now)
             if left >= 0:
-                _SLOT.pack_into(self._slots, place, name, full_at)
+                _SLOT.pack_into(self._slots, offset, name, full_at)
         return left, full_at - now
 
     def wait(self, caller: str, now: float | None = None) -> int:
-        """As `Bucket.wait`, over all processes."""
+        """As `TokenBucket.wait`, over all processes."""
         now = time.monotonic() if now is None else now
         with self._slot(caller) as (_, _, full_at):
             return self._until(full_at, now)
@@ -261,15 +260,15 @@ class SharedTokenBucket(TokenBucket):
 
     @contextmanager
     def _slot(self, caller: str) -> Iterator[tuple[int, int, float]]:
-        """The caller as a number, the place of its slot, held against the other processes, and when its bucket is full."""
+        """The caller as a number, the offset of its slot, held against the other processes, and when its bucket is full."""
         name = int.from_bytes(hashlib.blake2b(caller.encode("utf-8", "replace"), digest_size=8).digest()) or 1
         first = name % (_SLOTS - _TRIES) * _SLOT.size
         fcntl.lockf(self._file, fcntl.LOCK_EX, _TRIES * _SLOT.size, first)
         try:
             tried = [(at, *_SLOT.unpack_from(self._slots, at)) for at in range(first, first + _TRIES * _SLOT.size, _SLOT.size)]
-            place, _, full_at = next((slot for slot in tried if slot[1] == name), None) or (
+            offset, _, full_at = next((slot for slot in tried if slot[1] == name), None) or (
                 min(tried, key=lambda slot: slot[2])[0], name, 0.0,
             )  # fmt: skip
-            yield name, place, full_at
+            yield name, offset, full_at
         finally:
             fcntl.lockf(self._file, fcntl.LOCK_UN, _TRIES * _SLOT.size, first)

@@ -1,20 +1,23 @@
-"""For administrators: organisations, the audit log, and the worker pools with who works on what."""
+"""For administrators: organisations, the audit log, worker pools, approvals and the questions that runs wait for."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditLog, AuditOutcome, Organisation, hash_secret
+from skillyard.access import DEFAULT_ORGANISATION, AuditOutcome, Organisation, hash_secret
 from skillyard.engine import EngineKind, EngineSettings, WorkerInfo, WorkerRoster
-from skillyard.errors import DatabaseUnavailable, InvalidInput
+from skillyard.errors import DatabaseUnavailable, RecordNotFound
+from skillyard.permissions import ApprovalAnswer
 from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
-from skillyard.server.organisation_services import CurrentServices, OrganisationPool
+from skillyard.server.background.approval_questions import ApprovalQuestion
+from skillyard.server.organisation_services import CurrentServices, OrganisationPool, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
 
 organisation_routes: Final = APIRouter(
     prefix="/api/v1/organisations", tags=["organisations"], dependencies=[require_scope("admin"), SERVER_ADMIN]
@@ -37,15 +40,15 @@ class NewOrganisation(RequestBody):
 @organisation_routes.get("", responses=READ_PROBLEMS)
 def list_organisations(request: Request) -> Answer[list[OrganisationDetail]]:
     """Every organisation; `default` is the server's own."""
-    homes: OrganisationPool = request.app.state.homes
-    return Answer(data=[_organisation_detail(organisation) for organisation in homes.organisations.all()])
+    pool: OrganisationPool = request.app.state.pool
+    return Answer(data=[_organisation_detail(organisation) for organisation in pool.organisations.all()])
 
 
 @organisation_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
 def create(request: Request, body: NewOrganisation) -> Answer[OrganisationDetail]:
     """Make an organisation, without skills, runs and keys."""
-    homes: OrganisationPool = request.app.state.homes
-    return Answer(data=_organisation_detail(homes.organisations.create(body.name)))
+    pool: OrganisationPool = request.app.state.pool
+    return Answer(data=_organisation_detail(pool.organisations.create(body.name)))
 
 
 def _organisation_detail(organisation: Organisation) -> OrganisationDetail:
@@ -85,21 +88,13 @@ def list_events(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[AuditEvent]:
     """What was done, the newest first; a `subject` that is a skill stands for all its versions. A time without zone is UTC."""
-    since = None if since is None else _in_utc(since)
-    trail = AuditLog(lambda: service.catalog.records().database)
-    total = trail.count(actor=actor, action=action, subject=subject, outcome=outcome, since=since)
-    events = trail.events(
+    since = None if since is None else to_utc(since)
+    total = service.audit_log.count(actor=actor, action=action, subject=subject, outcome=outcome, since=since)
+    events = service.audit_log.events(
         actor=actor, action=action, subject=subject, outcome=outcome, since=since, limit=limit, offset=(page - 1) * limit
     )
-    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    meta = Meta.of(total, page, limit)
     return Listed(data=[AuditEvent.model_validate(event.to_dict()) for event in events], meta=meta)
-
-
-def _in_utc(at: datetime) -> datetime:
-    try:
-        return at.replace(tzinfo=at.tzinfo or UTC).astimezone(UTC)
-    except OverflowError:
-        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
 
 
 worker_routes: Final = APIRouter(prefix="/api/v1/workers", tags=["workers"], dependencies=[require_scope("admin")])
@@ -164,3 +159,95 @@ def _shown_worker(worker: WorkerInfo, caller: Caller) -> dict[str, object]:
     if caller.organisation == DEFAULT_ORGANISATION:
         return worker.to_dict()
     return worker.to_dict() | {"id": f"worker-{hash_secret(worker.id)[:12]}", "host": None, "process": None}
+
+
+approval_routes: Final = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], dependencies=[require_scope("admin")])
+
+
+class Approval(BaseModel):
+    """That a skill may be used in a workspace for as long as its content has the `digest`."""
+
+    workspace: str
+    skill_id: str
+    digest: str
+    approved_at: str
+
+
+class Revoked(BaseModel):
+    """Of which skill every approval was taken back."""
+
+    skill_id: str
+
+
+class PendingQuestion(BaseModel):
+    """The question whether a skill, with exactly this content, may be used; after `expires_at` the answer is no."""
+
+    id: str
+    title: str
+    skill_id: str
+    skill_name: str
+    description: str
+    digest: str
+    run_id: str | None
+    asked_by: str
+    asked_at: datetime
+    expires_at: datetime
+
+
+class ApprovalVerdict(RequestBody):
+    """Yes this `once`, for the `session` of who asks (`always` means the same), for the `workspace`, or `reject`."""
+
+    decision: Literal["once", "session", "always", "workspace", "reject"]
+    reason: str | None = Field(default=None, max_length=500)
+
+
+@approval_routes.get("", responses=READ_PROBLEMS)
+def list_approvals(service: CurrentServices) -> Answer[list[Approval]]:
+    """What the workspace agreed to, by skill."""
+    approved = service.catalog.approvals().store.approved()
+    return Answer(data=[Approval.model_validate(one.to_dict()) for one in approved])
+
+
+@approval_routes.delete("", responses=WRITE_PROBLEMS)
+def revoke(service: CurrentServices, skill: Annotated[str, Query(min_length=1, max_length=300)]) -> Answer[Revoked]:
+    """Take back every approval of a skill (its id as the list has it): for the workspace, and for sessions."""
+    if not service.catalog.approvals().revoke(skill):
+        raise RecordNotFound(f"nothing was approved for {skill!r}", hint="GET /api/v1/approvals lists what was")
+    return Answer(data=Revoked(skill_id=skill))
+
+
+@approval_routes.get("/questions", responses=READ_PROBLEMS)
+async def list_questions(service: CurrentServices) -> Answer[list[PendingQuestion]]:
+    """The questions that are open, the oldest first."""
+    return Answer(data=[_shown(question) for question in await run_in_threadpool(service.questions.open)])
+
+
+@approval_routes.post("/questions/{question_id}", responses=WRITE_PROBLEMS)
+async def answer_question(service: CurrentServices, question_id: str, body: ApprovalVerdict) -> Answer[PendingQuestion]:
+    """Answer a question, whichever process asks it; the run that waits for it goes on, or has failed."""
+    answer = ApprovalAnswer.parse(body.decision, body.reason)
+    return Answer(data=_shown(await run_in_threadpool(_answered, service, question_id, answer)))
+
+
+def _answered(service: OrganisationServices, question_id: str, answer: ApprovalAnswer) -> ApprovalQuestion:
+    """The question, answered; what the workspace agreed to is there for who looks next, before the one who asked has heard."""
+    question = service.questions.answer(question_id, answer)
+    if answer.decision == "workspace":
+        service.catalog.approvals().store.add(question.request.skill_id, question.request.digest)
+    return question
+
+
+def _shown(question: ApprovalQuestion) -> PendingQuestion:
+    request = question.request
+    return PendingQuestion(
+        id=question.id,
+        title=request.title,
+        skill_id=request.skill_id,
+        skill_name=request.skill_name,
+        description=request.description,
+        digest=request.digest,
+        run_id=question.run_id,
+        asked_by=question.asked_by,
+        asked_at=question.asked_at,
+        expires_at=question.expires_at,
+    )

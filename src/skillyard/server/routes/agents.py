@@ -15,7 +15,7 @@ from skillyard.prompt import Style
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 
 routes: Final = APIRouter(prefix="/api/v1/agents", tags=["agents"], dependencies=[require_scope("skills:read")])
 

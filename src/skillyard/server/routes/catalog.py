@@ -20,8 +20,8 @@ from skillyard.server.background.catalog_changes import CachedResponse
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import FILE_RESPONSES, file_response
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 from skillyard.server.shapes.catalog import CatalogFilter, Entry, Facets, Fit, PortraitOf, ScanOf, entry, facets, fit
-from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
 from skillyard.server.shapes.installation import ClientLoading
 from skillyard.skill_detail import read_skill_detail
 
@@ -31,14 +31,16 @@ _Shape = TypeVar("_Shape", bound=BaseModel)
 def query_of(shape: type[BaseModel]) -> dict[str, Any]:
     """The `openapi_extra` of a route whose query has the fields of `shape`, which all have a default."""
     fields = shape.model_json_schema()["properties"]
-    return {"parameters": [{"name": name, "in": "query", "required": False, "schema": told} for name, told in fields.items()]}
+    return {
+        "parameters": [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in fields.items()]
+    }
 
 
 def read_query(shape: type[_Shape], request: Request) -> _Shape:
     """The query of a request.
 
     Raises:
-        RequestValidationError: it does not fit the shape, told as FastAPI tells it.
+        RequestValidationError: it does not fit the shape, reported as FastAPI reports it.
     """
     try:
         return shape.model_validate(dict(request.query_params))
@@ -79,14 +81,14 @@ class SkillReference(RequestBody):
 async def list_skills(service: CurrentServices, request: Request) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
-    if (kept := service.pages.get(skills, query)) is None:
-        wanted = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
-        kept = await run_in_threadpool(service.pages.put, skills, query, lambda: _page(skills, wanted))
+    if (kept := service.page_cache.get(skills, query)) is None:
+        chosen = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
+        kept = await run_in_threadpool(service.page_cache.put, skills, query, lambda: _page(skills, chosen))
     return kept.response(request)
 
 
-def _page(skills: Sequence[Skill], wanted: CatalogFilter) -> Listed[Entry]:
-    found = listed(wanted.of(skills), wanted.page, wanted.limit)
+def _page(skills: Sequence[Skill], chosen: CatalogFilter) -> Listed[Entry]:
+    found = listed(chosen.of(skills), chosen.page, chosen.limit)
     return Listed(data=[entry(skill) for skill in found.data], meta=found.meta)
 
 
@@ -118,7 +120,7 @@ def search(
 @routes.get("/event", responses=READ_PROBLEMS)
 def match_event(
     service: CurrentServices,
-    type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the document's name
+    type: Annotated[str, Query(min_length=1, max_length=300)],  # noqa: A002 # the API's own name
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
 ) -> Answer[list[Fit]]:
     """The skills that declare this event type among their triggers, the highest priority first."""
@@ -134,7 +136,7 @@ def read_one_file(
 ) -> Response:
     """One file of a skill, when the rules let the skill be read."""
     found = service.catalog.get(skill)
-    service.admit(found)
+    service.require_readable(found)
     return file_response(request, found.read_file(path, limit=PackageLimits().file))
 
 
@@ -142,14 +144,14 @@ def read_one_file(
 def folder(service: CurrentServices, skill: _Name) -> Answer[str]:
     """The folder of a skill on the server's machine, for a file manager; of an unknown one, where the user's skills are.
 
-    An organisation is told where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
+    An organisation is shown where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
     """
     return Answer(data=service.catalog.directory_to_open(skill))
 
 
 @routes.post("/refresh", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
 def refresh(service: CurrentServices) -> Answer[CatalogChanges]:
-    """Look at the folders again, and tell what is different."""
+    """Look at the folders again, and report what is different."""
     return Answer(data=CatalogChanges.model_validate(service.refresh()))
 
 
@@ -159,14 +161,14 @@ def create(service: CurrentServices, body: NewSkill) -> Answer[Entry]:
     if "\0" in body.instructions:
         raise InvalidInput("the instructions hold a NUL character", hint="take it out")
     set_audit_subject(body.name)
-    with service.changing:
+    with service.change_lock:
         return Answer(data=entry(service.catalog.create(body.name, body.description, body.instructions)))
 
 
 @routes.delete("", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def delete(service: CurrentServices, skill: _Name) -> Answer[None]:
     """Delete a skill of the user, with its folder."""
-    with service.changing:
+    with service.change_lock:
         service.catalog.delete(skill)
     return Answer(data=None)
 
@@ -175,7 +177,7 @@ def delete(service: CurrentServices, skill: _Name) -> Answer[None]:
 def toggle(service: CurrentServices, body: SkillReference) -> Answer[Entry]:
     """Switch a skill on when it is off, and off when it is on."""
     set_audit_subject(body.skill)
-    with service.changing:
+    with service.change_lock:
         return Answer(data=entry(service.catalog.toggle(body.skill)))
 
 
@@ -184,9 +186,9 @@ def look_at(service: CurrentServices, skill: _Name) -> Answer[PortraitOf]:
     """Everything about one skill, whatever its status: what its header says, its files, what it may do, whether it can run."""
     portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
     powers, schema = portrait.powers, portrait.input_schema
-    told = portrait.to_dict() | entry(portrait.skill).model_dump()
-    told |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
-    return Answer(data=PortraitOf.model_validate(to_plain_json(told)))
+    shape = portrait.to_dict() | entry(portrait.skill).model_dump()
+    shape |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
+    return Answer(data=PortraitOf.model_validate(to_plain_json(shape)))
 
 
 @routes.get("/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
@@ -212,5 +214,5 @@ def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientLoading
 
 def _readable(service: OrganisationServices, name: str) -> Skill:
     found = service.catalog.get(name)
-    service.admit(found)
+    service.require_readable(found)
     return found

@@ -21,6 +21,7 @@ from skillyard.server.authorization import Caller, CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, bytes_response, stream_responses
+from skillyard.server.shapes import Answer
 from skillyard.server.shapes.chat import (
     ChatCommand,
     ChatEvent,
@@ -40,7 +41,7 @@ from skillyard.server.shapes.chat import (
     file_shape,
     turn_shape,
 )
-from skillyard.server.shapes.envelope import Answer
+from skillyard.server.uploads import read_body
 
 if TYPE_CHECKING:
     from skillyard.conversations import Chat, Conversation, Turn
@@ -91,8 +92,8 @@ async def get_conversation(
     turns = await chat.turns(found)
     shown = [turn_shape(turn) for turn in turns[-last:]]
     files = [file_shape(file) for file in await run_in_threadpool(chat.folder(found).list)]
-    told = conversation_shape(found).model_dump()
-    return Answer(data=ConversationDetail(**told, turns=shown, earlier=len(turns) - len(shown), files=files))
+    shape = conversation_shape(found).model_dump()
+    return Answer(data=ConversationDetail(**shape, turns=shown, earlier=len(turns) - len(shown), files=files))
 
 
 @routes.patch("/conversations/{conversation}", responses=WRITE_PROBLEMS)
@@ -190,8 +191,11 @@ async def put_file(
     service: CurrentServices, caller: CurrentCaller, conversation: str, path: str, request: Request
 ) -> Answer[ChatFile]:
     """Give the conversation a file, in place of the one of that name; at most 50 MiB."""
+    from skillyard.conversations.work_folder import MAX_FILE_BYTES
+
     chat, found = await _own_conversation(service, caller, conversation)
-    data = await _body(request)
+    too_large = FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
+    data = await read_body(request, MAX_FILE_BYTES, too_large)
     return Answer(data=file_shape(await run_in_threadpool(chat.folder(found).put, path, data)))
 
 
@@ -268,7 +272,7 @@ async def trail_report(service: CurrentServices) -> Answer[TrailReportShape]:
 
 
 async def _chat(service: OrganisationServices) -> Chat:
-    return await run_in_threadpool(service.chats.of, service.catalog)
+    return await run_in_threadpool(service.chat.of, service.catalog)
 
 
 async def _own_conversation(service: OrganisationServices, caller: Caller, conversation: str) -> tuple[Chat, Conversation]:
@@ -282,21 +286,7 @@ async def _turn_events(chat: Chat, turn: Turn, last: str | None) -> AsyncGenerat
     from skillyard.conversations.turn_events import EventPosition
 
     async with aclosing(chat.follow(turn, EventPosition.read(last))) as events:
-        async for place, event in events:
-            yield ServerSentEvent(_json(event.to_dict()), event=event.kind, id=str(place))
-
-
-def _json(value: dict[str, Any]) -> str:
-
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-async def _body(request: Request) -> bytes:
-    from skillyard.conversations.work_folder import MAX_FILE_BYTES
-
-    data = bytearray()
-    async for piece in request.stream():
-        data += piece
-        if len(data) > MAX_FILE_BYTES:
-            raise FileTooLarge(f"the file is over {MAX_FILE_BYTES} bytes", hint="give a smaller one")
-    return bytes(data)
+        async for position, event in events:
+            yield ServerSentEvent(
+                json.dumps(event.to_dict(), ensure_ascii=False, default=str), event=event.kind, id=str(position)
+            )

@@ -20,7 +20,7 @@ from skillyard.server.authorization import ANONYMOUS, LOCAL_USER, OPEN, UNRECORD
 from skillyard.server.middleware.authentication import COOKIE, CredentialStore, address_of
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, Listed, RequestBody, listed
+from skillyard.server.shapes import Answer, Listed, RequestBody, listed
 
 key_routes: Final = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[require_scope("admin")])
 
@@ -65,7 +65,7 @@ def list_keys(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[KeyDetail]:
     """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
-    keys = _identities(request).keys.all(_reach(caller, organisation))
+    keys = _credentials(request).keys.all(_reach(caller, organisation))
     return listed([_key_detail(key) for key in keys], page, limit)
 
 
@@ -76,7 +76,7 @@ def create(
     """Make a key. The answer holds its only copy."""
     organisation = _reach(caller, body.organisation) or DEFAULT_ORGANISATION
     lifetime = None if body.expires_in_days is None else timedelta(days=body.expires_in_days)
-    key, secret = _identities(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
+    key, secret = _credentials(request).keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
     _record(service, caller, "keys.create", key.id)
     response.headers["Cache-Control"] = "no-store"
     return Answer(data=MadeKey(key=_key_detail(key), secret=secret))
@@ -90,9 +90,9 @@ def revoke(
     id: str,  # noqa: A002 # as in every other path
 ) -> Answer[KeyDetail]:
     """Let a key hold no more, and every session that was opened with it."""
-    identities = _identities(request)
-    key = identities.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
-    identities.forget()
+    credentials = _credentials(request)
+    key = credentials.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
+    credentials.forget()
     _record(service, caller, "keys.revoke", key.id)
     return Answer(data=_key_detail(key))
 
@@ -101,24 +101,24 @@ def _key_detail(key: ApiKey) -> KeyDetail:
     return KeyDetail.model_validate(key.to_dict())
 
 
-def _identities(request: Request) -> CredentialStore:
-    found: CredentialStore = request.app.state.identities
-    return found
+def _credentials(request: Request) -> CredentialStore:
+    credentials: CredentialStore = request.app.state.credentials
+    return credentials
 
 
-def _reach(caller: Caller, wanted: str | None) -> str | None:
+def _reach(caller: Caller, organisation: str | None) -> str | None:
     """The organisation whose keys are meant: of the server's admins the one they name, of others their own."""
     if caller.organisation == DEFAULT_ORGANISATION:
-        return wanted
-    if wanted not in (None, caller.organisation):
-        raise PermissionDenied("this key manages the keys of its own organisation only", hint=f"leave {wanted!r} out")
+        return organisation
+    if organisation not in (None, caller.organisation):
+        raise PermissionDenied("this key manages the keys of its own organisation only", hint=f"leave {organisation!r} out")
     return caller.organisation
 
 
 def _record(service: OrganisationServices, caller: Caller, action: str, subject: str) -> None:
-    """The trail of the server has it with the change; an organisation reads of it in its own."""
+    """The audit log of the server has it with the change; an organisation reads of it in its own."""
     if caller.organisation != DEFAULT_ORGANISATION:
-        AuditLog(lambda: service.catalog.records().database).record(action, subject)
+        service.audit_log.record(action, subject)
 
 
 session_routes: Final = APIRouter(prefix="/api/v1/session", tags=["session"], dependencies=[UNRECORDED])
@@ -154,12 +154,11 @@ async def who_am_i(caller: CurrentCaller, response: Response) -> Answer[Session]
 @session_routes.post("", status_code=201, responses=WRITE_PROBLEMS, openapi_extra=OPEN)
 async def sign_in(request: Request, response: Response, body: SignIn) -> Answer[Session]:
     """Exchange a key for a cookie that scripts cannot read; a change with it needs `Origin` or `X-Skillyard-CSRF`."""
-    identities: CredentialStore = request.app.state.identities
+    credentials = _credentials(request)
     lifetime = request.app.state.settings.session
-    caller, secret, ends = await identities.sign_in(body.key.strip(), address_of(request.scope), lifetime)
+    caller, secret, ends = await credentials.sign_in(body.key.strip(), address_of(request.scope), lifetime)
     with acting_as(replace(request.state.actor, name=caller.name, organisation=caller.organisation)):
-        trail = AuditLog(request.app.state.homes.database)
-        await run_in_threadpool(trail.record, "session.open", caller.key or caller.name)
+        await run_in_threadpool(AuditLog(request.app.state.pool.database).record, "session.open", caller.key or caller.name)
     seconds = round((ends - datetime.now(UTC)).total_seconds())
     secure = request.url.scheme == "https"
     response.set_cookie(COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
@@ -171,9 +170,9 @@ async def sign_in(request: Request, response: Response, body: SignIn) -> Answer[
 async def sign_out(request: Request, response: Response) -> Answer[None]:
     """End the session of the cookie; without one nothing happens."""
     if secret := request.cookies.get(COOKIE):
-        identities: CredentialStore = request.app.state.identities
-        await run_in_threadpool(identities.sessions.close, secret)
-        identities.forget()
+        credentials = _credentials(request)
+        await run_in_threadpool(credentials.sessions.close, secret)
+        credentials.forget()
     response.delete_cookie(COOKIE, path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict")
     return Answer(data=None)
 

@@ -26,7 +26,7 @@ from skillyard.server.background.running_work import InstallFailure
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
-from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.server.shapes.installation import (
     InspectedSkill,
     InstallEnded,
@@ -41,7 +41,7 @@ from skillyard.server.shapes.installation import (
     log_detail,
     result_detail,
 )
-from skillyard.server.uploads import UPLOAD, SentConsent, is_upload, uploaded
+from skillyard.server.uploads import UPLOAD, SentConsent, is_upload, read_body, uploaded
 
 _PREFIX: Final = "/api/v1/skill-definitions"
 routes: Final = APIRouter(prefix=_PREFIX, tags=["installing"], dependencies=[require_scope("skills:write"), UNRECORDED])
@@ -52,14 +52,14 @@ _LARGEST: Final = 64 * 1024  # bytes of a request that is no upload
 _Consent = Annotated[
     str | None,
     Query(
-        description="the `consent` of each change or replacement that is agreed to, as an inspection or a refusal tells it,"
+        description="the `consent` of each change or replacement that is agreed to, as an inspection or a refusal names it,"
         " joined by commas",
         max_length=8000,
     ),
 ]
 _Force = Annotated[bool, Query(description="also over versions that were changed by hand, and content that was yanked")]
 _Signer = Annotated[bool, Query(description="also when somebody else signed it than before, or nobody")]
-_Source = Annotated[bool, Query(description="also when it comes from another source than the version that serves")]
+_Source = Annotated[bool, Query(description="also when it comes from another source than the current version")]
 _Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
     202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
@@ -136,14 +136,14 @@ async def upload_create(
     service: CurrentServices,
     request: Request,
     response: Response,
-    wish: _SentOptions,
+    options: _SentOptions,
     skills: Annotated[list[str], Query(max_length=100, description="only these of the archive")] = [],  # noqa: B006
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Install every skill of an uploaded archive, or those that are named."""
     async with contextlib.AsyncExitStack() as held:
         archive = await held.enter_async_context(uploaded(request, service.registry))
         install = partial(service.registry.install, Source("upload", str(archive)), skills=skills)
-        return await _carry_out(service, response, wish, install, held)
+        return await _execute(service, response, options, install, held)
 
 
 @routes.post("/{id}/upload-install", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED, openapi_extra=UPLOAD)
@@ -151,20 +151,20 @@ async def upload_install(
     service: CurrentServices,
     request: Request,
     response: Response,
-    id: str,  # noqa: A002 # the path of document 003
-    wish: _SentOptions,
+    id: str,  # noqa: A002 # as in the path
+    options: _SentOptions,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Install another version of one skill from an uploaded archive; what else the archive holds is left alone."""
     skill = await run_in_threadpool(service.registry.installed.skill, id, installed=False)
     async with contextlib.AsyncExitStack() as held:
         archive = await held.enter_async_context(uploaded(request, service.registry))
         install = partial(service.registry.install, Source("upload", str(archive)), only=(skill.skill_id,))
-        return await _carry_out(service, response, wish, install, held)
+        return await _execute(service, response, options, install, held)
 
 
 @routes.post("/install/address", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED)
 async def install_address(
-    service: CurrentServices, response: Response, body: InstallAddress, wish: _SentOptions
+    service: CurrentServices, response: Response, body: InstallAddress, options: _SentOptions
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Install from an https address: an archive, a SKILL.md, a manifest, a catalog, a site's index, or a git repository.
 
@@ -172,7 +172,7 @@ async def install_address(
     """
     source = await run_in_threadpool(_source, service, body)
     install = partial(service.registry.install, source, skills=body.skills)
-    return await _carry_out(service, response, wish, install, contextlib.AsyncExitStack())
+    return await _execute(service, response, options, install, contextlib.AsyncExitStack())
 
 
 @routes.post("/{id}/update", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED)
@@ -180,21 +180,18 @@ async def update(
     service: CurrentServices,
     response: Response,
     id: str,  # noqa: A002 # as above
-    wish: _SentOptions,
+    options: _SentOptions,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Fetch a skill again from where it came from, and install what is there when it is something else."""
     skill = await run_in_threadpool(service.registry.installed.skill, id)
     install = partial(service.registry.update, skill.skill_id)
-    return await _carry_out(service, response, wish, install, contextlib.AsyncExitStack())
+    return await _execute(service, response, options, install, contextlib.AsyncExitStack())
 
 
 async def _address(request: Request) -> InstallAddress:
     """The JSON of a request that is no upload."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LARGEST:
-            raise InvalidInput("the request is too large", hint="send an address, or an archive as multipart/form-data")
+    hint = "send an address, or an archive as multipart/form-data"
+    body = await read_body(request, _LARGEST, InvalidInput("the request is too large", hint=hint))
     try:
         return InstallAddress.model_validate_json(body)
     except ValidationError as error:
@@ -211,10 +208,10 @@ def _source(service: OrganisationServices, body: InstallAddress) -> Source:
     return resolve(body.address, names=tuple(body.skills))
 
 
-async def _carry_out(
+async def _execute(
     service: OrganisationServices,
     response: Response,
-    wish: _InstallOptions,
+    options: _InstallOptions,
     install: Callable[..., InstallReport],
     held: contextlib.AsyncExitStack,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
@@ -225,15 +222,15 @@ async def _carry_out(
         service,
         partial(
             install,
-            consent=SentConsent(wish.consent),
-            force=wish.force,
-            accept_signer=wish.accept_signer,
-            accept_source=wish.accept_source,
-            replacing=SentConsent(wish.consent),
+            consent=SentConsent(options.consent),
+            force=options.force,
+            accept_signer=options.accept_signer,
+            accept_source=options.accept_source,
+            replacing=SentConsent(options.consent),
             operation_id=operation_id,
         ),
     )
-    if wish.wait:
+    if options.wait:
         async with held:
             return Answer(data=await run_in_threadpool(work))
     await service.installs.begin(operation_id, work, held.pop_all())
@@ -243,7 +240,7 @@ async def _carry_out(
 
 def _install(service: OrganisationServices, install: Callable[[], InstallReport]) -> InstallSummary:
     report = install()
-    service.look()
+    service.refresh_catalog()
     return InstallSummary(
         operation_id=report.operation_id,
         definitions=[definition_shape(service.registry.installed.skill(result.skill_id)) for result in report.results],
@@ -282,26 +279,26 @@ async def follow_operation(
 
 
 async def _events(
-    service: OrganisationServices, operation_id: str, told: OperationDetail, shown: str | None
+    service: OrganisationServices, operation_id: str, operation: OperationDetail, shown: str | None
 ) -> AsyncGenerator[ServerSentEvent, None]:
-    while told.state == "running":
-        event = _event(InstallMoved(operation=told))
+    while operation.state == "running":
+        event = _event(InstallMoved(operation=operation))
         if event.id != shown:
             yield event
             shown = event.id
         await asyncio.sleep(_LOOK_S)
-        told = await run_in_threadpool(_operation_detail, service, operation_id)
-    yield _event(InstallEnded(operation=told))
+        operation = await run_in_threadpool(_operation_detail, service, operation_id)
+    yield _event(InstallEnded(operation=operation))
 
 
-def _event(told: InstallMoved | InstallEnded) -> ServerSentEvent:
-    text = told.model_dump_json()
-    return ServerSentEvent(text, event=told.event, id=hashlib.sha256(text.encode()).hexdigest()[:20])
+def _event(moved: InstallMoved | InstallEnded) -> ServerSentEvent:
+    text = moved.model_dump_json()
+    return ServerSentEvent(text, event=moved.event, id=hashlib.sha256(text.encode()).hexdigest()[:20])
 
 
 def _operation_detail(service: OrganisationServices, operation_id: str) -> OperationDetail:
-    """The operation, from its logs and from what the process that works on it has told."""
-    going, error = service.installs.known(operation_id)
+    """The operation, from its logs and from what the process that works on it has reported."""
+    going, error = service.installs.progress(operation_id)
     logs = service.registry.installed.operation(operation_id)
     if not logs and not going and error is None:
         raise RecordNotFound(f"there is no operation {operation_id!r}", hint="an install that was asked for has one")

@@ -14,7 +14,7 @@ import anyio
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import Actor, AuditLog, acting_as
+from skillyard.access import Actor, acting_as
 from skillyard.errors import ServerStopping, SkillyardError
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import rejecting_approver
@@ -64,7 +64,7 @@ class McpEndpoints:
         for endpoint in self._open.values():
             endpoint.stop_telling()
 
-    async def endpoint(self, organisation: str, runs: bool, homes: OrganisationPool) -> McpHttpApp:
+    async def endpoint(self, organisation: str, runs: bool, pool: OrganisationPool) -> McpHttpApp:
         """The endpoint to the skills of an organisation, with or without the tool that runs them.
 
         Raises:
@@ -75,14 +75,14 @@ class McpEndpoints:
             if found is None:
                 if self._group is None:
                     raise ServerStopping("the server is about to stop", hint="ask again when it is back")
-                found = self._open[organisation, runs] = await self._group.start(self._keep, organisation, runs, homes)
+                found = self._open[organisation, runs] = await self._group.start(self._keep, organisation, runs, pool)
         return found
 
     async def _keep(
-        self, organisation: str, runs: bool, homes: OrganisationPool, *, task_status: TaskStatus[McpHttpApp]
+        self, organisation: str, runs: bool, pool: OrganisationPool, *, task_status: TaskStatus[McpHttpApp]
     ) -> None:
         """Keep an endpoint, and the home behind it, open as long as the server runs."""
-        async with homes.of(organisation) as service:
+        async with pool.of(organisation) as service:
             endpoint = await run_in_threadpool(_endpoint, service, runs=runs, sessions=self._sessions, limits=self._limits)
             async with endpoint.running():
                 task_status.started(endpoint)
@@ -105,7 +105,7 @@ async def model_context(caller: CurrentCaller, request: Request) -> Response:
     """One request of the Model Context Protocol."""
     endpoints = request.app.state.endpoints
     assert isinstance(endpoints, McpEndpoints)  # noqa: S101 # the application puts it there
-    endpoint = await endpoints.endpoint(caller.organisation, caller.may("runs:execute"), request.app.state.homes)
+    endpoint = await endpoints.endpoint(caller.organisation, caller.may("runs:execute"), request.app.state.pool)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         await endpoint.answer(scope, receive, send, caller=caller.key or caller.name)
@@ -149,6 +149,6 @@ def _record(service: OrganisationServices, actor: Actor, subject: str, result: T
         outcome = "refused" if result is not None and result.code in _REFUSALS else "failed"
     with acting_as(Actor(actor.name, actor.organisation, actor.request_id, actor.address)):
         try:
-            AuditLog(lambda: service.catalog.records().database).record("models.call_tool", subject, outcome, {"over": "mcp"})
+            service.audit_log.record("models.call_tool", subject, outcome, {"over": "mcp"})
         except SkillyardError:
             _LOG.exception("a call of a tool over MCP could not be recorded")

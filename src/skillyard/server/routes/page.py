@@ -25,12 +25,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from skillyard.server.authorization import OPEN
-from skillyard.server.middleware.public_routes import is_page_request
+from skillyard.server.middleware.authentication import is_page_request
 
 routes: Final = APIRouter(include_in_schema=False)
 
 _STATIC: Final = Path(__file__).parents[1] / "static"
-_PLACES: Final = (
+_PAGES: Final = (
     "agents", "approvals", "audit", "chat", "doctor", "install", "keys", "memory", "runs", "schedules", "settings", "skills",
     "workers",
 )  # fmt: skip # as web/src/app/router.tsx names them
@@ -66,13 +66,13 @@ Skillyard was installed from its sources without building it. In the folder of t
 
 
 def add_not_found_page(app: FastAPI) -> None:
-    """Let a browser that is lost see the page; called after `answer_errors`, whose answer everybody else gets."""
-    told = app.exception_handlers[HTTPException]
+    """Let a browser that is lost see the page; called after `add_error_handlers`, whose answer everybody else gets."""
+    usual = app.exception_handlers[HTTPException]
 
     async def lost(request: Request, error: Exception) -> Response:
         if "endpoint" not in request.scope and is_page_request(request.scope):
             return await run_in_threadpool(_document, 404)
-        return await cast("Awaitable[Response]", told(request, error))
+        return await cast("Awaitable[Response]", usual(request, error))
 
     app.add_exception_handler(404, lost)
 
@@ -92,8 +92,8 @@ def _document(found: int = 200) -> Response:
     return HTMLResponse(text.replace(_NONCE, nonce), status, headers)
 
 
-for _place in ("/", *(f"/{name}{below}" for name in _PLACES for below in ("", "/{rest:path}"))):
-    routes.add_api_route(_place, _document, methods=["GET", "HEAD"], openapi_extra=OPEN)
+for _path in ("/", *(f"/{name}{below}" for name in _PAGES for below in ("", "/{rest:path}"))):
+    routes.add_api_route(_path, _document, methods=["GET", "HEAD"], openapi_extra=OPEN)
 
 
 @routes.api_route("/assets/{name}", methods=["GET", "HEAD"], openapi_extra=OPEN)

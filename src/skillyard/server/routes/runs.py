@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from fastapi import APIRouter, Header, Query, Response
@@ -25,7 +24,7 @@ from skillyard.catalog import Skill
 from skillyard.database import wait_for_change
 from skillyard.engine import FINAL_STATES, RunFilter, RunRecord, RunState, StartedRun
 from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
-from skillyard.errors import InvalidInput, PermissionDenied, RecordExists
+from skillyard.errors import PermissionDenied, RecordExists
 from skillyard.execution import RunError, new_run_id
 from skillyard.permissions import Approver
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
@@ -33,7 +32,7 @@ from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.responses import EventStream, stream_responses
-from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
 from skillyard.server.shapes.runs import (
     RunAsked,
     RunDetail,
@@ -62,7 +61,7 @@ _PositionedEvent = tuple["Position", BaseModel]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How much of a run has been told: the number of its state, characters of each stream, steps."""
+    """How much of a run has been reported: the number of its state, characters of each stream, steps."""
 
     state: int = 0
     stdout: int = 0
@@ -82,10 +81,10 @@ class Position:
 async def run_events(
     run_id: str, position: Position, journal: Journal, questions: ApprovalQuestions
 ) -> AsyncGenerator[ServerSentEvent, None]:
-    """Tell a run from a position on, until it has ended."""
+    """Report a run from a position on, until it has ended."""
     asked: set[str] = set()
     steps = number = 0
-    async with journal.database.notifier.subscribe(run_id) as rung:
+    async with journal.database.notifier.subscribe(run_id) as changed:
         while True:
             state, news = await asyncio.to_thread(journal.events_since, run_id, number)
             if state is None or state in FINAL_STATES:
@@ -95,21 +94,21 @@ async def run_events(
                 yield _event(RunStateChanged(run_id=run_id, state=state), position)
             if (question := await asyncio.to_thread(questions.for_run, run_id)) is not None and question.id not in asked:
                 asked.add(question.id)
-                told = RunAsked(question=question.id, title=question.request.title, expires_at=question.expires_at)
-                yield _event(told, position)
+                asked_event = RunAsked(question=question.id, title=question.request.title, expires_at=question.expires_at)
+                yield _event(asked_event, position)
             for reached, one in _new_events(news, position, steps):
                 position = reached
                 yield _event(one, position)
             number = news[-1].number if news else number
             steps += sum("step" in item.body for item in news)
-            await wait_for_change(rung, journal.database.timing.look_s)
+            await wait_for_change(changed, journal.database.timing.look_s)
     record = await asyncio.to_thread(journal.get, run_id)
     for reached, last in _remaining_events(record, position):
         yield _event(last, reached)
 
 
 def _new_events(news: Iterable[LiveEvent], position: Position, steps: int) -> Iterator[_PositionedEvent]:
-    """What of the happenings is behind the position; `steps` were before them."""
+    """What of the events is behind the position; `steps` were before them."""
     for _, body in news:
         if "step" in body:
             steps += 1
@@ -122,21 +121,21 @@ def _new_events(news: Iterable[LiveEvent], position: Position, steps: int) -> It
 
 
 def _remaining_events(record: RunRecord, position: Position) -> Iterator[_PositionedEvent]:
-    """What is left to be told of a run that has ended."""
-    told: Any = record.printed or {}
+    """What is left to be reported of a run that has ended."""
+    printed: Any = record.printed or {}
     for stream in STREAMS:
         whole: str = getattr(record, stream)
         kept = whole[-MAX_LOG_CHARACTERS:]  # before it stands that something was left out
-        if found := _printed(stream, kept, told.get(stream, len(kept)), position):
+        if found := _printed(stream, kept, printed.get(stream, len(kept)), position):
             position = found[0]
             yield found
     if position.state < _ENDED:
         position = replace(position, state=_ENDED)
         yield position, RunStateChanged(run_id=record.id, state=record.state)
-    first = told.get("steps", [])
+    first = printed.get("steps", [])
     for at in [*first, *(at for at in range(len(record.steps)) if at not in first)][position.steps :]:
         position = replace(position, steps=position.steps + 1)
-        if at >= 0:  # else it was told of an attempt that failed
+        if at >= 0:  # else it was reported of an attempt that failed
             yield position, RunStepTaken(step=RunStep.model_validate(record.steps[at].to_dict()))
     yield position, RunEnded(run=detail(record))
 
@@ -151,9 +150,9 @@ def _printed(stream: str, text: str, end: int, position: Position) -> tuple[Posi
     return moved, RunPrinted(stream="stdout" if stream == "stdout" else "stderr", text=new)
 
 
-def _event(told: BaseModel, position: Position) -> ServerSentEvent:
-    name = str(told.model_dump(include={"event"})["event"])
-    return ServerSentEvent(told.model_dump_json(), event=name, id=str(position))
+def _event(event: BaseModel, position: Position) -> ServerSentEvent:
+    name = str(event.model_dump(include={"event"})["event"])
+    return ServerSentEvent(event.model_dump_json(), event=name, id=str(position))
 
 
 routes: Final = APIRouter(prefix="/api/v1/runs", tags=["runs"], dependencies=[require_scope("skills:read")])
@@ -289,18 +288,11 @@ def list_runs(
 ) -> Listed[RunSummary]:
     """The runs, the newest first."""
     journal = service.catalog.records().journal
-    moment = _in_utc(since) if since else None
+    moment = to_utc(since) if since else None
     only = RunFilter(skill=skill, states=state, statuses=status, schedule=schedule, since=moment)
     total, found = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
-    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    meta = Meta.of(total, page, limit)
     return Listed(data=[summary(record) for record in found], meta=meta)
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise InvalidInput("no clock ever showed that time", hint="write it as 2026-01-31T08:00:00Z") from None
 
 
 @routes.get("/{run_id}", responses=READ_PROBLEMS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -14,12 +13,10 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Keys, set_audit_subject
 from skillyard.engine import MissedRunPolicy, RunState, Schedule, ScheduleOwners, next_times
-from skillyard.permissions import PermissionGate
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_own, require_scope
-from skillyard.server.background.approval_questions import rejecting_approver
-from skillyard.server.organisation_services import CurrentServices, OrganisationServices
+from skillyard.server.organisation_services import CurrentServices, ScheduleClock
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.times import utc_text
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
@@ -82,10 +79,11 @@ class _CallerSchedules:
     """The schedules of the caller's organisation, and who of it may do what with them."""
 
     def __init__(self, service: CurrentServices, caller: CurrentCaller, request: Request) -> None:
-        self._catalog, self._caller, self._app = service.catalog, caller, request.app
+        self._catalog, self._caller = service.catalog, caller
+        self._clock: ScheduleClock = request.app.state.clock
         self._book = service.catalog.schedules()
         self._owner = service.owner(caller)
-        self._makers = ScheduleOwners(Keys(request.app.state.homes.database), caller.organisation)
+        self._makers = ScheduleOwners(Keys(request.app.state.pool.database), caller.organisation)
 
     def shown(self, found: Sequence[Schedule]) -> list[ScheduleDetail]:
         """The schedules as they stand now."""
@@ -129,7 +127,7 @@ class _CallerSchedules:
         require_own("schedule", self._book.get(name).made_by == self._caller.name, self._caller)
 
     def _changed(self, schedule: Schedule) -> ScheduleDetail:
-        self._app.state.clock.wake(self._caller.organisation)
+        self._clock.wake(self._caller.organisation)
         return self.shown([schedule])[0]
 
 
@@ -157,7 +155,7 @@ async def add_schedule(service: CurrentServices, book: _Schedules, body: Schedul
     set_audit_subject(body.name)
     skill = await run_in_threadpool(service.catalog.get, body.skill)
     service.catalog.gate().check(skill)
-    digest = await run_in_threadpool(_agreed, service, service.catalog.gate(rejecting_approver()), body.skill)
+    digest = await run_in_threadpool(service.agreed_digest, skill)
     wanted = Schedule(
         name=body.name,
         skill=skill.id,
@@ -169,14 +167,6 @@ async def add_schedule(service: CurrentServices, book: _Schedules, body: Schedul
         digest=digest,
     )
     return Answer(data=await run_in_threadpool(book.add, wanted, body.at))
-
-
-def _agreed(service: OrganisationServices, gate: PermissionGate, name: str) -> str | None:
-    """The content that was agreed to, where a rule wants it to be asked about."""
-    skill = service.catalog.get(name)
-    if service.catalog.rules().decide(skill) != "ask":
-        return None
-    return asyncio.run(gate.consent(skill, session="http")).digest
 
 
 @routes.get("/{name}", responses=READ_PROBLEMS)

@@ -14,10 +14,11 @@ from skillyard import __version__
 from skillyard.doctor import check_machine
 from skillyard.errors import ServerStopping
 from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
+from skillyard.server.background.running_work import Shutdown
 from skillyard.server.middleware.observability import Metrics
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS
-from skillyard.server.shapes.envelope import Answer
+from skillyard.server.shapes import Answer
 
 health_routes: Final = APIRouter(tags=["health"])
 
@@ -37,7 +38,8 @@ async def alive() -> Health:
 @health_routes.get("/readyz", responses=READ_PROBLEMS, openapi_extra=OPEN)
 def ready(service: CurrentServices, request: Request) -> Health:
     """The records can be read, and the server does not stop."""
-    if request.app.state.stopping.begun:
+    stopping: Shutdown = request.app.state.stopping
+    if stopping.begun:
         raise ServerStopping("the server is about to stop", hint="ask another one, or this one when it is back")
     service.registry.installed.history(limit=1)
     return Health()

@@ -8,17 +8,16 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from skillyard.catalog import read_file
-from skillyard.errors import SkillNotFound, VersionUnusable
-from skillyard.packages import PackageLimits, compare_trees
+from skillyard.errors import SkillNotFound
+from skillyard.packages import compare_trees
 from skillyard.registry import EditValue, SkillVersion
 from skillyard.server.authorization import require_scope
-from skillyard.server.clients.published_skills import package_bytes
+from skillyard.server.clients.published_skills import package_bytes, version_folder
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.responses import FILE_RESPONSES, VersionFolder, bytes_response, file_response
+from skillyard.server.responses import FILE_RESPONSES, attachment, bytes_response, version_file_response
+from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, listed
 from skillyard.server.shapes.catalog import ScanOf
-from skillyard.server.shapes.envelope import Answer, Listed, Meta, RequestBody, listed
 from skillyard.server.shapes.installation import (
     ClientLoading,
     Definition,
@@ -55,7 +54,7 @@ class DefinitionEdit(RequestBody):
     What is left out stays as it is; null lets the SKILL.md speak again. Nothing is written into the skill's folder.
     """
 
-    isActive: bool | None = None  # noqa: N815 # document 003 spells it so
+    isActive: bool | None = None  # noqa: N815 # the API's own spelling
     category: str | None = Field(default=None, max_length=1000)
     tags: list[Annotated[str, Field(max_length=1000)]] | None = Field(default=None, max_length=50)
     author: str | None = Field(default=None, max_length=1000)
@@ -83,16 +82,16 @@ def list_definitions(
     page: _Page = 1,
     limit: _Limit = 20,
     search: Annotated[str, Query(max_length=200)] = "",
-    isActive: bool | None = None,  # noqa: N803 # document 003 spells it so
+    isActive: bool | None = None,  # noqa: N803 # the API's own spelling
 ) -> Listed[Definition]:
     """The skills that were installed, by id; uninstalled ones are not active. `search` looks into name and description."""
     found, total = service.registry.installed.page(text=search, active=isActive, limit=limit, offset=(page - 1) * limit)
-    meta = Meta(total=total, page=page, limit=limit, totalPages=-(-total // limit))
+    meta = Meta.of(total, page, limit)
     return Listed(data=[definition_shape(skill) for skill in found], meta=meta)
 
 
 @routes.get("/{id}", responses=READ_PROBLEMS)
-def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # noqa: A002 # the path of document 003
+def get_definition(service: CurrentServices, id: str) -> Answer[Definition]:  # noqa: A002 # as in the path
     """One skill, by its id or name."""
     return Answer(data=definition_shape(service.registry.installed.skill(id, installed=False)))
 
@@ -109,7 +108,7 @@ def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Defi
     if body.isActive not in (None, skill.active):
         change = service.registry.rollback if body.isActive else service.registry.uninstall
         change(skill.skill_id)
-        service.look()
+        service.refresh_catalog()
     return Answer(data=definition_shape(service.registry.installed.skill(skill.skill_id, installed=False)))
 
 
@@ -117,7 +116,7 @@ def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Defi
 def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # noqa: A002
     """Let a skill serve no more; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id)
-    service.look()
+    service.refresh_catalog()
     return Answer(data=result_detail(result))
 
 
@@ -125,7 +124,7 @@ def uninstall(service: CurrentServices, id: str) -> Answer[InstallResult]:  # no
 def preview(service: CurrentServices, id: str) -> Answer[Preview]:  # noqa: A002
     """The text of the SKILL.md that serves, as it is written, and the inventory of its files."""
     skill = service.registry.installed.skill(id)
-    service.admit_installed(skill)
+    service.require_installed_readable(skill)
     shape = {"skillId": skill.skill_id, "skillMdContent": skill.skill_md_content or "", "fileInventory": skill.file_inventory}
     return Answer(data=Preview.model_validate(shape))
 
@@ -133,15 +132,15 @@ def preview(service: CurrentServices, id: str) -> Answer[Preview]:  # noqa: A002
 @routes.get("/{id}/files/{path:path}", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
 def read_one_file(service: CurrentServices, request: Request, id: str, path: str) -> Response:  # noqa: A002
     """One file of the version that serves. `ETag` is its digest; `Range` and `If-None-Match` are answered."""
-    return file_response(request, read_file(_current_folder(service, id), path, limit=PackageLimits().file))
+    return version_file_response(request, _current_folder(service, id), path)
 
 
-def _current_folder(service: OrganisationServices, name: str) -> VersionFolder:
+def _current_folder(service: OrganisationServices, name: str) -> Path:
     skill = service.registry.installed.skill(name)
-    service.admit_installed(skill)
+    service.require_installed_readable(skill)
     if skill.current_version is None:
-        raise SkillNotFound(f"no version of {skill.skill_id} serves", hint="roll back to one")
-    return VersionFolder(str(service.registry.storage.versions.path(skill.skill_id, skill.current_version)))
+        raise SkillNotFound(f"no version of {skill.skill_id} is active", hint="roll back to one")
+    return service.registry.storage.versions.path(skill.skill_id, skill.current_version)
 
 
 @routes.get("/{id}/install-logs", responses=READ_PROBLEMS)
@@ -185,7 +184,7 @@ class Withdrawal(RequestBody):
 @version_routes.get("/{id}/versions", responses=READ_PROBLEMS)
 def list_versions(
     service: CurrentServices,
-    id: str,  # noqa: A002 # the path of document 003
+    id: str,  # noqa: A002 # as in the path
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Listed[VersionDetail]:
@@ -215,7 +214,7 @@ def compare(service: CurrentServices, id: str, before: str, after: str) -> Answe
 def read_version_file(service: CurrentServices, request: Request, id: str, version: str, path: str) -> Response:  # noqa: A002
     """One file of a version; `ETag` is its digest, `Range` and `If-None-Match` are answered."""
     folder = _readable(service, _find_version(service, id, version))
-    return file_response(request, read_file(VersionFolder(str(folder)), path, limit=PackageLimits().file))
+    return version_file_response(request, folder, path)
 
 
 @version_routes.get("/{id}/archive", responses=READ_PROBLEMS | WRITE_PROBLEMS | FILE_RESPONSES, response_class=Response)
@@ -225,7 +224,7 @@ def download(service: CurrentServices, request: Request, id: str, version: _Vers
     name = f"{found.skill_id}-{found.version}.zip"
     _readable(service, found)
     answer = bytes_response(request, package_bytes(service, found), "application/zip")
-    answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    answer.headers.update(attachment(name))
     return answer
 
 
@@ -288,7 +287,7 @@ def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> An
     result = service.registry.rollback(
         name, body.version, force=body.force, accept_signer=body.accept_signer, accept_source=body.accept_source
     )
-    service.look()
+    service.refresh_catalog()
     return Answer(data=result_detail(result))
 
 
@@ -300,12 +299,10 @@ def _find_version(service: OrganisationServices, name: str, version: str) -> Ski
 
 def _readable(service: OrganisationServices, version: SkillVersion) -> Path:
     """The folder of a version that the rules let anybody read."""
-    service.admit_installed(service.registry.installed.skill(version.skill_id, installed=False))
-    folder = service.registry.storage.versions.path(version.skill_id, version.version)
-    if not folder.is_dir():
-        hint = f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
-        raise VersionUnusable(f"the files of {version.skill_id} {version.version} are gone", hint=hint)
-    return folder
+    service.require_installed_readable(service.registry.installed.skill(version.skill_id, installed=False))
+    return version_folder(
+        service, version, hint=f"POST …/{version.skill_id}/rollback brings back those that are kept in a store"
+    )
 
 
 def _detail(version: SkillVersion) -> VersionDetail:

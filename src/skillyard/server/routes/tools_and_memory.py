@@ -15,13 +15,13 @@ from skillyard.prompt import Style
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from skillyard.server.shapes.envelope import Answer, RequestBody
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.tools import Dialect, Language
 
 tool_routes: Final = APIRouter(prefix="/api/v1", tags=["models"], dependencies=[require_scope("skills:read")])
 READ_ONLY_TOOLS: Final = frozenset(
     {"skill", "skills_list", "skills_load", "read_skill_file", "search_skills"}
-)  # leave no trail
+)  # leave no audit record
 
 _Language = Annotated[Language, Query(description="the language of the tools' descriptions and answers")]
 
@@ -106,7 +106,7 @@ def tool_definitions(
     abp_tools: Annotated[bool, Query(description="also the tools that skills declare for the ABP protocol")] = False,
 ) -> Answer[ToolDefinitions]:
     """The tools for a model; ask again each turn, because the names in them follow the catalog."""
-    tools = service.tools.of(service.catalog, service.owner(caller), language)
+    tools = service.tool_sessions.of(service.catalog, service.owner(caller), language)
     return Answer(data=ToolDefinitions(dialect=dialect, tools=tools.definitions(dialect, abp_tools=abp_tools)))
 
 
@@ -118,11 +118,11 @@ async def call_tool(service: CurrentServices, caller: CurrentCaller, request: Re
     """
     request.state.unrecorded = body.name in READ_ONLY_TOOLS
     set_audit_subject(str(body.arguments.get("name", body.name)) if isinstance(body.arguments, dict) else body.name)
-    tools = await run_in_threadpool(service.tools.of, service.catalog, service.owner(caller), body.language)
+    tools = await run_in_threadpool(service.tool_sessions.of, service.catalog, service.owner(caller), body.language)
     owner = service.owner(caller)
-    before = await run_in_threadpool(service.tools.resume_session, tools, owner, body.session)
+    before = await run_in_threadpool(service.tool_sessions.resume_session, tools, owner, body.session)
     result = await tools.call(body.name, body.arguments, session=body.session, message_id=body.message_id, call_id=body.call_id)
-    await run_in_threadpool(service.tools.keep, tools, owner, body.session, before)
+    await run_in_threadpool(service.tool_sessions.keep, tools, owner, body.session, before)
     shape = {"ok": result.ok, "text": result.text, "code": result.code, "title": result.title, "data": dict(result.data)}
     return Answer(data=ToolAnswer.model_validate(shape))
 
@@ -133,7 +133,7 @@ def end_session(
 ) -> Answer[SessionEnded]:
     """Forget what a conversation loaded, and what was approved for it."""
     owner = service.owner(caller)
-    service.tools.end(service.tools.of(service.catalog, owner, language), owner, session)
+    service.tool_sessions.end(service.tool_sessions.of(service.catalog, owner, language), owner, session)
     return Answer(data=SessionEnded(session=session))
 
 
@@ -223,7 +223,6 @@ async def forget(service: CurrentServices, caller: CurrentCaller, memory_id: str
 
 
 def _memory_shape(memory: Memory) -> dict[str, Any]:
-    told = memory.to_dict()
     return {
         "id": memory.id,
         "content": memory.content,
@@ -233,5 +232,5 @@ def _memory_shape(memory: Memory) -> dict[str, Any]:
         "knowledge_base": memory.knowledge_base,
         "source": memory.metadata.get("source"),
         "run_id": memory.metadata.get("runId"),
-        "timestamp": told["timestamp"],
+        "timestamp": memory.to_dict()["timestamp"],
     }

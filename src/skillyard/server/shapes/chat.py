@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from skillyard.server.shapes.envelope import RequestBody
+from skillyard.server.shapes import RequestBody
 from skillyard.server.shapes.runs import RunStep
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class SkillQuestion(BaseModel):
     """The question whether a skill, with exactly this content, may be used: what it is for, its files, what it may do."""
 
     title: str
-    skillId: str  # noqa: N815 # row 001-18 spells it so
+    skillId: str  # noqa: N815 # the API's own spelling
     skillName: str  # noqa: N815
     description: str = ""
     digest: str

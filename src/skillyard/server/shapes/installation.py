@@ -14,7 +14,7 @@ from skillyard.server.problems import hint_over_http
 
 
 class FileInventory(BaseModel):
-    """The files of a skill, counted and classed, as document 003 writes them."""
+    """The files of a skill, counted and classed, in the API's own spelling."""
 
     hasSkillMd: bool  # noqa: N815
     hasScripts: bool  # noqa: N815
@@ -27,7 +27,7 @@ class FileInventory(BaseModel):
 
 
 class Definition(BaseModel):
-    """An installed skill in the words of document 003; `id` is the `skillId`.
+    """An installed skill in the API's own spelling; `id` is the `skillId`.
 
     The fields in `edited` say what a person said, and not what the SKILL.md says.
     """
@@ -384,5 +384,5 @@ def inspected(skill: SkillInspection) -> InspectedSkill:
 
 
 def definition_shape(skill: InstalledSkill) -> Definition:
-    """The skill as document 003 writes it."""
+    """The skill in the API's own spelling."""
     return Definition.model_validate({"id": skill.skill_id, **skill.to_dict()})

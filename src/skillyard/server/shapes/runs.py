@@ -20,7 +20,7 @@ class RunFault(BaseModel):
 class RunStep(BaseModel):
     """One step that the skill says it went through; `duration` in milliseconds."""
 
-    stepId: str  # noqa: N815 # document 000 spells it so
+    stepId: str  # noqa: N815 # the API's own spelling
     stepName: str  # noqa: N815
     input: Any = None
     output: Any = None
