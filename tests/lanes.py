@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 WAITING = 4  # processes beside those that compute
+# The rooms that take longest stand outermost.
 _WAITS = ("soak", "web", "registry", "engine", "database", "access", "memory", "sandbox", "clients", "offload", "network")
 _COMPUTES = (
     "library",
@@ -33,14 +34,14 @@ def processors() -> int:
 
 
 def place(room: str) -> tuple[int, int]:
-    """Where the tests of a room stand in the line: what waits at its beginning, what computes at its end, the longest outermost."""
+    """Where the tests of a room stand in the line: what waits at its beginning, what computes at its end."""
     if room in _WAITS:
         return 0, _WAITS.index(room)
     return (2, _COMPUTES.index(room)) if room in _COMPUTES else (1, 0)
 
 
 class Lanes(LoadGroupScheduling):
-    """Processes that compute take from the end of the line, the others from its beginning; where they meet, all is given out."""
+    """Processes that compute take from the end of the line, the others from its beginning, until they meet."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if self._computes(node):
