@@ -2,6 +2,7 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 SKILLS := examples/skills
+unexport PYTHONDONTWRITEBYTECODE # where it is set, every process that a test starts would compile everything again
 COMPILE := $(BIN)/uv pip compile --quiet --universal --no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
@@ -65,8 +66,8 @@ demo: $(BIN)/.serving ## the main job in the terminal: find, check, prompt, read
 web: setup ## the page while you write it: reloaded at once, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system clients ## every test, in four processes
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+test: setup system clients ## every test: one process for each processor, and four for what waits
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 test-long: setup system clients ## many examples of every property, and the tests marked long
 	$(BIN)/python -m pytest --long --numprocesses 2 --dist loadgroup --no-loadscope-reorder

@@ -47,20 +47,17 @@ postgresql_server = _beside("postgresql")
 scripted_models = _beside("scripted_models")
 
 
-_LONGEST = (
-    "soak",
-    "web",
-    "house",
-    "server",
-    "registry",
-    "engine",
-    "agent",
-    "database",
-    "sandbox",
-    "execution",
-    "mcp",
-    "clients",
-)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`--numprocesses auto`: one for each processor, and those that wait."""
+    lanes = _beside("lanes")
+    return int(lanes.processors() + lanes.WAITING)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """What computes and what waits is shared out from two ends (`tests/lanes.py`)."""
+    return _beside("lanes").Lanes(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,8 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose the tests of this run, keep those that share something of their module in one process, and begin with the rooms
-    that take longest, so that no process is left alone with one of them at the end.
+    """Choose the tests of this run, keep those that share something of their module in one process, and put what waits to the
+    beginning and what computes to the end.
     """
     long = config.getoption("--long")
     chosen, others = [], []
@@ -86,9 +83,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (chosen if marked == long or (long and _has_examples(item)) else others).append(item)
     if others:
         config.hook.pytest_deselected(items=others)
-    rank = {room: number for number, room in enumerate(_LONGEST)}
     tests = Path(__file__).parent
-    items[:] = sorted(chosen, key=lambda item: rank.get(item.path.relative_to(tests).parts[0], len(rank)))
+    items[:] = chosen
+    if hasattr(config, "workerinput"):  # of pytest-xdist
+        place = _beside("lanes").place
+        items.sort(key=lambda item: place(item.path.relative_to(tests).parts[0]))
     for item in items:
         if _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(tests).as_posix()))

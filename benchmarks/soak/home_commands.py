@@ -61,6 +61,7 @@ class HomeCommands:
         self._chance = random.Random(f"{seed}-{number}")
         self._kills = kills
         self.turns = 0
+        self._first = 5 * number  # the second worker begins in the middle, so that few turns of both are of every kind
         self._kinds: tuple[Callable[[], None], ...] = (
             self._look, self._run, self._look_at_records, self._install, self._switch, self._remember, self._keep_safe,
             self._schedule, self._agent, self._key,
@@ -69,7 +70,7 @@ class HomeCommands:
     def go_on(self, stop: threading.Event) -> None:
         """Call commands of every kind in turn until told to stop."""
         while not stop.is_set():
-            self._kinds[self.turns % len(self._kinds)]()
+            self._kinds[(self.turns + self._first) % len(self._kinds)]()
             self.turns += 1
 
     def _look(self) -> None:

@@ -177,6 +177,11 @@ def test_patterns_that_are_linear_pass() -> None:
     assert super_linear([Subject(text, text, re.DOTALL, "search") for text in linear]) == []
 
 
+@pytest.mark.long
+def test_no_pattern_takes_time_that_grows_faster_than_a_text_of_any_end() -> None:
+    assert [growth._asdict() for growth in super_linear(subjects(), every_end=True)] == []
+
+
 @pytest.mark.abuse("G22")
 def test_no_pattern_takes_time_that_grows_faster_than_the_text() -> None:
     visited = subjects()

@@ -44,7 +44,7 @@ async def test_a_crash_leaves_no_core_and_starts_no_handler(run_script, entry: s
         f'process.stdout.write(execFileSync("/usr/bin/python3", ["-S", "-c", "{look}"]));\nprocess.abort();',
     }[entry]
     result = await run_script(source, entry=entry)
-    assert result.status in ("killed", "error"), result
+    assert result.status == "killed", result
     assert result.stdout == b"(1, 1)\n", result.stderr
 
 
@@ -95,7 +95,7 @@ async def test_children_that_nobody_waits_for_count_and_are_gone_with_the_run(ru
         """,
         policy=Policy(timeout_ms=5_000, pids=24),
     )
-    assert result.status in ("ok", "pids"), result
+    assert result.status == "ok", result
     # Landlock's limit is added to what the user already runs: a thread of his that ends meanwhile leaves its place to the run.
     room = 48 if result.isolation == "landlock" else 24
     assert result.value is None or 0 < result.value <= room

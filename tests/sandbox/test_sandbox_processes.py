@@ -56,12 +56,12 @@ async def test_a_fork_bomb_stops_at_its_limit(run_script, counting: str, kind: s
         """,
     }[kind]
     result = await run_script(script, policy=Policy(timeout_ms=5_000, pids=20))
-    assert result.status in ("pids", "error"), result
+    by_cgroup = any(limit.by.startswith("cgroup") for limit in result.limits)  # else a call fails, and the script with it
+    assert result.status == ("pids" if by_cgroup else "error"), result
+    assert not (by_cgroup and counting == "uncounted")
     # Without a user of its own a run is counted with whatever else its user runs, which may end while the run is counted.
     shared = os.geteuid() != 0 and result.isolation == "landlock"
     assert result.value <= (100 if shared else 20)
-    if counting == "counted":
-        assert result.status == "pids" or not any(limit.by.startswith("cgroup") for limit in result.limits)
 
 
 @pytest.mark.abuse("B1")
@@ -73,7 +73,7 @@ async def test_an_endless_fork_bomb_ends_with_the_run(run_script, counting: str,
         policy=Policy(timeout_ms=700, pids=20),
         arguments=(marker,),
     )
-    assert result.status in ("timeout", "pids", "error", "killed")
+    assert result.status == "timeout", result
     assert await gone(survivors, marker)
 
 
@@ -144,7 +144,7 @@ async def test_signals_stay_inside(run_script) -> None:
             policy=Policy(timeout_ms=3_000),
         )
         assert bystander.poll() is None
-        assert result.status in ("ok", "killed", "error", "memory")
+        assert result.status == "killed", result  # by itself: its last signal is to all that it may reach
     finally:
         bystander.kill()
         bystander.wait()

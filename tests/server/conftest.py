@@ -89,7 +89,7 @@ def pack() -> Pack:
 
 
 @pytest.fixture
-def program(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+def program(tmp_path: Path) -> Program:
     """Give a function that runs a program from npm as it is published, in a home of its own; its output, errors included.
 
     `make clients` puts the programs in place.
@@ -102,7 +102,7 @@ def program(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Program
     home.mkdir()
     kept = {"HOME": str(home), "PATH": f"{ROOT_DIR}/bin:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
     quiet = {"DISABLE_TELEMETRY": "1", "CLAWHUB_DISABLE_TELEMETRY": "1", "NO_COLOR": "1", "CI": "1"}
-    kept["NODE_COMPILE_CACHE"] = str(tmp_path_factory.getbasetemp() / "compiled-by-node")  # else each start compiles all of it
+    kept["NODE_COMPILE_CACHE"] = str(place.parent / ".cache/compiled-by-node")  # else each start compiles all of it
 
     def run(name: str, *arguments: str, fails: bool = False, **environment: str) -> str:
         done = subprocess.run(

@@ -1,0 +1,53 @@
+"""How pytest-xdist shares the suite out: one process for each processor computes, and some more wait for servers and clocks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from xdist.scheduler import LoadGroupScheduling
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+WAITING = 4  # processes beside those that compute
+# The rooms that take longest stand outermost.
+_WAITS = ("soak", "web", "registry", "engine", "database", "access", "memory", "sandbox", "clients", "offload", "network")
+_COMPUTES = (
+    "library",
+    "search",
+    "packages",
+    "tools",
+    "interop",
+    "permissions",
+    "cli",
+    "execution",
+    "mcp",
+    "conversations",
+    "house",
+)
+
+
+def processors() -> int:
+    """How many of them this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def place(room: str) -> tuple[int, int]:
+    """Where the tests of a room stand in the line: what waits at its beginning, what computes at its end."""
+    if room in _WAITS:
+        return 0, _WAITS.index(room)
+    return (2, _COMPUTES.index(room)) if room in _COMPUTES else (1, 0)
+
+
+class Lanes(LoadGroupScheduling):
+    """Processes that compute take from the end of the line, the others from its beginning, until they meet."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self._computes(node):
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
+    def _computes(self, node: Any) -> bool:
+        """Whether it is one of those that compute; a process that takes the place of one that crashed counts on."""
+        return int(node.gateway.id.removeprefix("gw")) % self.numnodes < min(processors(), self.numnodes // 2)
